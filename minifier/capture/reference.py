@@ -1,0 +1,180 @@
+"""How a backend that was seen at work can be named in a fresh interpreter."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minifier.case import BackendReference, Reach
+from minifier.case.literals import literal
+from minifier.errors import CannotSave
+from minifier.fx.arguments import read
+from minifier.torch_private import (
+    AskedBackend,
+    aot_autograd_arguments,
+    asked_backend,
+    entry_point_of,
+    registered_names,
+    registration_stack,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """An object as source: an expression, and the import lines it needs."""
+
+    expression: str
+    imports: tuple[str, ...]
+
+
+def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
+    """The first way to name the backend, in the order: registered by an import, entry point, importable
+    object, expression. `ordinary_path` is the import path of any interpreter of this environment."""
+    asked = asked_backend(compiler_fn)
+    try:
+        options = None if asked.options is None else {str(k): read(v) for k, v in asked.options.items()}
+    except CannotSave as error:
+        return BackendReference(asked.name, Reach.NONE, reason=f"its options hold {error}")
+    found = _by_registration(asked) or _by_object(asked)
+    if found.reach is Reach.NONE:
+        return found
+    tops = {line.split()[1].partition(".")[0] for line in found.imports}
+    distribution, version = (found.distribution, found.version) if found.distribution else _distribution(tops, asked)
+    return BackendReference(
+        name=found.name,
+        reach=found.reach,
+        expression=found.expression,
+        imports=found.imports,
+        mode=asked.mode,
+        options=options,
+        dynamic=asked.dynamic,
+        distribution=distribution,
+        version=version,
+        folders=tuple(sorted(filter(None, (_folder(top, ordinary_path) for top in tops)))),
+    )
+
+
+def _by_registration(asked: AskedBackend) -> BackendReference | None:
+    names = registered_names(asked.function)
+    if asked.name in names:
+        names = [asked.name]
+    for name in names:
+        point = entry_point_of(name)
+        if point is not None:
+            dist = point.dist
+            return BackendReference(
+                name, Reach.ENTRY_POINT, repr(name),
+                distribution=dist.name if dist else None, version=dist.version if dist else None,
+            )
+        module = _registration_module(name)
+        if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
+            return BackendReference(name, Reach.REGISTERED, repr(name))
+        if module is not None:
+            return BackendReference(name, Reach.REGISTERED, repr(name), (f"import {module}",))
+    return None
+
+
+def _registration_module(name: str) -> str | None:
+    """The module whose import registers the backend: from the one that did it, outwards along the imports
+    as long as the package stays the same (`openvino.torch`, not the module deep below it, nor the
+    script's own helper that imports it). None where no import did it."""
+    modules = [module for module, function in registration_stack(name) if function == "<module>"]
+    if not modules or modules[0] == "__main__":
+        return None
+    package = modules[0].partition(".")[0]
+    found = modules[0]
+    for module in modules:
+        if module.partition(".")[0] != package:
+            break
+        found = module
+    return "torch" if package == "torch" else found
+
+
+def _by_object(asked: AskedBackend) -> BackendReference:
+    try:
+        written = _write(asked.function)
+    except CannotSave as error:
+        return BackendReference(asked.name, Reach.NONE, reason=str(error))
+    simple = written.expression.isidentifier()
+    return BackendReference(
+        asked.name, Reach.IMPORTED if simple else Reach.EXPRESSION, written.expression, written.imports
+    )
+
+
+def _write(value: Any) -> _Written:
+    """A callable, or an argument of one, as source; raises CannotSave saying what is in the way."""
+    if isinstance(value, functools.partial):
+        return _call("functools.partial", "import functools", [value.func, *value.args], value.keywords)
+    arguments = aot_autograd_arguments(value)
+    if arguments is not None:
+        line = "from torch._dynamo.backends.common import aot_autograd"
+        return _importable(value) or _call("aot_autograd", line, [], arguments)
+    if callable(value):
+        found = _importable(value)
+        if found is None:
+            raise CannotSave(_why_not(value))
+        return found
+    return _Written(literal(read(value)), ())
+
+
+def _call(function: str, line: str, args: Sequence[Any], kwargs: dict[str, Any]) -> _Written:
+    positional = [_write(arg) for arg in args]
+    named = {name: _write(arg) for name, arg in kwargs.items()}
+    texts = [w.expression for w in positional] + [f"{name}={w.expression}" for name, w in named.items()]
+    imports = dict.fromkeys([line, *(i for w in (*positional, *named.values()) for i in w.imports)])
+    return _Written(f"{function}({', '.join(texts)})", tuple(imports))
+
+
+def _importable(value: Any) -> _Written | None:
+    """`from module import name`, if a module other than the script holds the object under a plain name."""
+    home = getattr(value, "__module__", None) or type(value).__module__
+    name = getattr(value, "__qualname__", None) or ""
+    if home != "__main__" and name.isidentifier() and getattr(sys.modules.get(home), name, None) is value:
+        return _Written(name, (f"from {home} import {name}",))
+    for module_name, module in sorted(sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])):
+        if module_name in ("__main__", "__mp_main__") or module_name.startswith(("torch.", "minifier")):
+            continue
+        for attribute, held in list(getattr(module, "__dict__", {}).items()):
+            if held is value and attribute.isidentifier():
+                return _Written(attribute, (f"from {module_name} import {attribute}",))
+    return None
+
+
+def _why_not(value: Any) -> str:
+    home = getattr(value, "__module__", None) or type(value).__module__
+    name = getattr(value, "__qualname__", None) or f"an instance of {type(value).__qualname__}"
+    if name.endswith("<lambda>"):
+        return f"it is a lambda of {home}, which no import statement reaches"
+    if "<locals>" in name:
+        return f"it is {name} of {home}, made inside a function, which no import statement reaches"
+    if home == "__main__":
+        return f"{name} is defined in the failing script itself"
+    return f"{name} of {home} is not held under a name of any module"
+
+
+def _folder(top: str, ordinary_path: Sequence[str]) -> str | None:
+    """The folder that must be added to the import path for this package, if the ordinary path lacks it."""
+    module = sys.modules.get(top)
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), None)
+    if file is None or top in sys.stdlib_module_names:
+        return None
+    place = Path(file).resolve()
+    folder = place.parent.parent if place.name == "__init__.py" or place.is_dir() else place.parent
+    on_path = {str(Path(entry or ".").resolve()) for entry in sys.path}
+    ordinary = {str(Path(entry or ".").resolve()) for entry in ordinary_path}
+    return str(folder) if str(folder) in on_path - ordinary else None
+
+
+def _distribution(tops: set[str], asked: AskedBackend) -> tuple[str | None, str | None]:
+    """Name and version of the installed distribution the backend comes from, where there is one."""
+    home = getattr(asked.function, "__module__", "") or ""
+    packages = importlib.metadata.packages_distributions()
+    for top in sorted(tops - set(sys.stdlib_module_names)) or [home.partition(".")[0]]:
+        for name in packages.get(top, ()):
+            return name, importlib.metadata.version(name)
+    return None, None

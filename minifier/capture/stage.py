@@ -1,0 +1,152 @@
+"""The capture stage: the script in a child with the observer in place, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from minifier.capture.script import Program, run_program
+from minifier.case import Case
+from minifier.case.store import load, save
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.processes import StageEnd, run_stage
+
+
+@dataclass(frozen=True, slots=True)
+class FailingGraph:
+    """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
+
+    `unsaved` says what kept the Case from being written, `unreachable` why no import gives the backend;
+    `inputs_changed` that the failing call had changed its inputs before they could be saved.
+    """
+
+    number: int
+    sentence: str
+    traceback: str
+    ops: int | None
+    backend: str
+    stage: Stage
+    call: int = 0
+    unsaved: str = ""
+    unreachable: str = ""
+    inputs_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What running the script showed."""
+
+    end: StageEnd
+    graphs: int
+    failing: tuple[FailingGraph, ...]
+    seconds: float
+    traceback: str = ""
+    script_status: int | None = None
+    backends: tuple[str, ...] = ()
+
+
+def capture(program: Program, folder: Path, crash_report: Callable[[str], None], *, keep_inputs: bool = False) -> Captured:
+    """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    ordinary = tuple(sys.path[1:])
+    end = run_stage(lambda: _in_child(program, folder, ordinary, keep_inputs), crash_report)
+    return _read(folder, end, time.monotonic() - started)
+
+
+def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inputs: bool) -> int:
+    from minifier.capture.observer import Observer
+    from minifier.torch_private import config_values, note_registrations, observe_backend_calls
+
+    note_registrations()
+    observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
+    observe_backend_calls(observer)
+
+    def ended(status: int, text: str) -> None:
+        extra = [entry for entry in sys.path if entry not in ordinary]
+        observer.log.write("ended", status=status, traceback=text, path=[os.path.abspath(e) for e in extra])
+
+    return run_program(program, ended)
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line]
+
+
+def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
+    events = _events(folder / "events.jsonl")
+    failing: list[FailingGraph] = []
+    seen: set[tuple[str, int | None]] = set()
+    pending: dict[str, Any] | None = None
+    final: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "compiling":
+            pending = event
+        elif event["event"] in ("compiled", "declined"):
+            pending = None
+        elif event["event"] == "failed":
+            pending = None
+            key = (event["sentence"], event["ops"])
+            if key not in seen:
+                seen.add(key)
+                failing.append(_failing(event))
+        elif event["event"] == "ended":
+            final = event
+    if pending is not None and end.signal is not None:
+        failing.append(_died(folder, pending, end.signal))
+    path = tuple(final.get("path", ()))
+    for graph in failing:
+        _complete(folder / str(graph.number), path, seconds, len([e for e in events if e["event"] == "compiling"]))
+    return Captured(
+        end=end,
+        graphs=sum(e["event"] == "compiling" for e in events),
+        failing=tuple(failing),
+        seconds=seconds,
+        traceback=final.get("traceback", ""),
+        script_status=final.get("status", end.status),
+        backends=tuple(dict.fromkeys(e["backend"] for e in events if e["event"] == "compiling")),
+    )
+
+
+def _failing(event: dict[str, Any]) -> FailingGraph:
+    return FailingGraph(
+        number=event["number"], sentence=event["sentence"], traceback=event["traceback"], ops=event["ops"],
+        backend=event["backend"], stage=Stage(event["stage"]), call=event["call"], unsaved=event["unsaved"],
+        unreachable=event["unreachable"], inputs_changed=bool(event["changed"]),
+    )
+
+
+def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
+    """The process died inside a backend call: the Case was written ahead, only its failure is missing."""
+    import signal
+
+    name = signal.Signals(number).name
+    failure = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL, message=name), Kind.SIGNAL.value, name)
+    case_folder = folder / str(event["number"])
+    unsaved, unreachable = "the graph could not be written down", ""
+    if (case_folder / "case.json").exists():
+        case = replace(load(case_folder), failure=failure)
+        save(case, case_folder)
+        unsaved, unreachable = "", case.backend.reason
+    sentence = f"the process died of {name} while {event['backend']} was compiling"
+    return FailingGraph(
+        event["number"], sentence, "", event["ops"], event["backend"], Stage.COMPILE,
+        unsaved=unsaved, unreachable=unreachable,
+    )
+
+
+def _complete(folder: Path, path: tuple[str, ...], seconds: float, graphs: int) -> None:
+    """Adds to a Case what was known only when the script had ended."""
+    if (folder / "case.json").exists():
+        case: Case = load(folder)
+        script = replace(case.script, path=path, seconds=seconds, graphs=graphs)
+        save(replace(case, script=script), folder)

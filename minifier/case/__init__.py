@@ -1,0 +1,28 @@
+"""A Case: everything needed to see one failure again, as plain data, in readable files."""
+
+from minifier.case.case import BackendReference, Case, Reach, Script, State
+from minifier.case.graph import Graph, Node, Ref, subset
+from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.case.values import Opaque, Scalar, Sequence_, TensorMeta
+
+__all__ = [
+    "BackendReference",
+    "Case",
+    "Drawn",
+    "Graph",
+    "Input",
+    "Node",
+    "Opaque",
+    "Reach",
+    "Recorded",
+    "Ref",
+    "Scalar",
+    "ScalarInput",
+    "Script",
+    "Sequence_",
+    "State",
+    "Stored",
+    "TensorInput",
+    "TensorMeta",
+    "subset",
+]

@@ -1,0 +1,88 @@
+"""The Case, and the parts of it that are not the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from minifier.case.graph import Graph
+from minifier.case.inputs import Input, TensorInput
+from minifier.failure import Failure
+
+
+class Reach(str, Enum):
+    """How a fresh interpreter gets at the backend."""
+
+    REGISTERED = "registered"
+    ENTRY_POINT = "entry-point"
+    IMPORTED = "imported"
+    EXPRESSION = "expression"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendReference:
+    """A backend, written down: import lines, and an expression that torch.compile takes.
+
+    `folders` are what had to be on the import path beyond what every interpreter of this environment
+    has; `reason` says why there is no way to write it (Reach.NONE).
+    """
+
+    name: str
+    reach: Reach
+    expression: str = ""
+    imports: tuple[str, ...] = ()
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+    dynamic: bool | None = None
+    distribution: str | None = None
+    version: str | None = None
+    folders: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the process was set to when the backend was called.
+
+    `config` has (module, key, value) of each configuration value that was not its default; `autocast`
+    has (device type, dtype); `skipped` names what could not be written down.
+    """
+
+    grad: bool = True
+    inference: bool = False
+    autocast: tuple[tuple[str, str], ...] = ()
+    default_dtype: str = "float32"
+    config: tuple[tuple[str, str, Any], ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The user's script: its name for people, the import path it ran with, and its folder."""
+
+    name: str
+    path: tuple[str, ...] = ()
+    seconds: float = 0.0
+    graph_number: int = 1
+    graphs: int = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything needed to see one failure again. `tensors` is the file with stored values, if any."""
+
+    graph: Graph
+    inputs: tuple[Input, ...]
+    backend: BackendReference
+    failure: Failure
+    state: State = field(default_factory=State)
+    script: Script = field(default_factory=lambda: Script("script"))
+    tensors: Path | None = None
+
+    @property
+    def elements(self) -> int:
+        """Elements of all tensor inputs together."""
+        return sum(i.meta.elements for i in self.inputs if isinstance(i, TensorInput))

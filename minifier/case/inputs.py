@@ -1,0 +1,65 @@
+"""The inputs of a graph: what each placeholder is given, and how to make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minifier.case.values import TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Values kept in the Case's tensor file under `key`.
+
+    `shared` is set where several inputs live in one storage: the key then holds that whole storage, one-
+    dimensional, and the input is a view of it by shape, stride and offset.
+    """
+
+    key: str
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Values that the node of this name had when the whole graph ran eagerly."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Values made on the spot. `how` is one of: randn, rand, randint, bools, ones, zeros, list.
+
+    `low` and `high` bound rand (a half-open interval) and randint; `values` are the elements of list.
+    """
+
+    how: str
+    low: float | int | None = None
+    high: float | int | None = None
+    values: tuple[float | int | bool, ...] = ()
+
+
+Source = Stored | Recorded | Drawn
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInput:
+    """A tensor argument. `leaf` matters with requires_grad; `parameter` is an nn.Parameter."""
+
+    name: str
+    meta: TensorMeta
+    source: Source
+    leaf: bool = True
+    parameter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarInput:
+    """A number, string or None; `symbol` names the symbolic size it stands for."""
+
+    name: str
+    value: int | float | bool | str | None
+    symbol: str | None = None
+
+
+Input = TensorInput | ScalarInput

@@ -1,0 +1,65 @@
+"""Plain data as Python source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from minifier.case.graph import Ref
+from minifier.case.values import Constant, Imported, Size
+
+
+def _plain_ref(ref: Ref) -> str:
+    return ref.name
+
+
+def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
+    """An argument as a person writes it: `torch.float32`, `2:5` inside brackets is left to the caller."""
+
+    def inner(item: Any) -> str:
+        return literal(item, ref)
+
+    if isinstance(value, Ref):
+        return ref(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if isinstance(value, Constant):
+        return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
+    if isinstance(value, Imported):
+        return value.path.replace(":", ".")
+    if isinstance(value, Size):
+        return f"torch.Size([{', '.join(map(inner, value.items))}])"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(inner, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inner, value))}]"
+    if isinstance(value, (set, frozenset)):
+        return "{" + ", ".join(sorted(map(inner, value))) + "}" if value else "set()"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{inner(key)}: {inner(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, slice):
+        return f"slice({inner(value.start)}, {inner(value.stop)}, {inner(value.step)})"
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, str):
+        return string(value)
+    return repr(value)
+
+
+def string(value: str) -> str:
+    """A string in double quotes, as formatters write it."""
+    text = repr(value)
+    if text.startswith("'") and '"' not in text:
+        text = '"' + text[1:-1].replace("\\'", "'") + '"'
+    return text
+
+
+def index(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
+    """What stands between the brackets of a subscript: slices with colons, tuples without parentheses."""
+    if isinstance(value, slice):
+        ends = ["" if part is None else literal(part, ref) for part in (value.start, value.stop, value.step)]
+        return ":".join(ends[: 2 if not ends[2] else 3])
+    if isinstance(value, tuple) and value:
+        return ", ".join(index(item, ref) for item in value) + ("," if len(value) == 1 else "")
+    return literal(value, ref)

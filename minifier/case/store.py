@@ -1,0 +1,119 @@
+"""A Case as a folder: case.json, graph.json (one node a line) and, where there are values, tensors.safetensors.
+
+Everything can be read by a person and nothing is executed or unpickled to load it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from minifier.case.case import BackendReference, Case, Script, State
+from minifier.case.encode import pack, unpack
+from minifier.case.graph import Graph, Module, Node
+from minifier.case.inputs import Input, Recorded, Stored, TensorInput
+from minifier.errors import CannotSave, UsageError
+from minifier.failure import Failure
+
+VERSION = 1
+CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes the whole file or leaves the old one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def graph_to_text(graph: Graph) -> str:
+    """The graph as JSON with one node a line; raises CannotSave, naming the node."""
+    lines = []
+    for node in graph.nodes:
+        try:
+            lines.append(json.dumps(pack(node)))
+        except CannotSave as error:
+            raise CannotSave(f"op {node.name} ({node.target}) has an argument that cannot be saved: {error}") from None
+    rest = {"attributes": pack(graph.attributes), "modules": pack(graph.modules)}
+    return '{"nodes": [\n' + ",\n".join(lines) + f'\n],\n"rest": {json.dumps(rest)}}}\n'
+
+
+def graph_from_text(text: str) -> Graph:
+    """The inverse of `graph_to_text`; raises ValueError, KeyError or TypeError on bad data."""
+    data = json.loads(text)
+    nodes = tuple(unpack(Node, item) for item in data["nodes"])
+    seen: set[str] = set()
+    for node in nodes:
+        for name in node.refs():
+            if name not in seen:
+                raise ValueError(f"node {node.name!r} reads {name!r}, which is not defined before it")
+        if node.name in seen:
+            raise ValueError(f"two nodes are called {node.name!r}")
+        seen.add(node.name)
+    if not nodes or nodes[-1].op != "output":
+        raise ValueError("the last node is not an output")
+    rest = data["rest"]
+    return Graph(nodes, unpack(dict[str, str], rest["attributes"]), unpack(dict[str, Module], rest["modules"]))
+
+
+def save(case: Case, folder: Path) -> None:
+    """Writes the Case into `folder`, which is made; the tensor file is copied there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / GRAPH, graph_to_text(case.graph))
+    has_tensors = case.tensors is not None and case.tensors.exists()
+    if has_tensors and case.tensors is not None and case.tensors.resolve() != (folder / TENSORS).resolve():
+        shutil.copyfile(case.tensors, folder / TENSORS)
+    data: dict[str, Any] = {"version": VERSION, "tensors": TENSORS if has_tensors else None}
+    for f in dataclasses.fields(case):
+        if f.name not in ("graph", "tensors"):
+            data[f.name] = pack(getattr(case, f.name))
+    write_atomically(folder / CASE, json.dumps(data, indent=1) + "\n")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{path.parent} is not a Case folder: {path.name} cannot be read ({error.strerror}).\n"
+            "Give the `case` or `minimal` folder of a run's output, or that output folder itself."
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is damaged: it is not UTF-8 text. Capture the Case again.") from None
+
+
+def load(folder: Path) -> Case:
+    """Reads a Case; raises UsageError, naming the file and the place, if it is not a sound one."""
+    where = folder / CASE
+    try:
+        data = json.loads(_read(where))
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            raise ValueError(f"expected version {VERSION}")
+        inputs = unpack(tuple[Input, ...], data["inputs"])
+        backend = unpack(BackendReference, data["backend"])
+        failure = unpack(Failure, data["failure"])
+        state = unpack(State, data["state"])
+        script = unpack(Script, data["script"])
+        tensors = folder / TENSORS if data["tensors"] else None
+        where = folder / GRAPH
+        graph = graph_from_text(_read(where))
+        _check(graph, inputs, tensors)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{where} is damaged: {what}. Capture the Case again.") from None
+    return Case(graph, inputs, backend, failure, state, script, tensors)
+
+
+def _check(graph: Graph, inputs: tuple[Input, ...], tensors: Path | None) -> None:
+    names = [node.name for node in graph.placeholders]
+    if names != [i.name for i in inputs]:
+        raise ValueError("the graph's placeholders and the inputs do not agree")
+    stored = any(isinstance(i, TensorInput) and isinstance(i.source, Stored) for i in inputs)
+    if stored and (tensors is None or not tensors.exists()):
+        raise ValueError(f"inputs refer to {TENSORS}, which is not there")
+    if any(isinstance(i, TensorInput) and isinstance(i.source, Recorded) for i in inputs):
+        raise ValueError("an input refers to a value that was not saved")

@@ -1,0 +1,75 @@
+"""What a node of the graph evaluates to, and constants of torch, without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    """A tensor without its values. `storage` numbers the storage it lives in within one graph, so that
+    views are told from copies; `symbols` has an expression where a size is symbolic, else None."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    device: str = "cpu"
+    requires_grad: bool = False
+    storage: int | None = None
+    offset: int = 0
+    symbols: tuple[str | None, ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """How many elements the tensor has."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A Python number or string; `symbol` is its expression where it is symbolic and `value` its hint."""
+
+    value: int | float | bool | str | None
+    symbol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence_:
+    """A tuple or list of values."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value that cannot cross a cut: a context object, a script object, nothing at all."""
+
+    type: str
+
+
+Value = TensorMeta | Scalar | Sequence_ | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant of torch: kind is dtype, device, layout or memory_format."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A function, class or enum member, by the path under which it can be imported: `module:qualname`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A torch.Size."""
+
+    items: tuple[object, ...]

@@ -1,0 +1,52 @@
+"""Errors that end a run, each with the exit code that the command line documents."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the command's exit status says; the meaning of each is in the README."""
+
+    REDUCED = 0
+    NOTHING = 1
+    USAGE = 2
+    STOPPED = 3
+    NO_REPRO = 4
+    INTERNAL = 5
+
+
+class MinifyError(Exception):
+    """A message for the user: what happened, on which file or op, and what to do next."""
+
+    exit_code = ExitCode.INTERNAL
+
+
+class UsageError(MinifyError):
+    """The command was given something it cannot work on."""
+
+    exit_code = ExitCode.USAGE
+
+
+class NothingToReduce(MinifyError):
+    """The script shows no failure of a backend."""
+
+    exit_code = ExitCode.NOTHING
+
+
+class NoRepro(MinifyError):
+    """The failure was captured, but no standalone script shows it."""
+
+    exit_code = ExitCode.NO_REPRO
+
+
+class StoppedEarly(MinifyError):
+    """The user or a budget ended the run before there was anything to write."""
+
+    exit_code = ExitCode.STOPPED
+
+
+class CannotSave(MinifyError):
+    """A value of the user's that has no readable form on disk; says which and where."""
+
+    exit_code = ExitCode.NO_REPRO

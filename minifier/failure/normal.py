@@ -1,0 +1,54 @@
+"""A message with all that varies from graph to graph taken out of it."""
+
+from __future__ import annotations
+
+import re
+
+_WHOLE = 6  # messages of more lines than this are judged by the lines that carry the meaning
+_LONGEST = 600
+
+_CUTS = (
+    re.compile(r"\n+While executing %.*", re.DOTALL),  # fx.Interpreter adds the node and its source
+    re.compile(r"\n+Original traceback:.*", re.DOTALL),
+    re.compile(r"\n+from user code:.*", re.DOTALL),
+    re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1.*", re.DOTALL),
+)
+_REPLACEMENTS = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
+    (re.compile(r"(?:/[\w.+@-]+){2,}"), "<path>"),
+    (re.compile(r"(?:torch\.Size\()?[\[(](?:\s*-?\d+\s*,?)+[\])]\)?"), "<shape>"),
+    (re.compile(r"\b[us]\d+\b"), "<symbol>"),
+    (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
+    (re.compile(r"\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
+    (re.compile(r"(?<=[A-Za-z])\d+\b"), "<number>"),
+    (re.compile(r"[ \t]+"), " "),
+)
+_TELLING = re.compile(r"\berror: |^\s*target: |Error: ", re.MULTILINE)
+
+
+def _telling_lines(text: str) -> str:
+    """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)]
+    return "\n".join(lines[:1] + [re.sub(r"[‘'`].*?[’'`]", "<quoted>", line) for line in accused[:2]])
+
+
+def normalise(message: str) -> str:
+    """The message without numbers, addresses, paths, shapes, symbols and numbered names.
+
+    Of a message longer than six lines only the first line and the first two lines that accuse something
+    (`error: ...`, `target: ...`) stay: the rest of a compiler's output varies with the graph.
+    """
+    for cut in _CUTS:
+        message = cut.sub("", message)
+    message = message.strip()
+    if message.count("\n") >= _WHOLE or len(message) > _LONGEST:
+        message = _telling_lines(message)[:_LONGEST]
+    for pattern, name in _REPLACEMENTS:
+        message = pattern.sub(name, message)
+    return message.strip()
+
+
+def words(message: str) -> list[str]:
+    """The message in tokens: identifiers (dots included), placeholders, and single other characters."""
+    return re.findall(r"<\w+>|[A-Za-z_][\w.]*[\w]|[A-Za-z_]|\S", message)

@@ -1,0 +1,77 @@
+"""Describes an exception as plain data. Standard library only.
+
+The same lines run in three places: in the user's script, in a probe, and (loaded by path) in the fresh
+interpreter that verifies a repro. What they write is compared, so they must not differ.
+"""
+
+import sys
+import traceback
+
+
+def _cause(error, owned_frames):
+    """The exception behind this one, or None. A context counts only if it was raised inside the call."""
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, BaseException):
+        return inner
+    if error.__cause__ is not None:
+        return error.__cause__
+    context = error.__context__
+    if context is None or error.__suppress_context__ or context.__traceback__ is None:
+        return None
+    # An exception that the script was already handling when it called the backend was caught in a frame
+    # outside this traceback; it has nothing to do with the failure.
+    return context if id(context.__traceback__.tb_frame) in owned_frames else None
+
+
+def _qualified(kind):
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error):
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - an exception of the user's may have a faulty __str__
+        return f"<{type(error).__name__} whose __str__ raises {type(broken).__name__}>"
+
+
+def describe(error):
+    """A list of links, outermost first: type, message and frames (module, function, file, line)."""
+    links = []
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        frames = []
+        owned = set()
+        step = error.__traceback__
+        while step is not None:
+            frame = step.tb_frame
+            owned.add(id(frame))
+            code = frame.f_code
+            frames.append([frame.f_globals.get("__name__") or "", code.co_name, code.co_filename, step.tb_lineno])
+            step = step.tb_next
+        links.append(
+            {
+                "type": _qualified(type(error)),
+                "bases": [_qualified(base) for base in type(error).__mro__[1:-1]],
+                "message": _message(error),
+                "frames": frames,
+            }
+        )
+        error = _cause(error, owned)
+    return links
+
+
+def text(error):
+    """The traceback as Python prints it."""
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def report_at_exit(write):
+    """Calls `write(links, text)` for an exception that ends the interpreter, then lets it end as always."""
+    shown = sys.excepthook
+
+    def hook(kind, error, trace):
+        write(describe(error), "".join(traceback.format_exception(kind, error, trace)))
+        shown(kind, error, trace)
+
+    sys.excepthook = hook

@@ -1,0 +1,1 @@
+"""Between torch's graphs and tensors and the Case's plain data."""

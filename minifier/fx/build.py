@@ -1,0 +1,97 @@
+"""A Graph as a torch.fx.GraphModule, as fresh as Dynamo's."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from minifier.case.graph import Graph, Module
+from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
+from minifier.fx.arguments import write
+from minifier.fx.names import resolve
+from minifier.fx.tensors import StoredTensors
+
+Fake = Callable[[TensorMeta], torch.Tensor]
+
+
+def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
+    """A module as it was: its class, attributes and tensors, without running its constructor."""
+    if spec.graph is not None:
+        return build_graph(spec.graph, tensors)
+    kind = resolve(spec.type)
+    module: torch.nn.Module = kind.__new__(kind)
+    torch.nn.Module.__init__(module)
+    for name, value in spec.plain.items():
+        object.__setattr__(module, name, write(value, _no_nodes))
+    for name, key in spec.parameters.items():
+        module.register_parameter(name, torch.nn.Parameter(tensors.get(key), requires_grad=False))
+    for name, key in spec.buffers.items():
+        module.register_buffer(name, tensors.get(key))
+    for name, child in spec.children.items():
+        module.add_module(name, build_module(child, tensors))
+    return module.train(spec.training)
+
+
+def _no_nodes(name: str) -> Any:
+    raise KeyError(name)
+
+
+def _example(value: Value, fake: Fake) -> Any:
+    if isinstance(value, TensorMeta):
+        return fake(value)
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, Sequence_):
+        return tuple(_example(item, fake) for item in value.items)
+    return None
+
+
+def build_graph(
+    graph: Graph,
+    tensors: StoredTensors,
+    fake: Fake | None = None,
+    inputs: dict[str, Any] | None = None,
+) -> torch.fx.GraphModule:
+    """A new GraphModule. With `fake`, each node has its `example_value` as under Dynamo; `inputs` are the
+    example values of placeholders, where the caller has made them already."""
+    root = torch.nn.Module()
+    for target, key in graph.attributes.items():
+        _set(root, target, tensors.get(key))
+    for target, spec in graph.modules.items():
+        _set(root, target, build_module(spec, tensors))
+    built = torch.fx.Graph()
+    env: dict[str, torch.fx.Node] = {}
+    for node in graph.nodes:
+        args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
+        target: Any = resolve(node.target) if node.op == "call_function" else node.target
+        made = built.create_node(node.op, target, args, kwargs, node.name)
+        env[node.name] = made
+        if fake is not None and node.op != "output":
+            known = (inputs or {}).get(node.name)
+            example = known if known is not None else _example(node.value, fake)
+            if example is not None:
+                made.meta["example_value"] = example
+    return torch.fx.GraphModule(root, built)
+
+
+def _set(root: torch.nn.Module, target: str, value: torch.Tensor | torch.nn.Module) -> None:
+    *path, last = target.split(".")
+    for part in path:
+        if not hasattr(root, part):
+            root.add_module(part, torch.nn.Module())
+        root = getattr(root, part)
+    if isinstance(value, torch.nn.Module):
+        root.add_module(last, value)
+    else:
+        root.register_buffer(last, value)
+
+
+def import_targets(graph: Graph) -> None:
+    """Imports what the graph calls, so that forked children need not; raises as import does."""
+    importlib.invalidate_caches()
+    for node in graph.nodes:
+        if node.op == "call_function":
+            resolve(node.target)

@@ -1,0 +1,82 @@
+"""Importable names for what a graph calls, and back: `torch.nn.functional.gelu` for torch._C._nn.gelu."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import operator
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from minifier.errors import CannotSave
+
+_PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
+    ("torch", torch),
+    ("torch.nn.functional", torch.nn.functional),
+    ("operator", operator),
+    ("math", math),
+    ("torch.special", torch.special),
+    ("torch.linalg", torch.linalg),
+    ("torch.fft", torch.fft),
+    ("torch.Tensor", torch.Tensor),
+)
+
+
+@functools.cache
+def resolve(path: str) -> Any:
+    """The object at a dotted path; `module:qualname` splits it where that is needed.
+
+    Raises ImportError or AttributeError, as the import system does.
+    """
+    if ":" in path:
+        module, _, rest = path.partition(":")
+        found: Any = importlib.import_module(module)
+        return functools.reduce(getattr, rest.split("."), found)
+    parts = path.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError as error:
+            if error.name is not None and not path.startswith(error.name):
+                raise
+            continue
+        return functools.reduce(getattr, parts[cut:], found)
+    raise ImportError(f"no module provides {path}")
+
+
+def _is_at(path: str, wanted: object) -> bool:
+    try:
+        return resolve(path) is wanted
+    except (ImportError, AttributeError):
+        return False
+
+
+def path_of(function: Callable[..., Any]) -> str:
+    """The path under which the function can be imported, public where there is one.
+
+    Raises CannotSave for a function that no import reaches: a lambda, a closure, one defined in the
+    script itself.
+    """
+    name = getattr(function, "__name__", None) or str(function)
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return f"torch.ops.{function}"
+    if isinstance(function, torch._ops.HigherOrderOperator):
+        return f"torch.ops.higher_order.{name}"
+    for prefix, module in _PUBLIC:
+        if getattr(module, name, None) is function:
+            return f"{prefix}.{name}"
+    module_name = getattr(function, "__module__", None) or ""
+    qualname = getattr(function, "__qualname__", name)
+    if module_name == "__main__":
+        raise CannotSave(
+            f"the function {qualname}, which is defined in the failing script itself: move it to a module "
+            "that can be imported"
+        )
+    for path in (f"{module_name}.{qualname}", f"{module_name}:{qualname}"):
+        if module_name and "<" not in path and _is_at(path, function):
+            return path
+    raise CannotSave(f"the function {module_name}.{qualname}, which no import statement reaches")

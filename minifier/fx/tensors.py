@@ -1,0 +1,128 @@
+"""Tensors to a safetensors file and back, with strides, offsets and shared storage kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from minifier.case.inputs import Stored
+from minifier.case.values import TensorMeta
+from minifier.errors import CannotSave
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+# Types that safetensors knows; others are stored as bytes, their type being in the Case.
+_KNOWN = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+    torch.int8, torch.uint8, torch.bool,
+}
+
+
+def refuse_odd(tensor: torch.Tensor, what: str) -> None:
+    """Raises CannotSave for a tensor that is more than strided numbers."""
+    if type(tensor) not in _PLAIN:
+        kind = type(tensor)
+        raise CannotSave(f"{what} is a {kind.__module__}.{kind.__qualname__}, a tensor subclass, which cannot be saved yet")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        layout = "quantised" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        raise CannotSave(f"{what} is a {layout} tensor, which cannot be saved yet")
+
+
+def span(meta: TensorMeta) -> int:
+    """Elements of storage from the tensor's first to its last."""
+    if 0 in meta.shape:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride, strict=True))
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The stretch of storage that the tensor covers, one-dimensional and contiguous."""
+    if tensor.numel() == 0:
+        return tensor.new_empty(0)
+    count = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.as_strided((count,), (1,), tensor.storage_offset())
+
+
+def restrided(stretch: torch.Tensor, meta: TensorMeta, offset: int = 0) -> torch.Tensor:
+    """The inverse of `flat`: a tensor of the given shape and stride over a stretch of storage."""
+    dtype = getattr(torch, meta.dtype)
+    if stretch.dtype != dtype:
+        stretch = stretch.view(dtype)
+    return stretch.as_strided(meta.shape, meta.stride, stretch.storage_offset() + offset)
+
+
+class TensorFile:
+    """Collects tensors, then writes them in one file. Nothing is copied before `write`."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    def add(self, key: str, tensor: torch.Tensor) -> str:
+        """Remembers the tensor's values under `key` and gives the key back."""
+        refuse_odd(tensor, key)
+        self._tensors[key] = tensor
+        return key
+
+    def add_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, Stored]:
+        """Remembers inputs, those that share a storage together; tells how each is stored."""
+        groups: dict[int, list[str]] = {}
+        for name, tensor in inputs.items():
+            refuse_odd(tensor, f"the input {name}")
+            address = tensor.untyped_storage().data_ptr()
+            groups.setdefault(address if address else id(tensor), []).append(name)
+        stored = {}
+        for names in groups.values():
+            first = inputs[names[0]]
+            if len(names) == 1 and (first.is_contiguous() or first.numel() == 0):
+                stored[names[0]] = Stored(self.add(names[0], first))
+                continue
+            key = f"storage of {', '.join(names[:3])}" if len(names) > 1 else names[0]
+            if len(names) == 1:
+                self._tensors[key] = flat(first.detach())
+            else:
+                whole = torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage())  # type: ignore[call-overload]
+                self._tensors[key] = whole
+            for name in names:
+                stored[name] = Stored(key, shared=len(names) > 1)
+        return stored
+
+    def write(self, path: Path) -> Path | None:
+        """Writes the file, or nothing if there are no tensors."""
+        if not self._tensors:
+            return None
+        ready = {}
+        for key, tensor in self._tensors.items():
+            value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+            if value.dtype not in _KNOWN:
+                value = value.flatten().view(torch.uint8)
+            ready[key] = value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
+        save_file(ready, path)
+        return path
+
+
+class StoredTensors:
+    """Tensors of a Case's file, loaded when asked for and shared by those who share a key."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._loaded: dict[str, torch.Tensor] = {}
+
+    def get(self, key: str) -> torch.Tensor:
+        """The tensor as stored; raises KeyError if the file has no such key."""
+        if key not in self._loaded:
+            if self._path is None:
+                raise KeyError(key)
+            with safe_open(str(self._path), framework="pt") as file:
+                if key not in file.keys():
+                    raise KeyError(key)
+                self._loaded[key] = file.get_tensor(key)
+        return self._loaded[key]
+
+    def load_all(self) -> None:
+        """Reads every tensor now, so that forked children share the pages."""
+        if self._path is not None:
+            with safe_open(str(self._path), framework="pt") as file:
+                for key in file.keys():
+                    self._loaded.setdefault(key, file.get_tensor(key))

@@ -1,0 +1,146 @@
+"""Input tensors made from their description, and values recorded while the whole graph ran eagerly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.case.values import TensorMeta
+from minifier.fx.arguments import short
+from minifier.fx.tensors import StoredTensors, flat, restrided, span
+
+
+class RecordedValues:
+    """Values of nodes in one file of bytes with an index beside it, mapped into memory when asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bytes = folder / "values.bin"
+        self._index: dict[str, Any] = json.loads((folder / "values.json").read_text())
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._index
+
+    def get(self, node: str) -> torch.Tensor:
+        """A private copy of the tensor that the node evaluated to; raises KeyError if it was not recorded."""
+        entry = self._index[node]
+        dtype = getattr(torch, entry["dtype"])
+        meta = TensorMeta(tuple(entry["shape"]), tuple(entry["stride"]), entry["dtype"])
+        if span(meta) == 0:
+            return torch.empty(meta.shape, dtype=dtype)
+        with self._bytes.open("rb") as file:
+            file.seek(entry["at"])
+            data = bytearray(file.read(entry["bytes"]))
+        return restrided(torch.frombuffer(data, dtype=torch.uint8).clone(), meta).to(entry["device"])
+
+
+class Recorder(torch.fx.Interpreter):
+    """Runs a graph eagerly and writes the tensors that `wanted` nodes evaluate to as they appear."""
+
+    def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
+        super().__init__(module, garbage_collect_values=True)
+        self._wanted, self._folder = frozenset(wanted), folder
+        self._file = (folder / "values.bin").open("wb")
+        self._index: dict[str, Any] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.name in self._wanted and isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            stretch = flat(value.detach().resolve_conj().resolve_neg()).cpu().contiguous()
+            data = stretch.view(torch.uint8).numpy().tobytes() if stretch.numel() else b""
+            self._index[n.name] = {
+                "at": self._file.tell(),
+                "bytes": len(data),
+                "dtype": short(value.dtype),
+                "shape": list(value.shape),
+                "stride": list(value.stride()),
+                "device": str(value.device),
+            }
+            self._file.write(data)
+        return value
+
+    def record(self, inputs: Sequence[Any]) -> None:
+        """Runs, and writes the index; raises what the graph raises."""
+        self.run(*inputs)
+        self._file.close()
+        (self._folder / "values.json").write_text(json.dumps(self._index))
+
+
+def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
+    dtype, device = getattr(torch, meta.dtype), meta.device
+    shape = meta.shape
+    if drawn.how == "list":
+        return torch.tensor(drawn.values, dtype=dtype, device=device).reshape(shape)
+    if drawn.how == "zeros":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    if drawn.how == "ones":
+        return torch.ones(shape, dtype=dtype, device=device)
+    if drawn.how == "bools":
+        return torch.rand(shape, device=device) > 0.5
+    if drawn.how == "randint":
+        return torch.randint(int(drawn.low or 0), int(drawn.high or 1), shape, dtype=dtype, device=device)
+    if drawn.how == "rand":
+        low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
+        return (torch.rand(shape, device=device) * (high - low) + low).to(dtype)
+    return torch.randn(shape, dtype=dtype if dtype.is_floating_point or dtype.is_complex else None, device=device).to(dtype)
+
+
+def _with_strides(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
+    if values.stride() == meta.stride or values.numel() == 0:
+        return values
+    stretch = torch.zeros(span(meta), dtype=values.dtype, device=values.device)
+    made = stretch.as_strided(meta.shape, meta.stride)
+    if 0 in [step for size, step in zip(meta.shape, meta.stride, strict=True) if size > 1]:
+        first = tuple(slice(0, 1) if step == 0 else slice(None) for step in meta.stride)
+        made[first].copy_(values[first])
+    else:
+        made.copy_(values)
+    return made
+
+
+def make_inputs(inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None) -> list[Any]:
+    """Fresh inputs after `torch.manual_seed(0)`: no two calls share memory, inputs that shared still do."""
+    torch.manual_seed(0)
+    shared: dict[str, torch.Tensor] = {}
+    return [_make(item, tensors, recorded, shared) for item in inputs]
+
+
+def _make(item: Input, tensors: StoredTensors, recorded: RecordedValues | None, shared: dict[str, torch.Tensor]) -> Any:
+    if isinstance(item, ScalarInput):
+        return item.value
+    meta, source = item.meta, item.source
+    with torch.no_grad():
+        if isinstance(source, Stored):
+            made = _stored(meta, source, tensors, shared)
+        elif isinstance(source, Recorded):
+            if recorded is None:
+                raise KeyError(source.node)
+            made = recorded.get(source.node)
+        else:
+            made = _with_strides(_drawn(meta, source), meta)
+    return _graded(made, item)
+
+
+def _stored(meta: TensorMeta, source: Stored, tensors: StoredTensors, shared: dict[str, torch.Tensor]) -> torch.Tensor:
+    held = tensors.get(source.key)
+    if not source.shared:
+        if tuple(held.shape) == meta.shape and held.dtype == getattr(torch, meta.dtype):
+            return held.clone().to(meta.device)
+        return restrided(held.flatten().clone().to(meta.device), meta)
+    if source.key not in shared:
+        shared[source.key] = held.clone().to(meta.device)
+    return restrided(shared[source.key], meta, meta.offset)
+
+
+def _graded(made: torch.Tensor, item: TensorInput) -> Any:
+    if item.parameter:
+        return torch.nn.Parameter(made, requires_grad=item.meta.requires_grad)
+    if item.meta.requires_grad:
+        made.requires_grad_(True)
+        # An op's result requires grad without being a leaf, which allows in-place ops on it.
+        return made if item.leaf else made.clone()
+    return made

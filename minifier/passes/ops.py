@@ -1,0 +1,141 @@
+"""Ops: which belong together, and the Case that has only some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from minifier.case import Case, Drawn, Graph, Input, Node, Recorded, Scalar, ScalarInput, TensorInput, TensorMeta
+from minifier.case import subset
+from minifier.case.graph import refs_in
+from minifier.failure import Stage
+
+_IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
+    f"operator.{name}" for name in
+    ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor",
+     "ilshift", "irshift")
+}
+
+
+def is_in_place(node: Node) -> bool:
+    """Whether the op changes one of its arguments, judged by torch's naming conventions."""
+    if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
+        return True
+    name = node.short_target
+    return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
+
+
+def _can_be_cut(node: Node) -> bool:
+    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context."""
+    return isinstance(node.value, (TensorMeta, Scalar))
+
+
+class _Sets:
+    """Disjoint sets of op positions."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def find(self, item: int) -> int:
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def join(self, a: int, b: int) -> None:
+        low, high = sorted((self.find(a), self.find(b)))
+        self._parent[high] = low
+
+
+def _join_uncuttable(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """An op whose result cannot cross a cut goes with its users: a split with its getitems, an enter with
+    its exit."""
+    for node in graph.ops:
+        if not _can_be_cut(node):
+            for user in graph.users[node.name]:
+                if user in place:
+                    sets.join(place[node.name], place[user])
+
+
+def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """An in-place op goes with the views of its storage that were made before it and are read after it."""
+    by_storage: dict[int, list[Node]] = {}
+    for node in graph.ops:
+        if isinstance(node.value, TensorMeta) and node.value.storage is not None:
+            by_storage.setdefault(node.value.storage, []).append(node)
+    for node in graph.ops:
+        if not is_in_place(node):
+            continue
+        first = next(refs_in(node.args), None)
+        changed = graph.node(first).value if first is not None else None
+        if not isinstance(changed, TensorMeta) or changed.storage is None:
+            continue
+        here = graph.index[node.name]
+        for other in by_storage.get(changed.storage, ()):
+            if graph.index[other.name] >= here:
+                break
+            if any(graph.index[user] > here for user in graph.users[other.name]):
+                sets.join(place[other.name], place[node.name])
+
+
+def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """Pairs without data between them: a switch of grad mode and the next one, which turns it back."""
+    opened: str | None = None
+    for node in graph.ops:
+        if node.short_target == "_set_grad_enabled":
+            if opened is None:
+                opened = node.name
+            else:
+                sets.join(place[opened], place[node.name])
+                opened = None
+
+
+def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """Ops that only make sense together, as groups of names, in the order of their first op."""
+    ops = graph.ops
+    place = {node.name: i for i, node in enumerate(ops)}
+    sets = _Sets(len(ops))
+    _join_uncuttable(graph, place, sets)
+    _join_mutations(graph, place, sets)
+    _join_switches(graph, place, sets)
+    groups: dict[int, list[str]] = {}
+    for i, node in enumerate(ops):
+        groups.setdefault(sets.find(i), []).append(node.name)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def parents(graph: Graph, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """For each atom, the earlier atoms whose results it reads."""
+    owner = {name: i for i, group in enumerate(groups) for name in group}
+    return tuple(
+        tuple(sorted({owner[r] for n in group for r in graph.node(n).refs() if r in owner and owner[r] < i}))
+        for i, group in enumerate(groups)
+    )
+
+
+def kind(graph: Graph, group: tuple[str, ...]) -> str:
+    """What an atom is for the purpose of repetition: targets, result types and arity."""
+    parts = []
+    for name in group:
+        node = graph.node(name)
+        dtype = node.value.dtype if isinstance(node.value, TensorMeta) else type(node.value).__name__
+        parts.append(f"{node.target}/{dtype}/{len(tuple(node.refs()))}")
+    return " ".join(parts)
+
+
+def with_ops(case: Case, names: Iterable[str]) -> Case:
+    """The Case with these ops alone. Values at the cut: by shape where the failure is one of compiling,
+    as recorded in an eager run where it is one of running."""
+    graph = subset(case.graph, names)
+    known = {item.name: item for item in case.inputs}
+    inputs = tuple(known.get(node.name) or _cut(node, case.failure.fingerprint.stage) for node in graph.placeholders)
+    return replace(case, graph=graph, inputs=inputs)
+
+
+def _cut(node: Node, stage: Stage) -> Input:
+    if isinstance(node.value, Scalar):
+        return ScalarInput(node.name, node.value.value, node.value.symbol)
+    if not isinstance(node.value, TensorMeta):
+        return ScalarInput(node.name, None)
+    source = Drawn("zeros") if stage is Stage.COMPILE else Recorded(node.name)
+    return TensorInput(node.name, node.value, source, leaf=not node.value.requires_grad)

@@ -1,0 +1,223 @@
+"""Child processes for probes: forked, alone in their session, limited in time and memory, killed as a group."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minifier.processes import die_with_parent
+
+Job = Callable[[], dict[str, Any]]
+_TAIL = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child ended. `result` is what its job gave back; without one, `signal`, `status` or
+    `timed_out` says why, and `stage` how far it had come. `fault` is a traceback of the job's own code;
+    `output` the end of what it printed."""
+
+    result: dict[str, Any] | None
+    seconds: float
+    signal: int | None = None
+    status: int | None = None
+    timed_out: bool = False
+    stage: str | None = None
+    fault: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For each child: wall seconds, and bytes of address space beyond what the parent has (None: no limit)."""
+
+    seconds: float
+    memory: int | None = None
+
+
+_told_to: int | None = None
+
+
+def tell(**facts: Any) -> None:
+    """From inside a child: facts that the parent is to know even if the child dies at its next step."""
+    if _told_to is not None:
+        _write(_told_to, json.dumps(facts).encode() + b"\n")
+
+
+class _Child:
+    def __init__(self, job: Job, limits: Limits, scratch: Path) -> None:
+        self.folder = Path(tempfile.mkdtemp(dir=scratch))
+        self.pipe, into = os.pipe()
+        self.data, self.closed = b"", False
+        self.started = time.monotonic()
+        self.deadline = self.started + limits.seconds
+        self.timed_out = False
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.pipe)
+            _live(job, limits, self.folder, into)
+        os.close(into)
+        os.set_blocking(self.pipe, False)
+        # The process, not the pipe, tells the end: a grandchild may hold the pipe open.
+        self.process = os.pidfd_open(self.pid)
+
+    def read(self) -> None:
+        """Takes what is in the pipe."""
+        try:
+            while chunk := os.read(self.pipe, 1 << 16):
+                self.data += chunk
+            self.closed = True
+        except BlockingIOError:
+            return
+
+    def kill(self) -> None:
+        """Kills the child and all it started in its session's group."""
+        for kill, target in ((os.killpg, self.pid), (os.kill, self.pid)):
+            try:
+                kill(target, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    def end(self) -> Ended:
+        """Waits for the child, cleans up after it, and tells how it ended."""
+        _, code = os.waitpid(self.pid, 0)
+        self.read()
+        os.close(self.pipe)
+        os.close(self.process)
+        self.kill_group()
+        seconds = time.monotonic() - self.started
+        output = _tail(self.folder / "output")
+        shutil.rmtree(self.folder, ignore_errors=True)
+        number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
+        status = None if number is not None else os.WEXITSTATUS(code)
+        message: dict[str, Any] = {}
+        for line in self.data.split(b"\n")[:-1]:  # the child may have died while writing the last
+            message.update(json.loads(line))
+        result = None if self.timed_out else message.get("result")
+        stage, fault = message.get("stage"), message.get("fault", "")
+        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output)
+
+    def kill_group(self) -> None:
+        """Ends grandchildren that outlived the child."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _live(job: Job, limits: Limits, folder: Path, into: int) -> None:
+    """The child's life: it never returns."""
+    global _told_to
+    _told_to = into
+    message: dict[str, Any] = {}
+    try:
+        os.setsid()
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _quiet(folder)
+        _limit(limits)
+        message = {"result": job()}
+    except BaseException:  # noqa: BLE001 - a fault of the job's own code, told to the parent
+        message = {"fault": traceback.format_exc()}
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            tell(**message)
+        finally:
+            os._exit(0)
+
+
+def _write(into: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(into, data) :]
+
+
+def _quiet(folder: Path) -> None:
+    """No terminal, no input, and caches and temporary files in a folder that goes away with the child."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ[variable] = str(folder / variable.lower())
+        os.mkdir(os.environ[variable])
+    tempfile.tempdir = os.environ["TMPDIR"]
+    os.chdir(os.environ["TMPDIR"])
+
+
+def _limit(limits: Limits) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if limits.memory is not None:
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, used + limits.memory))
+
+
+def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
+    """Runs each job in a child of its own, all at once, and waits for all.
+
+    Whatever interrupts the waiting, no child is left behind.
+    """
+    gc.freeze()  # children then share the parent's pages instead of touching them in their own collections
+    children: list[_Child] = []
+    ended: dict[int, Ended] = {}
+    with selectors.DefaultSelector() as selector:
+        try:
+            for job in jobs:
+                child = _Child(job, limits, scratch)
+                children.append(child)
+                selector.register(child.pipe, selectors.EVENT_READ, child)
+                selector.register(child.process, selectors.EVENT_READ, child)
+            while live := [child for child in children if child.pid not in ended]:
+                now = time.monotonic()
+                for child in live:
+                    if now >= child.deadline and not child.timed_out:
+                        child.timed_out = True
+                        child.kill()
+                ready = selector.select(max(0.0, min((c.deadline for c in live if not c.timed_out), default=now + 60) - now))
+                for key, _ in ready:
+                    child = key.data
+                    if key.fd != child.process:
+                        child.read()
+                        if child.closed:
+                            selector.unregister(child.pipe)
+                for key, _ in ready:
+                    child = key.data
+                    if key.fd == child.process:
+                        selector.unregister(child.process)
+                        if not child.closed:
+                            selector.unregister(child.pipe)
+                        ended[child.pid] = child.end()
+        finally:
+            for child in children:
+                if child.pid not in ended:
+                    child.kill()
+                    child.end()
+            gc.unfreeze()
+    return [ended[child.pid] for child in children]

@@ -1,0 +1,102 @@
+"""What a probe's child does: build the candidate, call the backend, run the result if that is where it fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minifier.case import Graph, Input, State, TensorMeta
+from minifier.failure import Stage
+from minifier.failure.observed import describe, text
+from minifier.fx.arguments import write
+from minifier.fx.build import build_graph
+from minifier.fx.values import Recorder, make_inputs
+from minifier.probe.bench import Bench
+from minifier.probe.children import tell
+from minifier.torch_private import (
+    as_dynamo_calls,
+    backend_error,
+    compile_in_this_process,
+    fake_like,
+    new_fake_mode,
+    set_config,
+)
+
+
+def _not_nodes(name: str) -> Any:
+    raise KeyError(name)
+
+
+@contextlib.contextmanager
+def in_state(state: State) -> Iterator[None]:
+    """Puts this process, which is not used for anything else, into the state of the Case."""
+    torch.set_default_dtype(getattr(torch, state.default_dtype))
+    for module, key, value in state.config:
+        set_config(module, key, write(value, _not_nodes))
+    with contextlib.ExitStack() as stack:
+        if state.inference:
+            stack.enter_context(torch.inference_mode())
+        stack.enter_context(torch.set_grad_enabled(state.grad))
+        for device, dtype in state.autocast:
+            stack.enter_context(torch.autocast(device, dtype=getattr(torch, dtype)))
+        yield
+
+
+def _failure(stage: Stage, error: BaseException) -> dict[str, Any]:
+    inner = backend_error(error)
+    return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
+
+
+def evaluate(bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, until: Stage) -> dict[str, Any]:
+    """Compiles the candidate, and runs it unless `until` is the compile stage.
+
+    Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
+    function is a fault of this tool: only the backend's own calls are judged.
+    """
+    values = make_inputs(inputs, bench.tensors, bench.recorded)
+    fakes = new_fake_mode()
+    compile_in_this_process()
+
+    def fake(meta: TensorMeta) -> torch.Tensor:
+        with fakes:
+            made = torch.empty_strided(meta.shape, meta.stride, dtype=getattr(torch, meta.dtype), device=meta.device)
+            return made.requires_grad_(meta.requires_grad)
+
+    twins = {
+        item.name: fake_like(fakes, value) if isinstance(value, torch.Tensor) else value
+        for item, value in zip(inputs, values, strict=True)
+    }
+    with in_state(state):
+        module = build_graph(graph, bench.tensors, fake, twins)
+        tell(stage=Stage.COMPILE.value)
+        try:
+            with as_dynamo_calls(fakes):
+                compiled = bench.backend(module, values)
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
+            return _failure(Stage.COMPILE, error)
+        if until is Stage.COMPILE:
+            return {"status": "pass"}
+        tell(stage=Stage.RUN.value)
+        try:
+            compiled(*values)
+        except BaseException as error:  # noqa: BLE001 - as above
+            return _failure(Stage.RUN, error)
+    return {"status": "pass"}
+
+
+def run_eagerly(
+    bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, wanted: Collection[str], folder: Path
+) -> dict[str, Any]:
+    """Runs the graph without a backend, recording `wanted` values into `folder`."""
+    values = make_inputs(inputs, bench.tensors, bench.recorded)
+    module = build_graph(graph, bench.tensors)
+    with in_state(state):
+        try:
+            Recorder(module, wanted, folder).record(values)
+        except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
+            return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+    return {"status": "pass"}

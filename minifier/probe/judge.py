@@ -1,0 +1,56 @@
+"""From the way a probe's child ended to a verdict."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minifier.failure import Failure, Fingerprint, Kind, Stage, Verdict, same
+from minifier.failure.fingerprint import failure_of
+from minifier.probe.children import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the failure that was seen, if one was; `fault` is the tool's own, if it had one."""
+
+    verdict: Verdict
+    seconds: float
+    failure: Failure | None = None
+    fault: str = ""
+
+
+def _death(ended: Ended, kind: Kind, message: str) -> Failure:
+    stage = Stage(ended.stage or Stage.COMPILE.value)
+    return Failure(Fingerprint(stage, kind, message=message), kind.value, message, ended.output)
+
+
+def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:
+    """The failure that a child showed, or None if it passed."""
+    if ended.timed_out:
+        return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
+    if ended.signal is not None:
+        return _death(ended, Kind.SIGNAL, signal.Signals(ended.signal).name)
+    if ended.result is None:
+        return _death(ended, Kind.EXIT, f"exit status {ended.status}")
+    if ended.result["status"] == "pass":
+        return None
+    stage = Stage(ended.result.get("stage", Stage.RUN.value))
+    return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
+
+
+def judge(ended: Ended, sought: Fingerprint, nodes: Sequence[str] = (), match: str | None = None) -> Judged:
+    """How a candidate did. A timeout or lack of memory that is not sought leaves the question open."""
+    if ended.fault:
+        return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
+    if ended.result is not None and ended.result["status"] == "invalid":
+        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes))
+    failure = seen(ended, nodes)
+    if failure is None:
+        return Judged(Verdict.PASS, ended.seconds)
+    if same(sought, failure.fingerprint, match):
+        return Judged(Verdict.SAME, ended.seconds, failure)
+    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY):
+        return Judged(Verdict.UNRESOLVED, ended.seconds, failure)
+    return Judged(Verdict.OTHER, ended.seconds, failure)

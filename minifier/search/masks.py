@@ -1,0 +1,48 @@
+"""Sets of atoms as bits of an integer.
+
+At 5,000 atoms a frozenset takes 100 us to compare and 250 kB to keep; as bits it is 625 bytes, and "is a
+subset of" is one `and`. The search asks that question for every pair of candidate and known answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import compress, count
+
+from .problem import Atoms
+
+Mask = int
+"""A set of atoms: bit i is set when atom i is in it."""
+
+_BIT = bytes(byte == ord("1") for byte in range(256))
+
+
+def mask_of(atoms: Iterable[int]) -> Mask:
+    """The mask of some atoms."""
+    bits = bytearray()
+    for atom in atoms:
+        if atom >> 3 >= len(bits):
+            bits.extend(bytes((atom >> 3) + 1 - len(bits)))
+        bits[atom >> 3] |= 1 << (atom & 7)
+    return int.from_bytes(bits, "little")
+
+
+def members(mask: Mask) -> list[int]:
+    """The atoms in a mask, ascending."""
+    digits = f"{mask:b}".encode().translate(_BIT)
+    return list(compress(count(), reversed(digits)))
+
+
+def atoms_of(mask: Mask) -> Atoms:
+    """The mask as the set of atoms that a prober is given."""
+    return frozenset(members(mask))
+
+
+def size(mask: Mask) -> int:
+    """How many atoms are in it."""
+    return mask.bit_count()
+
+
+def within(small: Mask, large: Mask) -> bool:
+    """Is the first a subset of the second?"""
+    return small & large == small

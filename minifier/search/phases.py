@@ -1,0 +1,36 @@
+"""The phases, chained into one search."""
+
+from __future__ import annotations
+
+from .dataflow import Dataflow
+from .delete import delete
+from .guess import guess
+from .masks import Mask, mask_of, members
+from .narrow import ball, prefix
+from .problem import Problem
+from .prove import prove
+from .steps import Done, Step
+
+
+def plan(problem: Problem) -> Step:
+    """The first question of a search that begins with all atoms, known to fail."""
+    flow = Dataflow(problem)
+
+    def narrowing(kept: Mask) -> Step:
+        return prefix(kept, looking_around)
+
+    def looking_around(kept: Mask, needed: int) -> Step:
+        return ball(flow, kept, needed, deleting)
+
+    def deleting(kept: Mask, needed: int) -> Step:
+        others = flow.depth_first(needed, kept)[1:]
+        return delete(kept, others, proving)
+
+    if not problem.size:
+        return Done(0)
+    return guess(problem, flow, mask_of(problem.everything), narrowing)
+
+
+def proving(kept: Mask) -> Step:
+    """The last phase: from the last atom, which is the likeliest to be needed, to the first."""
+    return prove(kept, tuple(reversed(members(kept))))

@@ -1,0 +1,88 @@
+"""Walks a search from question to question: looks up what is known, probes the rest, keeps the books."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from .masks import Mask, atoms_of, mask_of, size
+from .place import Place, foresee
+from .problem import Atoms, Budget, Prober
+from .result import Ended, Phase, PhaseCount, Progress, Result
+from .steps import Ask, Step
+
+
+class Walk:
+    """One search, from its first question to its end. It is used once."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        known: Mapping[Atoms, bool],
+        budget: Budget,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._prober = prober
+        self._budget = budget
+        self._on_progress = on_progress
+        self._answers = {mask_of(atoms): fails for atoms, fails in known.items()}
+        self._probes = dict.fromkeys(Phase, 0)
+        self._sizes: dict[Phase, tuple[int, int]] = {}
+        self._rounds = 0
+
+    def run(self, everything: Mask, first: Step) -> Result:
+        """Asks until the search is done, the budget spent, or a KeyboardInterrupt comes."""
+        self._answers[everything] = True
+        best = everything
+        place = Place(first)
+        ended = Ended.PROVED
+        try:
+            while isinstance(ask := place.step, Ask):
+                fails = place.answer(ask, self._answers)
+                probing = fails is None
+                if fails is None:
+                    if (spent := self._spent()) is not None:
+                        ended = spent
+                        break
+                    fails = self._probe(place)
+                before = self._sizes.get(ask.phase, (size(best), 0))[0]
+                best = ask.candidate if fails else best
+                self._sizes[ask.phase] = (before, size(best))
+                if probing and self._on_progress is not None:
+                    probes = sum(self._probes.values())
+                    self._on_progress(Progress(ask.phase, size(best), probes, self._rounds, fails))
+                place = place.after(ask, fails)
+        except KeyboardInterrupt:
+            ended = Ended.INTERRUPTED
+        if ended is not Ended.PROVED:
+            best = self._smallest_failing()
+        return Result(atoms_of(best), ended, sum(self._probes.values()), self._rounds, self._counts())
+
+    def _spent(self) -> Ended | None:
+        budget = self._budget
+        if budget.max_probes is not None and sum(self._probes.values()) >= budget.max_probes:
+            return Ended.MAX_PROBES
+        if budget.deadline is not None and time.monotonic() >= budget.deadline:
+            return Ended.DEADLINE
+        return None
+
+    def _probe(self, place: Place) -> bool:
+        """Probes the question at `place`, and with it what idle workers can do ahead of time."""
+        wanted = max(1, self._prober.workers)
+        if self._budget.max_probes is not None:
+            wanted = min(wanted, self._budget.max_probes - sum(self._probes.values()))
+        asks = foresee(place, self._answers, wanted)
+        answers = self._prober.probe([atoms_of(ask.candidate) for ask in asks])
+        for ask, fails in zip(asks, answers, strict=True):
+            self._answers[ask.candidate] = bool(fails)
+            self._probes[ask.phase] += 1
+        self._rounds += 1
+        return self._answers[asks[0].candidate]
+
+    def _smallest_failing(self) -> Mask:
+        """The best of all answers, those of speculation and of a journal among them."""
+        failing = (candidate for candidate, fails in self._answers.items() if fails)
+        return min(failing, key=lambda candidate: (size(candidate), candidate))
+
+    def _counts(self) -> tuple[PhaseCount, ...]:
+        return tuple(PhaseCount(phase, self._probes[phase], *sizes) for phase, sizes in self._sizes.items())

@@ -1,0 +1,221 @@
+"""Every private API of torch that this tool touches, and nothing else does.
+
+Each function here has a test in tests/test_torch_private.py that fails loudly when a release of torch
+changes what it stands on. Read against torch 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._dynamo import exc as dynamo_exc
+from torch._dynamo.backends import registry
+from torch._dynamo.output_graph import OutputGraph
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._config_module import ConfigModule
+
+# Dynamo's way of saying "trace again" or "leave this frame alone" from inside a backend; not failures.
+_PROTOCOL = (
+    dynamo_exc.RestartAnalysis,
+    dynamo_exc.SkipFrame,
+    dynamo_exc.TensorifyScalarRestartAnalysis,
+    dynamo_exc.Unsupported,
+    KeyboardInterrupt,
+)
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception out of a backend call is a failure, not part of Dynamo's own protocol."""
+    return not isinstance(error, _PROTOCOL)
+
+
+def backend_error(error: BaseException) -> BaseException:
+    """What the backend raised, Dynamo's wrapper taken off."""
+    return error.inner_exception if isinstance(error, dynamo_exc.BackendCompilerFailed) else error
+
+
+def as_hint(value: Any) -> Any:
+    """The concrete number behind a symbolic one; other values as they are, None for one without a hint."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        node = value.node
+        return node.hint if node.has_hint() else None
+    return value
+
+
+def storage_key(tensor: torch.Tensor) -> object | None:
+    """Identity of the tensor's storage, fake or real; None where it has no storage."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+# ---- the one place through which Dynamo calls every backend -------------------------------------------
+
+Call = Callable[[], Callable[..., Any]]
+Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..., Any]]
+
+
+def observe_backend_calls(observe: Observe) -> None:
+    """From now on `observe(compiler_fn, graph_module, example_inputs, call)` stands around every backend
+    call of this process; it must call `call()` and give back what that gives, or a wrapper of it."""
+    original = OutputGraph.call_user_compiler
+
+    def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return observe(self.compiler_fn, gm, example_inputs, lambda: original(self, gm, example_inputs))
+
+    OutputGraph.call_user_compiler = call_user_compiler  # type: ignore[method-assign]
+    wrapper = torch._TorchCompileInductorWrapper
+    make = wrapper.__init__
+
+    def __init__(self: Any, mode: Any, options: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        make(self, mode, options, *args, **kwargs)
+        self.minify_asked = (mode, dict(options) if options else None)
+
+    wrapper.__init__ = __init__
+
+
+@dataclass(frozen=True)
+class AskedBackend:
+    """What torch.compile was asked for: the callable, and the mode, options and dynamic given with it."""
+
+    function: Any
+    name: str
+    mode: str | None = None
+    options: dict[str, Any] | None = None
+    dynamic: bool | None = None
+
+
+def asked_backend(compiler_fn: Any) -> AskedBackend:
+    """Takes Dynamo's wrappers off a compiler function."""
+    while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
+        compiler_fn = compiler_fn._torchdynamo_orig_backend
+    if isinstance(compiler_fn, torch._TorchCompileInductorWrapper):
+        mode, options = getattr(compiler_fn, "minify_asked", (None, compiler_fn.config or None))
+        named = registry._COMPILER_FNS.get(compiler_fn.compiler_name)
+        return AskedBackend(named, compiler_fn.compiler_name, mode, options, compiler_fn.dynamic)
+    if isinstance(compiler_fn, torch._TorchCompileWrapper):
+        given = compiler_fn.kwargs
+        return AskedBackend(
+            compiler_fn.compiler_fn, compiler_fn.compiler_name, given.get("mode"), given.get("options"), compiler_fn.dynamic
+        )
+    return AskedBackend(compiler_fn, getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
+
+
+def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Any:
+    """The callable `(graph_module, example_inputs) -> compiled` that torch.compile would hand to Dynamo."""
+    if backend == "inductor":
+        return torch._TorchCompileInductorWrapper(mode, options, dynamic)
+    return torch._TorchCompileWrapper(backend, mode, options, dynamic)
+
+
+def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
+    """The keyword arguments that `aot_autograd(...)` was called with, if this is what it gave."""
+    module = sys.modules.get("torch._dynamo.backends.common")
+    if module is not None and isinstance(backend, module.AotAutograd):
+        return dict(backend.kwargs)
+    return None
+
+
+# ---- the registry of backends -------------------------------------------------------------------------
+
+
+class _Registrations(dict[str, Any]):
+    """The registry's table, noting from where each backend was put into it."""
+
+    def __init__(self, table: dict[str, Any]) -> None:
+        super().__init__(table)
+        self.stacks: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def __setitem__(self, name: str, function: Any) -> None:
+        stack = []
+        frame = sys._getframe(1)
+        while frame is not None:
+            stack.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
+            frame = frame.f_back  # type: ignore[assignment]
+        self.stacks[name] = tuple(stack)
+        super().__setitem__(name, function)
+
+
+def note_registrations() -> None:
+    """From now on the registry remembers which code registered which backend."""
+    if not isinstance(registry._COMPILER_FNS, _Registrations):
+        registry._COMPILER_FNS = _Registrations(registry._COMPILER_FNS)
+
+
+def registration_stack(name: str) -> tuple[tuple[str, str], ...]:
+    """(module, function) of the frames that registered the backend, innermost first; empty if unknown."""
+    table = registry._COMPILER_FNS
+    return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
+
+
+def registered_names(function: Any) -> list[str]:
+    """All names under which this callable is registered."""
+    return [name for name, known in registry._COMPILER_FNS.items() if known is function]
+
+
+def entry_point_of(name: str) -> EntryPoint | None:
+    """The entry point that provides this backend, if one does."""
+    return registry._BACKENDS.get(name)
+
+
+def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
+    """(name, callable or None if not loaded, entry point or None) of every backend torch can find."""
+    registry.list_backends(exclude_tags=())
+    return [(n, registry._COMPILER_FNS.get(n), point) for n, point in sorted(registry._BACKENDS.items())]
+
+
+# ---- configuration ------------------------------------------------------------------------------------
+
+
+def config_values() -> dict[tuple[str, str], Any]:
+    """Every value of every configuration module loaded, torch's and third parties'."""
+    found = {}
+    for name, module in sorted(sys.modules.items()):
+        if isinstance(module, ConfigModule):
+            for key in module._config:
+                with contextlib.suppress(AttributeError):  # an alias of a module that is not there
+                    value = getattr(module, key)
+                    found[name, key] = value.copy() if isinstance(value, (dict, list, set)) else value
+    return found
+
+
+def set_config(module: str, key: str, value: Any) -> None:
+    """Sets one configuration value; raises KeyError or AttributeError where this torch has none such."""
+    setattr(sys.modules[module], key, value)
+
+
+# ---- what Dynamo has around a backend call ------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def as_dynamo_calls(fake_mode: FakeTensorMode) -> Iterator[None]:
+    """The tracing context in which Dynamo calls a backend."""
+    with tracing(TracingContext(fake_mode)):
+        yield
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """A fake mode as Dynamo makes one: its own shape environment, non-fake inputs refused."""
+    return FakeTensorMode(shape_env=ShapeEnv(), export=False)
+
+
+def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """The fake twin of a real input, with static sizes."""
+    return mode.from_tensor(tensor, static_shapes=True)
+
+
+def compile_in_this_process() -> None:
+    """Keeps inductor from starting worker processes: a probe is short, and its workers would outlive it."""
+    import torch._inductor.config as config
+
+    config.compile_threads = 1
