@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from .masks import Mask, mask_of, size
 from .result import Phase
-from .steps import Ask, Step
-
-Reduced: TypeAlias = Callable[[Mask], Step]
-"""What follows: a smaller failing set."""
+from .steps import Ask, Reduced, Step
 
 HANDFUL = 5
 """So few atoms are not worth a group."""
@@ -75,8 +69,8 @@ def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Red
 def halve(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     """Tries to delete chunks of half, a quarter, an eighth ... of the atoms, down to pairs.
 
-    Takes no answer for granted, so it stands failures that hide behind others: 129 probes where galloping
-    and ddmin take 165 to 307. (lithium's `minimize`.) Single atoms are the proof's.
+    Infers nothing and expects no order, so it is used once the fault has turned out not to be monotone.
+    (lithium's `minimize`.) Single atoms are left to the proof.
     """
     return _chunks(kept, order, 0, len(order) // 2, then)
 

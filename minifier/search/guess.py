@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from .dataflow import Dataflow
-from .delete import Reduced
 from .masks import Mask, mask_of, size, within
 from .problem import Problem
 from .result import Phase
-from .steps import Ask, Step
+from .steps import Ask, Reduced, Step
 
 MOST_HINTED = 6
 """Guesses from hints, at most."""

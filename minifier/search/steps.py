@@ -42,3 +42,6 @@ class Ask:
 
 
 Step: TypeAlias = Ask | Done
+
+Reduced: TypeAlias = Callable[[Mask], Step]
+"""What follows a phase: it is given a failing set, smaller than before or the same."""

@@ -1,0 +1,159 @@
+"""Every way a search can end, what it leaves behind, and what it reports on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from search_faults import EMPTY, FakeProber, InterruptedProber, needs
+from search_graphs import scattered, transformer
+
+from minifier.search import Atoms, Budget, Ended, Phase, Problem, Progress, reduce
+
+PROBLEM = transformer(104)
+PLANTED = scattered(PROBLEM, 3, Random(1))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("at", [0, 1, 5, 9])
+def test_an_interrupt_ends_with_the_best_so_far(at: int, workers: int) -> None:
+    prober = InterruptedProber(needs(*PLANTED), workers, at=at)
+    result = reduce(PROBLEM, prober)
+    assert result.ended is Ended.INTERRUPTED
+    assert not result.one_minimal
+    assert (result.rounds, result.probes) == (at, len(prober.answers))
+    failing = [candidate for candidate, fails in prober.answers.items() if fails]
+    assert len(result.kept) == min(map(len, [PROBLEM.everything, *failing]))
+    assert result.kept >= PLANTED
+
+
+def test_an_interrupt_while_progress_is_drawn_keeps_the_answer_it_was_drawn_for() -> None:
+    def interrupted_at_success(progress: Progress) -> None:
+        if progress.failing:
+            raise KeyboardInterrupt
+
+    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), on_progress=interrupted_at_success)
+    assert result.ended is Ended.INTERRUPTED
+    assert PLANTED <= result.kept < PROBLEM.everything
+
+
+def test_a_deadline_in_the_past_ends_at_once() -> None:
+    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), budget=Budget(deadline=time.monotonic()))
+    assert (result.ended, result.probes, result.kept) == (Ended.DEADLINE, 0, PROBLEM.everything)
+
+
+def test_a_deadline_ends_with_the_best_so_far() -> None:
+    def slow(candidate: Atoms) -> bool:
+        time.sleep(0.01)
+        return candidate >= PLANTED
+
+    result = reduce(PROBLEM, FakeProber(slow), budget=Budget(deadline=time.monotonic() + 0.1))
+    assert result.ended is Ended.DEADLINE
+    assert PLANTED <= result.kept < PROBLEM.everything
+
+
+def test_no_budget_is_needed_for_what_is_known() -> None:
+    prober = FakeProber(needs(*PLANTED))
+    whole = reduce(PROBLEM, prober)
+    again = reduce(PROBLEM, FakeProber(needs()), known=prober.answers, budget=Budget(max_probes=0))
+    assert (again.kept, again.ended, again.probes) == (whole.kept, Ended.PROVED, 0)
+
+
+def test_a_known_failure_is_the_best_so_far_from_the_start() -> None:
+    smaller = PLANTED | {50}
+    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), known={smaller: True}, budget=Budget(max_probes=0))
+    assert result.kept == smaller
+
+
+def test_other_exceptions_are_passed_on() -> None:
+    def broken(candidate: Atoms) -> bool:
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space"):
+        reduce(PROBLEM, FakeProber(broken))
+
+
+def test_a_prober_that_leaves_a_candidate_unanswered_is_an_error() -> None:
+    class Silent(FakeProber):
+        def probe(self, candidates: Sequence[Atoms]) -> list[bool]:
+            return super().probe(candidates)[1:]
+
+    with pytest.raises(ValueError, match="shorter"):
+        reduce(PROBLEM, Silent(needs(*PLANTED)))
+
+
+def test_progress_tells_of_every_round() -> None:
+    told: list[Progress] = []
+    prober = FakeProber(needs(*PLANTED), workers=2)
+    result = reduce(PROBLEM, prober, on_progress=told.append)
+    assert [each.rounds for each in told] == list(range(1, result.rounds + 1))
+    assert told[-1].probes == result.probes == sum(count.probes for count in result.phases)
+    assert told[-1].atoms == len(PLANTED)
+    assert [each.atoms for each in told] == sorted((each.atoms for each in told), reverse=True)
+    assert [prober.answers[asked[0]] for asked in prober.rounds] == [each.failing for each in told]
+    assert {each.phase for each in told} == set(Phase)
+
+
+def test_phases_follow_each_other_without_a_gap() -> None:
+    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)))
+    before = [count.before for count in result.phases]
+    after = [count.after for count in result.phases]
+    assert [before[0], *after] == [104, *before[1:], 3]
+    assert [count.name for count in result.phases] == ["guess", "prefix", "ball", "delete", "prove"]
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_the_smallest_problems(n: int) -> None:
+    problem = Problem(((),) * n, ("add",) * n)
+    result = reduce(problem, FakeProber(needs(*range(n))), known={EMPTY: n == 0})
+    assert (result.kept, result.ended, result.probes) == (problem.everything, Ended.PROVED, 0)
+
+
+def test_a_surprise_in_the_proof_is_followed() -> None:
+    """A spoiler makes domination wrong: the balls do not fail with it, and would without it."""
+    reader = 90
+    (read,) = PROBLEM.parents[reader]
+    (spoiler,) = PROBLEM.parents[read]
+    planted = frozenset({reader, read})
+
+    def spoilt(candidate: Atoms) -> bool:
+        return candidate >= planted and (spoiler not in candidate or len(candidate) > 30)
+
+    result = reduce(PROBLEM, FakeProber(spoilt))
+    proof = result.phases[-1]
+    assert proof.phase is Phase.PROVE
+    assert proof.before > proof.after == 2
+    assert result.kept == planted
+    assert result.one_minimal
+
+
+def test_a_surprise_that_frees_much_takes_halving_not_a_probe_for_each_atom() -> None:
+    problem = transformer(300)
+    planted, spoiler = frozenset({75, 249}), 0
+
+    def spoilt(candidate: Atoms) -> bool:
+        return candidate >= planted and (spoiler not in candidate or len(candidate) > 100)
+
+    result = reduce(problem, FakeProber(spoilt))
+    proof = result.phases[-1]
+    assert (proof.phase, proof.before, proof.after) == (Phase.PROVE, 100, 2)
+    assert proof.probes <= 25
+    assert result.kept == planted
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"parents": ((), (1,))},
+        {"parents": ((), (-1,))},
+        {"kinds": ("add",)},
+        {"hints": ((0, 2),)},
+    ],
+)
+def test_a_problem_that_is_no_graph_is_refused(broken: dict[str, tuple[tuple[int, ...], ...]]) -> None:
+    whole = Problem(((), (0,)), ("add", "mul"), ((1,),))
+    with pytest.raises(ValueError, match=r"atom|kinds"):
+        replace(whole, **broken)

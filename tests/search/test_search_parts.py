@@ -1,0 +1,87 @@
+"""The search's small parts: masks, the graph, and the look ahead."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from search_graphs import transformer
+
+import minifier.search
+from minifier.search import Phase, Problem
+from minifier.search.dataflow import Dataflow
+from minifier.search.masks import atoms_of, mask_of, members, size, within
+from minifier.search.narrow import prefix
+from minifier.search.place import Place, foresee
+from minifier.search.steps import Ask, Done
+
+SETS = st.frozensets(st.integers(0, 300))
+DIAMOND = Dataflow(Problem(((), (0,), (0,), (1, 2), (3,)), ("add",) * 5))
+
+
+@given(SETS, SETS)
+def test_masks_are_sets(one: frozenset[int], other: frozenset[int]) -> None:
+    assert atoms_of(mask_of(one)) == one
+    assert members(mask_of(one)) == sorted(one)
+    assert size(mask_of(one)) == len(one)
+    assert within(mask_of(one), mask_of(other)) == (one <= other)
+    assert mask_of(one) & ~mask_of(other) == mask_of(one - other)
+
+
+def test_a_ball_is_the_ancestors_within_a_radius() -> None:
+    assert [atoms_of(DIAMOND.ball([4], radius)) for radius in (0, 1, 2, 3, 9)] == [
+        {4},
+        {4, 3},
+        {4, 3, 2, 1},
+        {4, 3, 2, 1, 0},
+        {4, 3, 2, 1, 0},
+    ]
+
+
+def test_neighbours_are_what_it_reads_and_what_reads_it() -> None:
+    assert atoms_of(DIAMOND.neighbours([3])) == {1, 2, 3, 4}
+    assert atoms_of(DIAMOND.neighbours([1, 2])) == {0, 1, 2, 3}
+
+
+def test_the_depth_first_order_keeps_neighbours_together_and_leaves_nothing_out() -> None:
+    assert DIAMOND.depth_first(3, mask_of(range(5))) == (3, 1, 0, 2, 4)
+    assert DIAMOND.depth_first(3, mask_of([0, 2, 3, 4])) == (3, 0, 2, 4)
+    large = transformer(500)
+    assert sorted(Dataflow(large).depth_first(250, mask_of(large.everything))) == list(range(500))
+
+
+def test_looking_ahead_cuts_a_binary_search_in_equal_parts() -> None:
+    place = Place(prefix(mask_of(range(64)), lambda kept, needed: Done(kept)))
+    cuts = [size(ask.candidate) for ask in foresee(place, {}, 7)]
+    assert cuts[0] == 32, "what is needed comes first"
+    assert sorted(cuts) == [8, 16, 24, 32, 40, 48, 56]
+
+
+def test_looking_ahead_passes_through_what_is_known() -> None:
+    place = Place(prefix(mask_of(range(64)), lambda kept, needed: Done(kept)))
+    known = {mask_of(range(32)): True}
+    assert [size(ask.candidate) for ask in foresee(place, known, 1)] == [16]
+
+
+def test_domination_counts_what_was_answered_on_the_way_only() -> None:
+    def end(fails: bool) -> Done:
+        return Done(0)
+
+    ask = Ask(Phase.DELETE, 0b011, 0.5, end, inferable=True)
+    assert Place(ask).answer(ask, {0b111: False}) is None, "another's answer about a larger candidate"
+    assert Place(ask, passing=(0b111,)).answer(ask, {}) is False
+    assert Place(ask, passing=(0b111,)).answer(ask, {0b011: True}) is False, "whatever was speculated"
+    real = Ask(Phase.PROVE, 0b011, 0.5, end)
+    assert Place(real, passing=(0b111,)).answer(real, {}) is None, "a proof infers nothing"
+
+
+def test_the_search_imports_nothing_but_the_standard_library_and_itself() -> None:
+    allowed = {"__future__", "collections", "dataclasses", "enum", "heapq", "itertools", "time", "typing"}
+    for path in Path(minifier.search.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert {alias.name for alias in node.names} <= allowed, path
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert str(node.module).split(".")[0] in allowed, path
