@@ -219,3 +219,11 @@ def compile_in_this_process() -> None:
     import torch._inductor.config as config
 
     config.compile_threads = 1
+
+
+def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
+    """(the backend, "") or (None, why it cannot be loaded). Runs the code of the distribution."""
+    try:
+        return point.load(), ""
+    except Exception as error:  # noqa: BLE001 - a broken distribution is a line of the listing
+        return None, f"{type(error).__name__}: {error}"

@@ -208,3 +208,20 @@ def renamed(graph: Graph, names: dict[str, str]) -> Graph:
         for node in graph.nodes
     )
     return Graph(nodes, graph.attributes, graph.modules)
+
+
+def tensor_keys(graph: Graph) -> list[str]:
+    """Keys of the stored tensors that the graph's attributes and modules hold."""
+
+    def of_module(module: Module) -> Iterator[str]:
+        yield from module.parameters.values()
+        yield from module.buffers.values()
+        for child in module.children.values():
+            yield from of_module(child)
+        if module.graph is not None:
+            yield from tensor_keys(module.graph)
+
+    found = list(graph.attributes.values())
+    for module in graph.modules.values():
+        found += of_module(module)
+    return list(dict.fromkeys(found))

@@ -27,6 +27,23 @@ class TensorMeta:
             count *= size
         return count
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in order, without gaps; sizes of one do not matter."""
+        return all(
+            step == natural or size == 1
+            for size, step, natural in zip(self.shape, self.stride, contiguous_stride(self.shape), strict=True)
+        ) or not self.elements
+
+
+def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The stride of a tensor of this shape as torch makes it."""
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(steps))
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,11 @@ class Recorder(torch.fx.Interpreter):
 
 
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
-    dtype, device = getattr(torch, meta.dtype), meta.device
-    shape = meta.shape
+    """Values drawn as the repro will draw them; a tensor with gaps is a view of one drawn flat."""
+    if not meta.is_contiguous:
+        whole = replace(meta, shape=(span(meta),), stride=(1,))
+        return _drawn(whole, drawn).as_strided(meta.shape, meta.stride)
+    dtype, device, shape = getattr(torch, meta.dtype), meta.device, meta.shape
     if drawn.how == "list":
         return torch.tensor(drawn.values, dtype=dtype, device=device).reshape(shape)
     if drawn.how == "zeros":
@@ -86,20 +90,9 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     if drawn.how == "rand":
         low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
         return (torch.rand(shape, device=device) * (high - low) + low).to(dtype)
-    return torch.randn(shape, dtype=dtype if dtype.is_floating_point or dtype.is_complex else None, device=device).to(dtype)
-
-
-def _with_strides(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
-    if values.stride() == meta.stride or values.numel() == 0:
-        return values
-    stretch = torch.zeros(span(meta), dtype=values.dtype, device=values.device)
-    made = stretch.as_strided(meta.shape, meta.stride)
-    if 0 in [step for size, step in zip(meta.shape, meta.stride, strict=True) if size > 1]:
-        first = tuple(slice(0, 1) if step == 0 else slice(None) for step in meta.stride)
-        made[first].copy_(values[first])
-    else:
-        made.copy_(values)
-    return made
+    if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128):
+        return torch.randn(shape, dtype=dtype, device=device)
+    return torch.randn(shape, device=device).to(dtype)
 
 
 def make_inputs(inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None) -> list[Any]:
@@ -121,7 +114,7 @@ def _make(item: Input, tensors: StoredTensors, recorded: RecordedValues | None, 
                 raise KeyError(source.node)
             made = recorded.get(source.node)
         else:
-            made = _with_strides(_drawn(meta, source), meta)
+            made = _drawn(meta, source)
     return _graded(made, item)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from minifier.case import BackendReference, Case
 from minifier.errors import NoRepro
 from minifier.fx.arguments import write
@@ -37,26 +39,29 @@ def _not_nodes(name: str) -> Any:
 
 
 def imported_backend(backend: BackendReference, path: Sequence[str]) -> Any:
-    """The callable behind a reference, as Dynamo calls it; raises NoRepro, naming what is in the way.
+    """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way.
 
     The import path is extended by what the script had: its folder, and what it added itself.
     """
     sys.path.extend(entry for entry in path if entry not in sys.path)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"torch": torch}
     try:
         for line in backend.imports:
             exec(line, names)
-        import torch
-
-        found = eval(backend.expression, {"torch": torch, **names})
-        options = None if backend.options is None else {k: write(v, _not_nodes) for k, v in backend.options.items()}
-        return compiler_for(found, backend.mode, options, backend.dynamic)
+        found = eval(backend.expression, names)
+        compiler_for(found, backend.mode, plain_options(backend), backend.dynamic)
     except Exception as error:
         wanted = "; ".join((*backend.imports, f"backend={backend.expression}"))
         raise NoRepro(
             f"the backend {backend.name} cannot be had outside the script: `{wanted}` ends with "
             f"{type(error).__name__}: {error}"
         ) from error
+    return found
+
+
+def plain_options(backend: BackendReference) -> dict[str, Any] | None:
+    """The options as the backend got them."""
+    return None if backend.options is None else {k: write(v, _not_nodes) for k, v in backend.options.items()}
 
 
 def make_bench(case: Case) -> Bench:

@@ -9,18 +9,22 @@ from typing import Any
 
 import torch
 
-from minifier.case import Graph, Input, State, TensorMeta
+from minifier.case import BackendReference, Drawn, Graph, Input, State, TensorInput, TensorMeta
+from minifier.case.graph import tensor_keys
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.arguments import write
 from minifier.fx.build import build_graph
+from minifier.fx.tensors import TensorFile
 from minifier.fx.values import Recorder, make_inputs
-from minifier.probe.bench import Bench
+from minifier.passes.data import is_small
+from minifier.probe.bench import Bench, plain_options
 from minifier.probe.children import tell
 from minifier.torch_private import (
     as_dynamo_calls,
     backend_error,
     compile_in_this_process,
+    compiler_for,
     fake_like,
     new_fake_mode,
     set_config,
@@ -51,7 +55,9 @@ def _failure(stage: Stage, error: BaseException) -> dict[str, Any]:
     return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
 
-def evaluate(bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, until: Stage) -> dict[str, Any]:
+def evaluate(
+    bench: Bench, graph: Graph, inputs: Sequence[Input], backend: BackendReference, state: State, until: Stage
+) -> dict[str, Any]:
     """Compiles the candidate, and runs it unless `until` is the compile stage.
 
     Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
@@ -60,6 +66,7 @@ def evaluate(bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, 
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     fakes = new_fake_mode()
     compile_in_this_process()
+    compiler = compiler_for(bench.backend, backend.mode, plain_options(backend), backend.dynamic)
 
     def fake(meta: TensorMeta) -> torch.Tensor:
         with fakes:
@@ -75,7 +82,7 @@ def evaluate(bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, 
         tell(stage=Stage.COMPILE.value)
         try:
             with as_dynamo_calls(fakes):
-                compiled = bench.backend(module, values)
+                compiled = compiler(module, values)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return _failure(Stage.COMPILE, error)
         if until is Stage.COMPILE:
@@ -100,3 +107,33 @@ def run_eagerly(
         except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
             return {"status": "invalid", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
+
+
+def look_at_inputs(bench: Bench, inputs: Sequence[Input]) -> dict[str, Any]:
+    """Bounds and, of small tensors, values: {"facts": {name: [low, high, values or None]}}."""
+    facts: dict[str, Any] = {}
+    for item, value in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
+        if not isinstance(value, torch.Tensor) or value.is_complex():
+            continue
+        value = value.detach()
+        finite = value[torch.isfinite(value)] if value.is_floating_point() else value
+        low, high = (finite.min().item(), finite.max().item()) if finite.numel() else (None, None)
+        small = is_small(value.numel()) and finite.numel() == value.numel()
+        facts[item.name] = [low, high, value.flatten().tolist() if small else None]
+    return {"status": "pass", "facts": facts}
+
+
+def store_inputs(bench: Bench, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
+    """Writes the tensors that a Case needs to a file: {"stored": {name: [key, shared]}}."""
+    values = make_inputs(inputs, bench.tensors, bench.recorded)
+    file = TensorFile()
+    needed = {
+        item.name: value
+        for item, value in zip(inputs, values, strict=True)
+        if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
+    }
+    stored = file.add_inputs(needed)
+    for key in tensor_keys(graph):
+        file.add(key, bench.tensors.get(key))
+    file.write(path)
+    return {"status": "pass", "stored": {name: [s.key, s.shared] for name, s in stored.items()}}

@@ -1,0 +1,76 @@
+"""`minify check`: is the failure of a repro still there?"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from minifier.case.encode import unpack
+from minifier.errors import UsageError
+from minifier.failure import Failure, Fingerprint, Kind
+from minifier.failure.normal import normalise
+from minifier.verify import Run, run_script, shows
+
+GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
+
+
+def check_command(given: Path, timeout: float) -> int:
+    """Runs the repro once; prints what was seen."""
+    script = given / "repro.py" if given.is_dir() else given
+    if not script.is_file():
+        print(f"minify: {script} does not exist.", file=sys.stderr)
+        return SOMETHING_ELSE
+    try:
+        sought = _sought_from_result(script.with_name("result.json"))
+    except UsageError as error:
+        print(f"minify: {error}", file=sys.stderr)
+        return SOMETHING_ELSE
+    run = run_script(script, timeout, sought=sought)
+    if run.failure is None:
+        print("the failure is gone: the script ended well")
+        return GONE
+    if _agrees(run, sought, script):
+        print(f"still there: {run.failure.fingerprint.sentence()}")
+        return STILL_THERE
+    print(f"something else happened: {run.failure.fingerprint.sentence()}\n{run.output}", file=sys.stderr)
+    return SOMETHING_ELSE
+
+
+def _sought_from_result(path: Path) -> Fingerprint | None:
+    """The fingerprint in the result.json beside a repro; None if there is none."""
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        found: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
+        return found
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
+
+
+def _agrees(run: Run, sought: Fingerprint | None, script: Path) -> bool:
+    assert run.failure is not None
+    if sought is not None:
+        calls_backend = "lookup_backend(" in script.read_text(encoding="utf-8")
+        return shows(run, sought, None, any_stage=calls_backend)
+    wanted = _error_comment(script.read_text(encoding="utf-8"))
+    if wanted is None:  # a script of unknown origin: an error of the script itself is something else
+        return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_own_mistake(run.failure)
+    return normalise(_one_line(run.failure)) == normalise(wanted)
+
+
+def _one_line(failure: Failure) -> str:
+    first = failure.message.strip().splitlines()[:1]
+    return f"{failure.type}: {first[0]}" if first and first[0] else failure.type
+
+
+def _error_comment(text: str) -> str | None:
+    """The error that the comment at the end of a repro announces."""
+    found = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", text, re.MULTILINE)
+    return found[-1] if found else None
+
+
+def _is_own_mistake(failure: Failure) -> bool:
+    return failure.type in ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError", "FileNotFoundError")

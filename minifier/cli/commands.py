@@ -1,0 +1,148 @@
+"""The commands and their exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from minifier import __version__
+from minifier.cli.options import reduction_options
+from minifier.errors import ExitCode, MinifyError
+
+# Torch's own minifier, switched on by these, would start in our children.
+_OWN_MINIFIER = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="minify")
+def cli() -> None:
+    """Reduces a failing torch.compile backend call to a short, verified, standalone repro.
+
+    \b
+    Exit codes of run and reduce:
+      0  reduced, and the repro verified
+      1  nothing to reduce
+      2  usage error
+      3  stopped early; the best so far is written and verified
+      4  captured, but no standalone repro shows the failure
+      5  an error of this tool
+    """
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+@reduction_options
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
+@click.option("--graph", type=click.IntRange(min=1), metavar="N", help="Reduce the failure of the script's N-th graph, not the first.")
+@click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | None, every: bool, **given: Any) -> int:
+    """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it.
+
+    The script is not changed. What it prints and reads is its own. Example:
+
+        minify run train.py --epochs 1
+    """
+    from minifier.cli.running import run_command
+
+    return run_command(script, arguments, is_module, graph, every, given)
+
+
+@cli.command()
+@reduction_options
+@click.argument("case_dir", type=click.Path(path_type=Path))
+def reduce(case_dir: Path, **given: Any) -> int:
+    """Reduce a Case: the case/ folder of a run, captured here or elsewhere, or a run that was interrupted.
+
+    Given a run's output folder, the run goes on in it, and no probe of its journal is made again.
+    """
+    from minifier.cli.running import reduce_command
+
+    return reduce_command(case_dir, given)
+
+
+@cli.command()
+@click.option("--timeout", type=click.FloatRange(min=1), default=600.0, show_default=True, metavar="SECONDS", help="Time limit of the script.")
+@click.argument("repro", type=click.Path(path_type=Path))
+def check(repro: Path, timeout: float) -> int:
+    """Run REPRO, a repro.py or the folder that holds it, and say whether it still fails as it should.
+
+    \b
+    Exit codes, as `git bisect run` wants them:
+      0    the failure is gone
+      1    it is still there
+      125  something else happened
+    """
+    from minifier.cli.checking import check_command
+
+    return check_command(repro, timeout)
+
+
+@cli.command()
+def backends() -> int:
+    """List the backends that torch.compile can find here, from where, and with what tags."""
+    from minifier.cli.listing import list_backends
+
+    return list_backends()
+
+
+@cli.command()
+def passes() -> int:
+    """List what is tried to make a failing Case smaller."""
+    from minifier.cli.listing import list_passes
+
+    return list_passes()
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Runs a command; turns what it raises into a message and an exit code."""
+    for variable in _OWN_MINIFIER:
+        os.environ.pop(variable, None)
+    try:
+        return work()
+    except MinifyError as error:
+        print(f"minify: {error}", file=sys.stderr)
+        if error.exit_code is not ExitCode.INTERNAL:
+            return int(error.exit_code)
+        return _internal(str(error))
+    except KeyboardInterrupt:
+        print("minify: interrupted before there was anything to write", file=sys.stderr)
+        return int(ExitCode.STOPPED)
+    except Exception:  # noqa: BLE001 - whatever it is, it is this tool's fault and is written down
+        return _internal(traceback.format_exc())
+
+
+def _internal(trace: str) -> int:
+    """Writes a folder with the traceback for a report about this tool."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="minify-error-"))
+    (folder / "traceback.txt").write_text(trace, encoding="utf-8")
+    print(
+        f"minify: this is an error of minify, not of yours: {trace.strip().splitlines()[-1]}\n"
+        f"minify: the traceback is in {folder}/traceback.txt; please attach it to a report",
+        file=sys.stderr,
+    )
+    return int(ExitCode.INTERNAL)
+
+
+def main() -> None:
+    """The command `minify`."""
+
+    def work() -> int:
+        try:
+            status = cli.main(standalone_mode=False, prog_name="minify")
+        except click.exceptions.Abort:
+            raise KeyboardInterrupt from None
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        return status if isinstance(status, int) else 0
+
+    sys.exit(_guarded(work))

@@ -1,0 +1,51 @@
+"""`minify backends` and `minify passes`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from minifier.passes.table import TABLE
+
+
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    width = None if sys.stdout.isatty() else max(120, sum(max(len(r[i]) for r in (heads, *rows)) + 3 for i in range(len(heads))))
+    Console(width=width, highlight=False, markup=False).print(table)
+
+
+def list_passes() -> int:
+    """Prints the table of passes."""
+    _print_table(("pass", "takes away"), TABLE)
+    return 0
+
+
+def list_backends() -> int:
+    """Prints every backend that torch.compile finds: name, tags, whence."""
+    from minifier.cli.running import _import_torch
+
+    _import_torch()
+    from minifier.torch_private import backend_table, loaded_entry_point
+
+    rows = []
+    for name, function, point in backend_table():
+        problem = ""
+        if function is None and point is not None:
+            function, problem = loaded_entry_point(point)
+        tags = ", ".join(getattr(function, "_tags", ()) or ())
+        home = getattr(function, "__module__", None) or type(function).__module__
+        if point is not None:
+            dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+            whence = f"entry point {point.value} ({dist})"
+        else:
+            whence = "torch" if home.startswith("torch") else f"module {home}"
+        rows.append((name, tags, whence + (f"; cannot be loaded: {problem}" if problem else "")))
+    _print_table(("backend", "tags", "from"), rows)
+    print("Backends that register when their module is imported are not listed before that.")
+    return 0

@@ -1,0 +1,65 @@
+"""Checks what the user names on the command line before anything is run or written."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tokenize
+from pathlib import Path
+
+from minifier.capture.script import Program
+from minifier.errors import UsageError
+
+
+def check_program(program: Program) -> None:
+    """Raises UsageError unless the script is a readable file of Python source."""
+    if program.is_module:
+        return
+    path = Path(program.target)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder. Name the script in it, or use -m for a module.")
+    if not path.exists():
+        raise UsageError(f"{path} does not exist.")
+    try:
+        source = path.read_bytes()
+        compile(source, str(path), "exec", dont_inherit=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except SyntaxError as error:
+        raise UsageError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
+    except (ValueError, tokenize.TokenError) as error:
+        raise UsageError(f"{path} is not a Python script: {error}.") from None
+
+
+def output_folder(wanted: Path | None, name: str) -> Path:
+    """The folder a run will write to; nothing is made yet. Raises UsageError if it cannot be used."""
+    if wanted is None:
+        wanted = next(
+            folder for n in itertools.count(1) if not (folder := Path("minify-out") / f"{name}-{n}").exists()
+        )
+    elif wanted.exists() and not wanted.is_dir():
+        raise UsageError(f"--out {wanted} is a file. Name a folder that is empty or does not exist.")
+    elif wanted.is_dir() and any(_listed(wanted)):
+        raise UsageError(f"--out {wanted} is not empty. Name a folder that is empty or does not exist.")
+    above = wanted
+    while not above.exists():
+        above = above.parent
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"{above} is not a folder that can be written to. Choose another with --out.")
+    return wanted.absolute()
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {error.strerror}.") from None
+
+
+def case_folder(given: Path) -> Path:
+    """The Case folder meant by `given`: itself, or the case/ of a run's output folder."""
+    if not given.exists():
+        raise UsageError(f"{given} does not exist.")
+    if not given.is_dir():
+        raise UsageError(f"{given} is not a folder. Give the case/ or minimal/ folder of a run's output.")
+    return given / "case" if not (given / "case.json").exists() and (given / "case").is_dir() else given

@@ -1,0 +1,193 @@
+"""`minify run` and `minify reduce`."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from minifier.capture.script import Program
+from minifier.cli.console import EXIT_CODE, Console
+from minifier.cli.options import settings_from
+from minifier.cli.paths import case_folder, check_program, output_folder
+from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly, UsageError
+
+
+def _import_torch() -> None:
+    """Everything the children need, once, before the first fork."""
+    try:
+        import torch
+    except ImportError as error:
+        raise UsageError(
+            f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
+        ) from None
+    try:
+        import minifier.capture.observer
+        import minifier.reduction.stage
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
+        ) from None
+
+
+def run_command(
+    script: str, arguments: tuple[str, ...], is_module: bool, graph: int | None, every: bool, given: dict[str, Any]
+) -> int:
+    """Captures, reduces, verifies; gives the exit code."""
+    started = time.monotonic()
+    program = Program(script, arguments, is_module)
+    check_program(program)
+    out = output_folder(given["out"], program.name)
+    settings_from(given)
+    console = Console(given["quiet"])
+    _import_torch()
+    from minifier.capture.stage import FailingGraph, capture
+
+    work = Path(tempfile.mkdtemp(prefix="minify-capture-"))
+    try:
+        crash: list[str] = []
+        crash_file = work / "crash.txt"
+        captured = capture(program, work / "graphs", lambda text: _write(crash_file, text))
+        if crash_file.exists():
+            crash.append(crash_file.read_text(encoding="utf-8"))
+        if crash:
+            raise MinifyError(crash[0])
+        if not captured.failing:
+            raise _nothing(program, captured)
+        chosen = _chosen(captured.failing, graph, every)
+        _list_failing(console, captured.failing, chosen)
+        codes = []
+        for failing in chosen:
+            place = out / f"graph-{failing.number}" if every else out
+            folder = work / "graphs" / str(failing.number)
+            if failing.inputs_changed and not failing.unsaved:
+                console.say("the failing call had changed its inputs: running the script again to keep them as they were")
+                capture(program, work / "again", lambda text: _write(crash_file, text), keep_inputs=True)
+                again = work / "again" / str(failing.number)
+                folder = again if (again / "case.json").exists() else folder
+            rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
+            codes.append(_reduce_one(failing, folder, place, given, console, started, captured.seconds, rest))
+        return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _reduce_one(
+    failing: Any, folder: Path, place: Path, given: dict[str, Any], console: Console, started: float,
+    capture_seconds: float, rest: tuple[str, ...],
+) -> ExitCode:
+    from minifier.pipeline import Surroundings, adopt, finish
+
+    if failing.unsaved:
+        raise NoRepro(
+            f"{failing.traceback}\n"
+            f"This failure of the backend {failing.backend} was seen, but its graph cannot be written down: {failing.unsaved}.\n"
+            "Nothing was saved."
+        )
+    place_existed = place.exists()
+    case = adopt(folder, place)
+    console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
+    settings = settings_from(given, case.script.seconds)
+    try:
+        outcome = finish(case, place, settings, Surroundings(console.say, console.on_probe), started, capture_seconds, rest)
+    except NothingToReduce:
+        shutil.rmtree(place)
+        if place_existed:
+            place.mkdir()
+        raise
+    console.final(outcome, place)
+    return EXIT_CODE[outcome.status]
+
+
+def _chosen(failing: tuple[Any, ...], graph: int | None, every: bool) -> tuple[Any, ...]:
+    if graph is None:
+        return failing if every else failing[:1]
+    found = tuple(f for f in failing if f.number == graph)
+    if not found:
+        numbers = ", ".join(str(f.number) for f in failing)
+        raise UsageError(f"graph {graph} of the script did not fail; these did: {numbers}.")
+    return found
+
+
+def _list_failing(console: Console, failing: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
+    if len(failing) > 1:
+        console.say(f"{len(failing)} backend calls failed:")
+        for each in failing:
+            mark = "*" if each in chosen else " "
+            console.say(f"{mark} graph {each.number}: {each.sentence}")
+        if len(chosen) < len(failing):
+            console.say("the one marked is reduced; choose another with --graph N, or take each with --all")
+
+
+def _nothing(program: Program, captured: Any) -> MinifyError:
+    """Why there is nothing to reduce, and what was checked."""
+    name = program.target
+    if captured.end.interrupted:
+        return StoppedEarly(f"{name} was interrupted before a backend call had failed")
+    checked = (
+        f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
+        f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
+        if captured.graphs
+        else "no graph went to a backend"
+    )
+    if captured.end.signal is not None:
+        return NothingToReduce(f"{name} died of signal {captured.end.signal} outside a backend's compilation. Checked: {checked}.")
+    last = (captured.traceback.strip().splitlines() or [""])[-1]
+    if "InvalidBackend" in captured.traceback:
+        return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
+    if captured.traceback:
+        return NothingToReduce(
+            f"{name} fails by itself, outside the calls of a backend: {last}\nChecked: {checked}. Its own error is printed above."
+        )
+    if not captured.graphs:
+        return NothingToReduce(
+            f"{name} ended with exit status {captured.script_status}, and nothing in it was compiled: no call reached a "
+            "function under torch.compile, or Dynamo found no ops to compile in it."
+        )
+    return NothingToReduce(
+        f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}. "
+        "Results were not compared with eager."
+    )
+
+
+def _similar(trace: str) -> str:
+    """What the user may have meant by a backend's name that does not exist."""
+    import re
+
+    from minifier.torch_private import backend_table
+
+    found = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)
+    known = [name for name, _, _ in backend_table()]
+    close = difflib.get_close_matches(found.group(1), known) if found else []
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    return hint + "`minify backends` lists what torch.compile finds; a backend registered by a module must have it imported first."
+
+
+def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
+    """Reduces a Case folder; in place if it is the output folder of an earlier run."""
+    started = time.monotonic()
+    folder = case_folder(given_folder)
+    console = Console(given["quiet"])
+    resumes = folder != given_folder and given["out"] is None
+    if not (folder / "case.json").exists():
+        raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
+    _import_torch()
+    from minifier.case.store import load
+    from minifier.pipeline import Surroundings, finish, with_settings
+
+    case = load(folder)
+    out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)
+    settings = settings_from(given, case.script.seconds)
+    if not resumes:
+        out.mkdir(parents=True, exist_ok=True)
+        case = with_settings(case, out)
+    outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
+    console.final(outcome, out)
+    return int(EXIT_CODE[outcome.status])

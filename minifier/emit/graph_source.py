@@ -1,0 +1,150 @@
+"""The graph as the source of a plain function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minifier.case.graph import Graph, Node, Ref
+from minifier.case.literals import index, literal
+from minifier.case.values import Imported
+from minifier.emit.naming import Names
+from minifier.errors import NoRepro
+
+_BINARY = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "matmul": "@", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+_IN_PLACE = {
+    "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=",
+    "ipow": "**=", "imatmul": "@=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
+}  # fmt: skip
+_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+
+
+@dataclass
+class FunctionSource:
+    """A function: its parameters and the lines of its body; what has to be imported or defined before it."""
+
+    parameters: list[str]
+    body: list[str]
+    imports: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+
+
+class _Writer:
+    def __init__(self, graph: Graph, names: Names, known: dict[str, str], modules: Callable[[str], str]) -> None:
+        self.graph, self.names, self.modules = graph, names, modules
+        self.name_of = dict(known)
+        self.imports: dict[str, None] = {}
+        self.before: list[str] = []
+        self.lines: list[str] = []
+
+    def ref(self, ref: Ref) -> str:
+        return self.name_of[ref.name]
+
+    def value(self, value: Any) -> str:
+        self._import_all(value)
+        return literal(value, self.ref)
+
+    def _import_all(self, value: Any) -> None:
+        if isinstance(value, Imported):
+            self.imports[f"import {value.path.partition(':')[0]}"] = None
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self._import_all(item)
+        elif isinstance(value, dict):
+            self._import_all(list(value.values()))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        return ", ".join([*map(self.value, args), *(f"{key}={self.value(item)}" for key, item in kwargs.items())])
+
+    def function(self, path: str) -> str:
+        """How the function is called in the script; notes the import that this needs."""
+        if ":" in path:
+            module, _, name = path.partition(":")
+            head = name.partition(".")[0]
+            self.imports[f"from {module} import {head}"] = None
+            return name
+        top = path.partition(".")[0]
+        if top != "torch":
+            self.imports[f"import {path.rpartition('.')[0]}"] = None
+        return path
+
+    def statement(self, node: Node) -> None:
+        """Adds the line for one op."""
+        short = node.target.rpartition(".")[2] if node.target.startswith("operator.") else ""
+        if short == "setitem":
+            where, what, value = node.args
+            self.lines.append(f"{self.value(where)}[{index(what, self.ref)}] = {self.value(value)}")
+            self.name_of[node.name] = self.value(where)
+        elif short in _IN_PLACE and isinstance(node.args[0], Ref):
+            self.lines.append(f"{self.value(node.args[0])} {_IN_PLACE[short]} {self.value(node.args[1])}")
+            self.name_of[node.name] = self.value(node.args[0])
+        else:
+            text = self.expression(node, short)
+            self.name_of[node.name] = self.names.for_value()
+            self.lines.append(f"{self.name_of[node.name]} = {text}")
+
+    def expression(self, node: Node, short: str) -> str:
+        args = node.args
+        if short == "getitem":
+            return f"{self.value(args[0])}[{index(args[1], self.ref)}]"
+        if short in _BINARY and len(args) == 2 and not node.kwargs:
+            left, right = (f"({t})" if t.startswith("-") else t for t in map(self.value, args))
+            return f"{left} {_BINARY[short]} {right}"
+        if short in _UNARY and len(args) == 1:
+            return f"{_UNARY[short]}{self.value(args[0])}"
+        if node.op == "call_method" and args and isinstance(args[0], Ref):
+            return f"{self.value(args[0])}.{node.target}({self.arguments(args[1:], node.kwargs)})"
+        if node.op == "call_method":
+            return f"torch.Tensor.{node.target}({self.arguments(args, node.kwargs)})"
+        if node.op == "call_module":
+            return f"{self.modules(node.target)}({self.arguments(args, node.kwargs)})"
+        return f"{self.function(node.target)}({self.arguments(args, node.kwargs)})"
+
+    def nested(self, node: Node) -> None:
+        """A graph that a higher-order op takes, as a function of its own."""
+        held = self.graph.modules.get(node.target)
+        if held is None or held.graph is None:
+            raise NoRepro(f"the graph holds {node.target}, which cannot be written as source yet")
+        inner = function_source(held.graph, Names(self.name_of.values()), {}, self.modules)
+        name = node.target.replace(".", "_")
+        body = "\n".join(f"    {line}" for line in inner.body)
+        self.before += [*inner.before, f"def {name}({', '.join(inner.parameters)}):\n{body}"]
+        self.imports.update(dict.fromkeys(inner.imports))
+        self.name_of[node.name] = name
+
+
+def function_source(
+    graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str]
+) -> FunctionSource:
+    """The function of a graph. `inputs` names its placeholders where the caller has done so already;
+    `modules(target)` is the name of a module that the graph calls.
+
+    Raises NoRepro for a node that has no form in source.
+    """
+    writer = _Writer(graph, names, inputs, modules)
+    for node in graph.nodes:
+        if node.op == "placeholder" and node.name not in inputs:
+            writer.name_of[node.name] = names.for_value()
+        elif node.op == "get_attr":
+            writer.nested(node)
+        elif node.is_op:
+            writer.statement(node)
+    (result,) = graph.output.args
+    text = literal(result, writer.ref)
+    if isinstance(result, tuple) and len(result) == 1:
+        text = literal(result[0], writer.ref)
+    elif isinstance(result, tuple) and result:
+        text = text[1:-1]
+    lines = writer.lines
+    # `a = torch.tanh(x)` and `return a` say it twice.
+    if lines and lines[-1].startswith(f"{text} = "):
+        lines[-1:] = [f"return {lines[-1].removeprefix(f'{text} = ')}"]
+    else:
+        lines.append(f"return {text}")
+    parameters = [writer.name_of[node.name] for node in graph.placeholders]
+    return FunctionSource(parameters, lines, list(writer.imports), writer.before)

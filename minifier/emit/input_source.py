@@ -1,0 +1,103 @@
+"""Inputs as a person writes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from minifier.case import Case, Drawn, ScalarInput, Stored, TensorInput
+from minifier.case.inputs import Recorded
+from minifier.case.literals import literal
+from minifier.case.values import TensorMeta
+from minifier.errors import NoRepro
+
+TENSOR_FILE = "inputs.safetensors"
+_DRAWN_DIRECTLY = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
+
+
+def _options(meta: TensorMeta, default: str, dtype: bool = True) -> str:
+    parts = [f"dtype=torch.{meta.dtype}"] if dtype and meta.dtype != default else []
+    parts += [f"device={literal(meta.device)}"] if meta.device != "cpu" else []
+    return "".join(f", {part}" for part in parts)
+
+
+def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
+    if not shape:
+        return values[0]
+    if len(shape) == 1:
+        return values
+    step = len(values) // shape[0] if shape[0] else 0
+    return [_nested(values[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+
+
+def _shape(meta: TensorMeta) -> str:
+    return ", ".join(map(str, meta.shape)) if meta.shape else "()"
+
+
+def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
+    if not meta.is_contiguous:
+        if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
+            turned = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
+            return f"{_drawn(turned, drawn, default)}.t()"
+        count = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride, strict=True))
+        flat = replace(meta, shape=(count,), stride=(1,))
+        return f"{_drawn(flat, drawn, default)}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
+    shape = _shape(meta)
+    if drawn.how in ("zeros", "ones"):
+        return f"torch.{drawn.how}({shape}{_options(meta, default)})"
+    if drawn.how == "list":
+        return f"torch.tensor({literal(_nested(list(drawn.values), meta.shape))}{_options(meta, '')})"
+    if drawn.how == "bools":
+        return f"torch.rand({shape}{_options(meta, default, dtype=False)}) > 0.5"
+    if drawn.how == "randint":
+        return f"torch.randint({drawn.low}, {drawn.high}, {literal(meta.shape)}{_options(meta, 'int64')})"
+    if drawn.how == "rand":
+        low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
+        made = f"torch.rand({shape}{_options(meta, default, dtype=False)}) * {high - low!r} + {low!r}"
+        return made if meta.dtype == default else f"({made}).to(torch.{meta.dtype})"
+    if meta.dtype in _DRAWN_DIRECTLY:
+        return f"torch.randn({shape}{_options(meta, default)})"
+    return f"torch.randn({shape}).to(torch.{meta.dtype})"
+
+
+def _stored(meta: TensorMeta, stored: Stored) -> str:
+    text = f"tensors[{literal(stored.key)}]"
+    if stored.shared:
+        return f"{text}.view(torch.{meta.dtype}).as_strided({literal(meta.shape)}, {literal(meta.stride)}, {meta.offset})"
+    if not meta.is_contiguous:
+        return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
+    return text
+
+
+def _tensor(item: TensorInput, default: str) -> str:
+    source = item.source
+    if isinstance(source, Recorded):
+        raise NoRepro(f"the value of {item.name} was not recorded")
+    made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source)
+    if item.parameter:
+        return f"torch.nn.Parameter({made}{'' if item.meta.requires_grad else ', requires_grad=False'})"
+    if not item.meta.requires_grad:
+        return made
+    call = made.startswith("torch.") and made.endswith(")") and item.meta.is_contiguous
+    made = f"{made[:-1]}, requires_grad=True)" if call else f"({made}).requires_grad_()"
+    return made if item.leaf else f"{made}.clone()"
+
+
+def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str], bool]:
+    """(import lines, statements, whether stored tensors are read) that make the inputs."""
+    statements, stored, random = [], False, False
+    for item in case.inputs:
+        name = names[item.name]
+        if isinstance(item, ScalarInput):
+            statements.append(f"{name} = {literal(item.value)}")
+            continue
+        stored = stored or isinstance(item.source, Stored)
+        random = random or isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "list")
+        statements.append(f"{name} = {_tensor(item, case.state.default_dtype)}")
+    imports = []
+    if stored:
+        imports = ["import pathlib", "from safetensors.torch import load_file"]
+        statements.insert(0, f'tensors = load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))')
+    if random and case.failure.fingerprint.stage.value != "compile":
+        statements.insert(0, "torch.manual_seed(0)")
+    return imports, statements, stored

@@ -1,0 +1,139 @@
+"""From a Case to the text of its repro, and the files that go beside it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+
+from minifier.case import BackendReference, Case, Graph, Input, State, Stored, TensorInput, TensorMeta
+from minifier.case.literals import literal
+from minifier.emit.graph_source import function_source
+from minifier.emit.input_source import TENSOR_FILE, input_lines
+from minifier.emit.module_source import constructor
+from minifier.emit.naming import Names
+from minifier.emit.template import Filling, fill
+
+
+class Template(str, Enum):
+    """The forms a repro can take, in the order in which they are tried."""
+
+    COMPILE_FUNCTION = "compile_function"
+    CALL_BACKEND = "call_backend"
+
+
+@dataclass(frozen=True, slots=True)
+class Repro:
+    """A script and the form it has. `tensors` is the file of values to be put beside it, if it reads one."""
+
+    text: str
+    template: Template
+    tensors: Path | None = None
+
+    def write(self, folder: Path) -> Path:
+        """Writes repro.py, and the values it reads, into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "repro.py"
+        path.write_text(self.text, encoding="utf-8")
+        if self.tensors is not None:
+            shutil.copyfile(self.tensors, folder / TENSOR_FILE)
+        return path
+
+
+def _lifted(case: Case) -> Case:
+    """Tensors that the graph holds as attributes become inputs: a function has nothing else to hold them."""
+    nodes, inputs = [], []
+    known = {item.name: item for item in case.inputs}
+    for node in case.graph.nodes:
+        if node.op == "get_attr" and node.target in case.graph.attributes:
+            assert isinstance(node.value, TensorMeta)
+            stored = Stored(case.graph.attributes[node.target])
+            inputs.append(TensorInput(node.name, replace(node.value, requires_grad=False), stored))
+            node = replace(node, op="placeholder", target=node.name)
+        elif node.op == "placeholder":
+            inputs.append(known[node.name])
+        nodes.append(node)
+    ordered: list[Input] = list(inputs)
+    return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(ordered))
+
+
+def _contexts(state: State) -> tuple[str, ...]:
+    found = []
+    if state.inference:
+        found.append("torch.inference_mode()")
+    elif not state.grad:
+        found.append("torch.no_grad()")
+    found += [f'torch.autocast("{device}", dtype=torch.{dtype})' for device, dtype in state.autocast]
+    return tuple(found)
+
+
+def _settings(state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(imports, statements) for configuration and default dtype."""
+    imports = dict.fromkeys(f"import {module}" for module, _, _ in state.config)
+    lines = [f"{module}.{key} = {literal(value)}" for module, key, value in state.config]
+    if state.default_dtype != "float32":
+        lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
+    return tuple(imports), tuple(lines)
+
+
+def _backend_arguments(backend: BackendReference, template: Template) -> tuple[str, ...]:
+    found = []
+    if backend.mode is not None:
+        found.append(f"mode={literal(backend.mode)}")
+    if backend.options is not None:
+        found.append(f"options={literal(backend.options)}")
+    if backend.dynamic is not None and template is Template.COMPILE_FUNCTION:
+        found.append(f"dynamic={backend.dynamic}")
+    return tuple(found)
+
+
+def error_line(case: Case) -> str:
+    """The failure in one line, as Python ends a traceback."""
+    first = case.failure.message.strip().splitlines()[:1]
+    return f"{case.failure.type}: {first[0]}" if first and first[0] else case.failure.type
+
+
+def _footer(case: Case) -> tuple[str, ...]:
+    import torch
+
+    versions = [f"torch {torch.__version__}"]
+    if case.backend.distribution:
+        versions.append(f"{case.backend.distribution} {case.backend.version}")
+    versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
+    lines = [error_line(case), ", ".join(versions)]
+    if case.backend.folders:
+        tops = sorted({line.split()[1].partition(".")[0] for line in case.backend.imports})
+        lines.append(f"Needs the folder that holds {', '.join(tops)} on PYTHONPATH.")
+    return tuple(lines)
+
+
+def write_repro(case: Case, template: Template) -> Repro:
+    """The script in this form; raises NoRepro where the Case has something that no script can hold yet."""
+    case = _lifted(case)
+    backend_names = [line.split()[-1] for line in case.backend.imports]
+    names = Names({name.partition(".")[0] for name in backend_names})
+    inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
+    modules = {target: f"module{i or ''}" for i, target in enumerate(case.graph.modules) if not case.graph.modules[target].graph}
+    source = function_source(case.graph, names, inputs, modules.__getitem__)
+    input_imports, statements, stored = input_lines(case, inputs)
+    config_imports, settings = _settings(case.state)
+    built = [f"{name} = {constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
+    text = fill(
+        template.value,
+        Filling(
+            imports=(*case.backend.imports, *config_imports, *input_imports, *source.imports),
+            settings=(*settings, *built),
+            before=tuple(source.before),
+            parameters=tuple(source.parameters),
+            body=tuple(source.body),
+            inputs=tuple(statements),
+            arguments=tuple(source.parameters),
+            backend=case.backend.expression.replace("'", '"'),
+            backend_arguments=_backend_arguments(case.backend, template),
+            contexts=_contexts(case.state),
+            footer=_footer(case),
+        ),
+    )
+    return Repro(text, template, case.tensors if stored else None)

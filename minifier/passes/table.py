@@ -1,0 +1,15 @@
+"""All passes, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from minifier.passes import layout, state
+from minifier.passes.edits import Pass
+
+SIMPLIFICATIONS: tuple[Pass, ...] = (*state.PASSES, *layout.PASSES)
+
+# Name and sentence of every pass, for people.
+TABLE: tuple[tuple[str, str], ...] = (
+    ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
+    *((p.name, p.sentence) for p in SIMPLIFICATIONS),
+    ("data", "values of inputs to seeded random, to bounded random, to a short list"),
+)

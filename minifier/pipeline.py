@@ -1,0 +1,142 @@
+"""From a script, or a Case, to a verified repro: the stages in their order, each a function of the last."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.case import Case, Reach
+from minifier.case.store import load, save
+from minifier.emit.repro import Repro, Template, write_repro
+from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.processes import TOOL_FAILED, run_stage
+from minifier.reduction.stage import OnProbe, Settings, Summary, reduce_case, write_summary
+from minifier.report.bundle import write_bundle
+from minifier.report.markdown import write_report
+from minifier.report.outcome import Outcome, Status, write_result
+from minifier.verify import RUNS, Verification, verify
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the stages say and whom they tell: lines for the user, probes for the progress display."""
+
+    say: Say
+    on_probe: OnProbe | None = None
+
+
+def reduce_in_child(source: Path, out: Path, settings: Settings, around: Surroundings) -> Summary:
+    """The reduction in a forked child, where the user's modules are imported; errors come back as such."""
+
+    def work() -> int:
+        try:
+            summary = reduce_case(source, out, settings, around.on_probe)
+        except KeyboardInterrupt:
+            summary = _failed(StoppedEarly("interrupted before the failure was seen again"))
+        except MinifyError as error:
+            summary = _failed(error)
+        write_summary(out, summary)
+        return 0
+
+    crash: list[str] = []
+    path = out / "crash.txt"
+    end = run_stage(work, lambda text: path.write_text(text, encoding="utf-8") and None)
+    if path.exists():
+        crash.append(path.read_text(encoding="utf-8"))
+        path.unlink()
+    if end.status == TOOL_FAILED or crash:
+        raise MinifyError("".join(crash) or "the reduction ended without a word")
+    if end.status != 0:
+        how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
+        raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")
+    summary = Summary.read(out)
+    (out / "summary.json").unlink()
+    return summary
+
+
+def _failed(error: MinifyError) -> Summary:
+    return Summary(0, 0, 0, 0, {}, False, "", 0.0, error=str(error), exit_code=int(error.exit_code))
+
+
+def verified_repro(
+    case: Case, out: Path, *, timeout: float, match: str | None
+) -> tuple[Repro | None, Verification | None, str]:
+    """The first form of repro that shows the failure in every run; else the last tried, and why not."""
+    reasons: list[str] = []
+    last: tuple[Repro, Verification] | None = None
+    at_once = min(RUNS, os.cpu_count() or 1)
+    for template in Template:
+        try:
+            repro = write_repro(case, template)
+        except NoRepro as error:
+            reasons.append(str(error))
+            break
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+            path = repro.write(Path(folder))
+            check = verify(
+                path, case.failure.fingerprint, timeout=timeout, extra_path=case.backend.folders, match=match,
+                any_stage=template is Template.CALL_BACKEND, at_once=at_once,
+            )
+        if check.holds:
+            repro.write(out)
+            return repro, check, ""
+        seen = check.runs[-1].failure
+        what = seen.fingerprint.sentence() if seen is not None else "no failure"
+        reasons.append(f"the script made from {template.value}.py showed {what}")
+        last = repro, check
+    return None, last[1] if last is not None else None, "; ".join(reasons)
+
+
+def finish(case: Case, out: Path, settings: Settings, around: Surroundings, started: float, capture_seconds: float,
+           others: tuple[str, ...] = ()) -> Outcome:
+    """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
+    reachable = case.backend.reach is not Reach.NONE
+    summary: Summary | None = None
+    minimal: Case | None = None
+    repro, check, reason = None, None, ""
+    status = Status.NO_REPRO
+    if not reachable:
+        reason = (
+            f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
+            "Move it to a module that can be imported, or register it in one."
+        )
+    else:
+        summary = reduce_in_child(out / "case", out, settings, around)
+        if summary.error:
+            if summary.exit_code in (ExitCode.NOTHING, ExitCode.STOPPED, ExitCode.INTERNAL):
+                raise {1: NothingToReduce, 3: StoppedEarly, 5: MinifyError}[summary.exit_code](summary.error)
+            reason = summary.error
+        else:
+            minimal = load(out / "minimal")
+            around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
+            timeout = max(60.0, 10 * case.script.seconds)
+            repro, check, reason = verified_repro(minimal, out, timeout=timeout, match=settings.match)
+            if repro is not None:
+                status = Status.STOPPED if summary.stopped_because else Status.REDUCED
+    outcome = Outcome(
+        status, case, minimal, summary, repro, check, reason, capture_seconds, time.monotonic() - started, others
+    )
+    write_report(out, outcome)
+    write_result(out, outcome)
+    write_bundle(out, outcome)
+    return outcome
+
+
+def adopt(captured: Path, out: Path) -> Case:
+    """Moves a captured Case into the output folder as case/."""
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(captured, out / "case")
+    return load(out / "case")
+
+
+def with_settings(case: Case, out: Path) -> Case:
+    """Writes the Case to out/case; for a Case that was captured elsewhere."""
+    save(case, out / "case")
+    return replace(case, tensors=(out / "case" / "tensors.safetensors") if case.tensors else None)

@@ -1,0 +1,1 @@
+"""Joins search, passes and probes: from a Case to its minimum."""

@@ -1,0 +1,123 @@
+"""Where candidates are tried: counts, journal, other failures, limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from minifier.case import Case
+from minifier.failure import Failure, Stage, Verdict, same
+from minifier.probe.bench import Bench
+from minifier.probe.children import Job, Limits, run_children
+from minifier.probe.evaluate import evaluate
+from minifier.probe.judge import Judged, judge
+
+_FIRST_TIMEOUT = 300.0
+_LEAST_TIMEOUT = 2.0
+
+
+@dataclass
+class Other:
+    """A failure that was not sought, with the smallest Case that showed it."""
+
+    failure: Failure
+    case: Case
+    sightings: int = 1
+
+
+@dataclass
+class Lab:
+    """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
+    messages; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
+
+    bench: Bench
+    folder: Path
+    match: str | None = None
+    timeout: float | None = None
+    memory: int | None = None
+    workers: int = 1
+    on_probe: Callable[[str, Case, Judged], None] | None = None
+    counts: Counter[Verdict] = field(default_factory=Counter)
+    others: list[Other] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    phase: str = "check"
+
+    def __post_init__(self) -> None:
+        self.sought = self.bench.case.failure.fingerprint
+        self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
+        self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+        self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._position = {node.name: i for i, node in enumerate(self.bench.case.graph.ops)}
+
+    def calibrate(self, seconds: float) -> None:
+        """Sets the timeout from a failing run: ten times as long, within 2 and 300 s."""
+        if self.timeout is None:
+            self.limits = replace(self.limits, seconds=min(max(10 * seconds, _LEAST_TIMEOUT), _FIRST_TIMEOUT))
+
+    @property
+    def total(self) -> int:
+        """Probes made."""
+        return sum(self.counts.values())
+
+    def run(self, jobs: Sequence[Job]) -> list[dict[str, object] | None]:
+        """Runs jobs that are not probes (recording, looking at values); None for one that did not end well."""
+        ended = run_children(jobs, Limits(_FIRST_TIMEOUT, self.memory), self.scratch)
+        self.faults += [e.fault for e in ended if e.fault]
+        return [e.result for e in ended]
+
+    def probe(self, cases: Sequence[Case]) -> list[Judged]:
+        """Tries each Case in a child of its own, all at once."""
+        # A stage beyond the sought one is never run: what fails while compiling need not be run.
+        until = Stage.COMPILE if self.sought.stage is Stage.COMPILE else Stage.RUN
+
+        def job(case: Case) -> Job:
+            return lambda: evaluate(self.bench, case.graph, case.inputs, case.backend, case.state, until)
+
+        ended = run_children([job(case) for case in cases], self.limits, self.scratch)
+        judged = []
+        for case, end in zip(cases, ended, strict=True):
+            verdict = judge(end, self.sought, case.graph.free_names, self.match)
+            self._note(case, verdict)
+            judged.append(verdict)
+        return judged
+
+    def _note(self, case: Case, judged: Judged) -> None:
+        self.counts[judged.verdict] += 1
+        line = {
+            "phase": self.phase,
+            "ops": ranges(self._position[node.name] for node in case.graph.ops),
+            "verdict": judged.verdict.value,
+            "seconds": round(judged.seconds, 4),
+        }
+        os.write(self._journal, (json.dumps(line) + "\n").encode())
+        if judged.fault:
+            self.faults.append(judged.fault)
+        if judged.verdict is Verdict.OTHER and judged.failure is not None:
+            self._keep_aside(case, judged.failure)
+        if self.on_probe is not None:
+            self.on_probe(self.phase, case, judged)
+
+    def _keep_aside(self, case: Case, failure: Failure) -> None:
+        for other in self.others:
+            if same(other.failure.fingerprint, failure.fingerprint):
+                other.sightings += 1
+                if len(case.graph.ops) < len(other.case.graph.ops):
+                    other.case, other.failure = replace(case, failure=failure), failure
+                return
+        self.others.append(Other(failure, replace(case, failure=failure)))
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7` for 0, 1, 2, 3, 7."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -1,0 +1,91 @@
+"""The ops phase: the search core over atoms, with probes behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from minifier import search
+from minifier.case import Case
+from minifier.failure import Verdict
+from minifier.passes.ops import atoms, kind, parents, with_ops
+from minifier.reduction.lab import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """When to stop early: probes in all, and the time on the monotonic clock."""
+
+    max_probes: int | None = None
+    deadline: float | None = None
+
+
+class _Atoms:
+    """The search's view of the Case: atoms by number."""
+
+    def __init__(self, lab: Lab, case: Case) -> None:
+        self.lab, self.case = lab, case
+        self.groups = atoms(case.graph)
+
+    @property
+    def workers(self) -> int:
+        return self.lab.workers
+
+    def candidate(self, chosen: frozenset[int]) -> Case:
+        return with_ops(self.case, [name for i in sorted(chosen) for name in self.groups[i]])
+
+    def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
+        judged = self.lab.probe([self.candidate(chosen) for chosen in candidates])
+        return [j.verdict is Verdict.SAME for j in judged]
+
+    def problem(self) -> search.Problem:
+        graph = self.case.graph
+        owner = {name: i for i, group in enumerate(self.groups) for name in group}
+        hints = [tuple(dict.fromkeys(owner[n] for n in group if n in owner)) for group in self.case.failure.hints]
+        return search.Problem(
+            parents=parents(graph, self.groups),
+            kinds=tuple(kind(graph, group) for group in self.groups),
+            hints=tuple(group for group in hints if group),
+        )
+
+
+def reduce_ops(
+    lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]
+) -> tuple[Case, search.Result]:
+    """The smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
+
+    The whole graph is known to fail and the empty one not to: the check phase has seen that.
+    """
+    view = _Atoms(lab, case)
+    everything = frozenset(range(len(view.groups)))
+    position = {node.name: i for i, node in enumerate(case.graph.ops)}
+    owner = {position[name]: i for i, group in enumerate(view.groups) for name in group}
+    answers = {frozenset(owner[p] for p in _positions(text)): answer for text, answer in known.items()}
+    left = None if limit.max_probes is None else max(0, limit.max_probes - lab.total)
+
+    def follow(progress: search.Progress) -> None:
+        lab.phase = progress.phase.value
+
+    lab.phase = "guess"
+    result = search.reduce(
+        view.problem(),
+        view,
+        known={**answers, everything: True, frozenset(): False},
+        budget=search.Budget(max_probes=left, deadline=limit.deadline),
+        on_progress=follow,
+    )
+    return view.candidate(result.kept), result
+
+
+def _positions(text: str) -> list[int]:
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return found
+
+
+def deadline_after(seconds: float | None, started: float | None = None) -> float | None:
+    """The moment at which a budget in seconds ends."""
+    return None if seconds is None else (time.monotonic() if started is None else started) + seconds

@@ -1,0 +1,175 @@
+"""The reduction stage: a Case folder in, a smaller Case folder and a summary out, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from minifier.case import Case, Stored, TensorInput
+from minifier.case.store import TENSORS, load, save, write_atomically
+from minifier.errors import CannotSave
+from minifier.failure import Verdict
+from minifier.probe.bench import make_bench
+from minifier.probe.evaluate import store_inputs
+from minifier.probe.judge import Judged
+from minifier.reduction.check import check
+from minifier.reduction.lab import Lab
+from minifier.reduction.ops import Limit, deadline_after, reduce_ops
+from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
+from minifier.search import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked of a reduction; seconds throughout, memory in bytes."""
+
+    match: str | None = None
+    timeout: float | None = None
+    memory: int | None = None
+    workers: int = 1
+    budget: float | None = None
+    max_probes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a reduction came to; written as summary.json beside the minimal Case."""
+
+    ops_before: int
+    ops_after: int
+    inputs_after: int
+    elements_after: int
+    probes: dict[str, int]
+    one_minimal: bool
+    stopped_because: str
+    seconds: float
+    phases: tuple[tuple[str, int, int, int], ...] = ()
+    others: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str = ""
+    exit_code: int = 0
+    traceback: str = field(default="")
+
+    @classmethod
+    def read(cls, folder: Path) -> Summary:
+        """The summary that a reduction stage left in `folder`."""
+        return cls(**json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+
+
+_STOPPED = {
+    Ended.PROVED: "",
+    Ended.MAX_PROBES: "the probe budget was used up",
+    Ended.DEADLINE: "the time budget was used up",
+    Ended.INTERRUPTED: "interrupted",
+}
+
+OnProbe = Callable[[Lab, str, Case, Judged], None]
+
+
+def reduce_case(source: Path, folder: Path, settings: Settings, on_probe: OnProbe | None = None) -> Summary:
+    """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
+
+    Raises NoRepro or NothingToReduce where the check phase ends it.
+    """
+    started = time.monotonic()
+    case = load(source)
+    bench = make_bench(case)
+    known = _journal(folder / "journal.jsonl")
+    lab = Lab(bench, folder, settings.match, settings.timeout, settings.memory, settings.workers)
+    (lab.scratch / "eager").mkdir()
+    if on_probe is not None:
+        lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
+    try:
+        check(lab)
+        limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
+        reduced, result = reduce_ops(lab, case, limit, known)
+        stopped = _STOPPED[result.ended]
+        if not stopped:
+            try:
+                lab.phase = "simplify"
+                reduced = _simplified(lab, case, reduced)
+            except KeyboardInterrupt:
+                stopped = "interrupted after the ops were proved, before inputs and state were made plain"
+        reduced = _save(lab, reduced, folder / "minimal")
+        return Summary(
+            ops_before=len(case.graph.ops),
+            ops_after=len(reduced.graph.ops),
+            inputs_after=len(reduced.inputs),
+            elements_after=reduced.elements,
+            probes={"total": lab.total, **{v.value: lab.counts[v] for v in Verdict}},
+            one_minimal=result.one_minimal,
+            stopped_because=stopped,
+            seconds=time.monotonic() - started,
+            phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
+            others=tuple(_save_others(lab, folder / "others")),
+            notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
+        )
+    finally:
+        shutil.rmtree(lab.scratch, ignore_errors=True)
+
+
+def _simplified(lab: Lab, whole: Case, case: Case) -> Case:
+    case = with_real_values(lab, whole, case)
+    return Simplifier(lab, whole, input_facts(lab, case)).run(case)
+
+
+def _save(lab: Lab, case: Case, folder: Path) -> Case:
+    """Writes the Case with all its tensors in a file of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / TENSORS
+    (result,) = lab.run([lambda: store_inputs(lab.bench, case.inputs, case.graph, path)])
+    if result is None:
+        raise CannotSave("the inputs of the reduced graph could not be written: " + (lab.faults or ["it died"])[-1])
+    stored: dict[str, Any] = result["stored"]
+    inputs = tuple(
+        replace(i, source=Stored(*stored[i.name])) if isinstance(i, TensorInput) and i.name in stored else i
+        for i in case.inputs
+    )
+    case = replace(case, inputs=inputs, tensors=path if path.exists() else None)
+    save(case, folder)
+    return case
+
+
+def _save_others(lab: Lab, folder: Path) -> list[dict[str, Any]]:
+    """Writes each failure that was met and not followed, with its smallest graph."""
+    found = []
+    for number, other in enumerate(lab.others, 1):
+        place = folder / str(number)
+        _save(lab, other.case, place)
+        found.append(
+            {
+                "type": other.failure.type,
+                "message": other.failure.message,
+                "stage": other.failure.fingerprint.stage.value,
+                "kind": other.failure.fingerprint.kind.value,
+                "sightings": other.sightings,
+                "ops": len(other.case.graph.ops),
+                "case": f"others/{number}",
+            }
+        )
+    return found
+
+
+def _journal(path: Path) -> dict[str, bool]:
+    """Answers of an interrupted run on the same Case: positions of ops to whether the failure showed."""
+    if not path.exists():
+        return {}
+    known = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+            if entry["phase"] not in ("check", "simplify"):
+                known[entry["ops"]] = entry["verdict"] == Verdict.SAME.value
+        except (ValueError, KeyError, TypeError):
+            continue  # a line cut short by the end of the process that wrote it
+    return known
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Writes summary.json."""
+    write_atomically(folder / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")

@@ -1,0 +1,35 @@
+"""bundle.zip: the repro, the report, the result and the reduced graph. No weights, no inputs, no paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+from minifier.emit.input_source import TENSOR_FILE
+from minifier.report.outcome import Outcome
+from minifier.report.privacy import without_private_paths
+
+
+def write_bundle(folder: Path, outcome: Outcome) -> Path:
+    """Writes bundle.zip into the output folder.
+
+    The values that a repro reads from a file go along, since it is nothing without them; so they do only
+    where the failure needs exactly those values.
+    """
+    path = folder / "bundle.zip"
+    beside = folder / f".bundle.{os.getpid()}"
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name in ("repro.py", "report.md", "result.json", "minimal/graph.json"):
+            if (folder / name).exists():
+                bundle.writestr(name, without_private_paths((folder / name).read_text(encoding="utf-8")))
+        if outcome.repro is not None and outcome.repro.tensors is not None:
+            bundle.write(folder / TENSOR_FILE, TENSOR_FILE)
+        if (folder / "minimal" / "case.json").exists():
+            data = json.loads((folder / "minimal" / "case.json").read_text(encoding="utf-8"))
+            data["script"].pop("path", None)
+            data["backend"].pop("folders", None)
+            bundle.writestr("minimal/case.json", without_private_paths(json.dumps(data, indent=1)))
+    os.replace(beside, path)
+    return path

@@ -1,0 +1,101 @@
+"""A finished run as one value, and as result.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from minifier.case import Case
+from minifier.case.encode import pack
+from minifier.case.store import write_atomically
+from minifier.emit.repro import Repro
+from minifier.reduction.stage import Summary
+from minifier.verify import Verification
+
+VERSION = 1
+
+
+class Status(str, Enum):
+    """How the run ended; each belongs to one exit code."""
+
+    REDUCED = "reduced"
+    STOPPED = "stopped"
+    NO_REPRO = "no-repro"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything the report, the result and the last lines on the terminal are made from.
+
+    `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
+    are the script's other failing graphs, in sentences.
+    """
+
+    status: Status
+    case: Case
+    minimal: Case | None
+    summary: Summary | None
+    repro: Repro | None
+    verification: Verification | None
+    reason: str
+    capture_seconds: float
+    total_seconds: float
+    others: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> tuple[int, int]:
+        """(runs, how many showed the failure)."""
+        check = self.verification
+        return (len(check.runs), check.same) if check is not None else (0, 0)
+
+
+def result_data(outcome: Outcome) -> dict[str, Any]:
+    """The content of result.json; the fields are documented in the README."""
+    case, summary = outcome.case, outcome.summary
+    failure, backend = case.failure, (outcome.minimal or case).backend
+    runs, agreeing = outcome.verified
+    counts = summary.probes if summary is not None and summary.probes else {"total": 0}
+    return {
+        "version": VERSION,
+        "status": outcome.status.value,
+        "failure": {
+            "stage": failure.fingerprint.stage.value,
+            "kind": failure.fingerprint.kind.value,
+            "type": failure.type,
+            "message": failure.message,
+            "fingerprint": pack(failure.fingerprint),
+        },
+        "backend": {
+            "name": backend.name,
+            "reference": backend.expression,
+            "imports": list(backend.imports),
+            "distribution": backend.distribution,
+            "version": backend.version,
+        },
+        "level": "dynamo",
+        "ops_before": len(case.graph.ops),
+        "ops_after": summary.ops_after if summary is not None and not summary.error else None,
+        "inputs_after": summary.inputs_after if summary is not None and not summary.error else None,
+        "elements_after": summary.elements_after if summary is not None and not summary.error else None,
+        "probes": counts,
+        "seconds": {
+            "script": round(case.script.seconds, 3),
+            "capture": round(outcome.capture_seconds, 3),
+            "reduce": round(summary.seconds, 3) if summary is not None else 0.0,
+            "verify": round(outcome.verification.seconds, 3) if outcome.verification is not None else 0.0,
+            "total": round(outcome.total_seconds, 3),
+        },
+        "verified": {"runs": runs, "same": agreeing},
+        "one_minimal": bool(summary is not None and summary.one_minimal),
+        "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
+        "repro": "repro.py" if outcome.repro is not None else None,
+        "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],
+    }
+
+
+def write_result(folder: Path, outcome: Outcome) -> None:
+    """Writes result.json into the output folder."""
+    write_atomically(folder / "result.json", json.dumps(result_data(outcome), indent=1) + "\n")

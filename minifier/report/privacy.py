@@ -1,0 +1,24 @@
+"""Keeps private paths out of what is handed on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def without_private_paths(text: str) -> str:
+    """The text with the folders of packages, of the interpreter, of the user and of this run shortened."""
+    known = [
+        (sysconfig.get_paths()["purelib"], "<site-packages>"),
+        (sysconfig.get_paths()["stdlib"], "<python>"),
+        (sys.prefix, "<environment>"),
+        (os.getcwd(), "."),
+        *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry),
+        (str(Path.home()), "~"),
+    ]
+    for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
+        if len(folder) > 1:
+            text = text.replace(folder.rstrip("/") + "/", name + "/")
+    return text

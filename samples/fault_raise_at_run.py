@@ -1,0 +1,12 @@
+"""The graph compiles; the compiled function raises KernelError when it reaches the tanh."""
+
+import minifier_backends.faulty
+import torch
+
+from small_model import SmallModel, make_inputs
+
+torch.manual_seed(0)
+model = SmallModel().eval()
+compiled = torch.compile(model, backend="faulty_raise", options={"stage": "run"})
+with torch.no_grad():
+    print(compiled(make_inputs()))

@@ -1,0 +1,126 @@
+"""Every sample, run with plain python, does what its README says."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
+HANGS = "hangs"
+WORKS = 0
+
+# Exit code (negative: killed by that signal) and a text that must be among what is printed.
+OUTCOMES = {
+    "failing": (1, "LoweringError: no lowering for tanh"),
+    "docs_function": (1, "LoweringError: no lowering for cos"),
+    "docs_module": (WORKS, "gradient: torch.Size([10, 100])"),
+    "docs_control_flow": (1, "sign 1 torch.Size([10])"),
+    "docs_densenet": (1, "LoweringError: no lowering for tanh"),
+    "recompiles": (1, "DynamicShapeError: tanh needs a size"),
+    "stance": (1, "LoweringError: no lowering for tanh"),
+    "fullgraph": (1, "LoweringError: no lowering for tanh"),
+    "backend_table": (WORKS, "torch.nn.functional.softmax"),
+    "backend_aot": (WORKS, "backward graph, "),
+    "backend_speedy": (1, "TrainingNotSupported: speedy compiles for inference only"),
+    "backend_first_of": (WORKS, "faulty_raise cannot compile this graph: LoweringError"),
+    "fault_raise_at_run": (1, "KernelError: kernel of tanh failed"),
+    "fault_segfault": (-signal.SIGSEGV, ""),
+    "fault_segfault_at_run": (-signal.SIGSEGV, ""),
+    "fault_abort": (-signal.SIGABRT, ""),
+    "fault_exit": (3, ""),
+    "fault_hang": (HANGS, ""),
+    "fault_hang_at_run": (HANGS, ""),
+    "fault_memory": (1, "MemoryError: arena of 512 MiB exhausted"),
+    "fault_wrong_value": (WORKS, "largest difference from eager: 0.00"),
+    "fault_nan": (WORKS, "NaNs in eager: 0 in compiled: 4"),
+    "fault_dtype": (WORKS, "eager: torch.float32 compiled: torch.float64"),
+    "fault_stride": (WORKS, "eager: (4, 1) compiled: (8, 2)"),
+    "fault_two_errors": (1, "FusionError: fusion.cc:120: cannot fuse tanh"),
+    "fault_flaky": ({0, 1}, ""),
+    "fault_second_call": (1, "WorkspaceError: workspace of tanh"),
+    "fault_pair": (1, "PartitionError: cannot place softmax and tanh"),
+    "fault_adjacent": (1, "FusionError: cannot fuse tanh with softmax"),
+    "fault_dynamic": (1, "DynamicShapeError: tanh needs a size"),
+    "fault_backward": (1, "LoweringError: no lowering for tanh_backward in a backward graph"),
+    "fault_forward_aten": (1, "LoweringError: no lowering for gelu"),
+    "fault_installed": (1, "LoweringError: no lowering for tanh"),
+}
+
+
+def stack_after(script, seconds) -> str:
+    """Where a script is after so long: the stack that faulthandler prints when it is aborted then."""
+    with subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", script], stderr=subprocess.PIPE, text=True
+    ) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=seconds)
+        process.send_signal(signal.SIGABRT)
+        return process.communicate(timeout=10)[1]
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_sample(run_python, name):
+    expected, text = OUTCOMES[name]
+    script = SAMPLES / f"{name}.py"
+    if expected == HANGS:
+        assert "in faulty_hang" in stack_after(script, seconds=15)
+        return
+    done = run_python(script, timeout=80)
+    assert done.returncode in (expected if isinstance(expected, set) else {expected}), done.stderr
+    assert text in done.stdout + done.stderr
+    if expected == 1:
+        assert done.stderr.startswith("Traceback"), "fails for another reason than its backend's error"
+
+
+def test_what_works_before_the_failure_is_printed_in_the_samples_that_fail_late(run_python):
+    shown = {name: run_python(SAMPLES / f"{name}.py").stdout for name in ("recompiles", "fault_second_call")}
+    assert shown["recompiles"].splitlines() == ["batch 2 torch.Size([2, 4])"] * 2
+    assert shown["fault_second_call"].splitlines() == ["call 1 torch.Size([2, 4])"]
+
+
+def readme_rows():
+    rows = re.findall(r"^\| `(\w+)\.py` \| .+ \| (.+) \|$", (SAMPLES / "README.md").read_text(), re.M)
+    assert rows, "the table of samples was not found"
+    return dict(rows)
+
+
+def shell_exit_code(outcome) -> str:
+    if outcome == HANGS:
+        return "none"
+    if isinstance(outcome, set):
+        return " or ".join(map(str, sorted(outcome)))
+    return str(outcome if outcome >= 0 else 128 - outcome)
+
+
+def test_the_readme_lists_every_sample_with_its_exit_code():
+    assert readme_rows() == {name: shell_exit_code(outcome) for name, (outcome, _) in OUTCOMES.items()}
+
+
+def test_every_script_is_a_sample_or_the_shared_model():
+    assert {path.stem for path in SAMPLES.glob("*.py")} == {*OUTCOMES, "small_model"}
+
+
+COUNT_OPS = """
+import runpy, sys, torch
+real, counts = torch.compile, []
+
+def count(gm, example_inputs):
+    counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+    return gm.forward
+
+torch.compile = lambda model, **_: real(model, backend=count)
+runpy.run_path(sys.argv[1], run_name="__main__")
+print(counts)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "ops"), [("failing", [160]), ("docs_densenet", [431]), ("docs_control_flow", [5, 1, 2])]
+)
+def test_samples_have_the_graphs_that_they_say(run_python, name, ops):
+    done = run_python("-c", COUNT_OPS, SAMPLES / f"{name}.py")
+    assert done.stdout.splitlines()[-1] == str(ops), done.stderr
