@@ -15,10 +15,11 @@ from minifier.case.store import load, save
 from minifier.emit.repro import Repro, Template, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.processes import TOOL_FAILED, run_stage
-from minifier.reduction.stage import OnProbe, Settings, Summary, reduce_case, write_summary
+from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
+from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, verify
 
 Say = Callable[[str], None]

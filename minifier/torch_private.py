@@ -7,10 +7,12 @@ changes what it stands on. Read against torch 2.13.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -86,7 +88,9 @@ def observe_backend_calls(observe: Observe) -> None:
 
 @dataclass(frozen=True)
 class AskedBackend:
-    """What torch.compile was asked for: the callable, and the mode, options and dynamic given with it."""
+    """What torch.compile was asked for: the callable, and the mode, options and dynamic given with it.
+
+    Inductor is known to torch.compile by its name alone: `function` is None then."""
 
     function: Any
     name: str
@@ -101,8 +105,7 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
         compiler_fn = compiler_fn._torchdynamo_orig_backend
     if isinstance(compiler_fn, torch._TorchCompileInductorWrapper):
         mode, options = getattr(compiler_fn, "minify_asked", (None, compiler_fn.config or None))
-        named = registry._COMPILER_FNS.get(compiler_fn.compiler_name)
-        return AskedBackend(named, compiler_fn.compiler_name, mode, options, compiler_fn.dynamic)
+        return AskedBackend(None, compiler_fn.compiler_name, mode, options, compiler_fn.dynamic)
     if isinstance(compiler_fn, torch._TorchCompileWrapper):
         given = compiler_fn.kwargs
         return AskedBackend(
@@ -189,9 +192,14 @@ def config_values() -> dict[tuple[str, str], Any]:
     return found
 
 
+def is_default_config(module: str, key: str) -> bool:
+    """Whether a configuration value is what its module set it to when it was loaded."""
+    return bool(sys.modules[module]._is_default(key))
+
+
 def set_config(module: str, key: str, value: Any) -> None:
-    """Sets one configuration value; raises KeyError or AttributeError where this torch has none such."""
-    setattr(sys.modules[module], key, value)
+    """Sets one configuration value; raises ImportError or AttributeError where this torch has none such."""
+    setattr(importlib.import_module(module), key, value)
 
 
 # ---- what Dynamo has around a backend call ------------------------------------------------------------
@@ -214,11 +222,28 @@ def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     return mode.from_tensor(tensor, static_shapes=True)
 
 
-def compile_in_this_process() -> None:
-    """Keeps inductor from starting worker processes: a probe is short, and its workers would outlive it."""
-    import torch._inductor.config as config
+def tame_inductor() -> None:
+    """Makes inductor compile in this process and answer from no cache of whole graphs.
 
-    config.compile_threads = 1
+    Its worker processes would outlive a probe, and a cached graph would answer one candidate with the
+    compilation of another. Compiled C++ is kept by the hash of its source, which is sound.
+    """
+    import torch._functorch.config as functorch_config
+    import torch._inductor.config as inductor_config
+
+    inductor_config.compile_threads = 1
+    inductor_config.fx_graph_cache = False
+    inductor_config.fx_graph_remote_cache = False
+    functorch_config.enable_autograd_cache = False
+
+
+def inductor_headers() -> Path | None:
+    """The folder with inductor's precompiled C++ headers, which take ten seconds to make; None if there
+    are none yet. Inductor looks for them below the temporary folder, whatever its cache folder is."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    found = Path(default_cache_dir())
+    return found if (found / "precompiled_headers").is_dir() else None
 
 
 def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.failure import observed as observed_module
 from minifier.failure.fingerprint import failure_of, was_wrapped
+from minifier.torch_private import inductor_headers
 
 RUNS = 3
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
@@ -80,6 +81,9 @@ def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str,
     for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
         kept[variable] = str(folder / variable.lower())
         (folder / variable.lower()).mkdir()
+    headers = inductor_headers()
+    if headers is not None:
+        (folder / "tmpdir" / headers.name).symlink_to(headers)
     entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
     kept["PYTHONPATH"] = os.pathsep.join([*map(os.path.abspath, entries), *extra_path])
     return kept

@@ -60,6 +60,8 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
 
 
 def _by_registration(asked: AskedBackend) -> BackendReference | None:
+    if asked.function is None:
+        return BackendReference(asked.name, Reach.REGISTERED, repr(asked.name))
     names = registered_names(asked.function)
     if asked.name in names:
         names = [asked.name]

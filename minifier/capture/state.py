@@ -9,7 +9,7 @@ import torch
 from minifier.case import State
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read, short
-from minifier.torch_private import config_values
+from minifier.torch_private import config_values, is_default_config
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
@@ -24,7 +24,9 @@ def current_state(baseline: Config) -> State:
     """The state now; configuration only where it differs from `baseline`, the state of a fresh process."""
     config, skipped = [], []
     for (module, key), value in config_values().items():
-        if (module, key) in baseline and baseline[module, key] == value:
+        # A module that the script loaded is not in the baseline; it knows its own defaults.
+        known = (module, key) in baseline
+        if baseline[module, key] == value if known else is_default_config(module, key):
             continue
         try:
             config.append((module, key, read(value)))

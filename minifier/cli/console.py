@@ -8,18 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.errors import ExitCode
-from minifier.report.outcome import Outcome, Status
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing these would import torch before the arguments are checked
     from minifier.case import Case
     from minifier.probe.judge import Judged
     from minifier.reduction.lab import Lab
+    from minifier.report.outcome import Outcome
 
-EXIT_CODE = {
-    Status.REDUCED: ExitCode.REDUCED,
-    Status.STOPPED: ExitCode.STOPPED,
-    Status.NO_REPRO: ExitCode.NO_REPRO,
-}
+EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
 
 
 class Console:

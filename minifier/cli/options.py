@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from minifier.errors import UsageError
-from minifier.reduction.stage import Settings
+from minifier.settings import Settings
 
 _SHARED = (
     click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),

@@ -103,7 +103,7 @@ def _reduce_one(
             place.mkdir()
         raise
     console.final(outcome, place)
-    return EXIT_CODE[outcome.status]
+    return EXIT_CODE[outcome.status.value]
 
 
 def _chosen(failing: tuple[Any, ...], graph: int | None, every: bool) -> tuple[Any, ...]:
@@ -190,4 +190,4 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
         case = with_settings(case, out)
     outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
     console.final(outcome, out)
-    return int(EXIT_CODE[outcome.status])
+    return int(EXIT_CODE[outcome.status.value])

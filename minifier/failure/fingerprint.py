@@ -79,15 +79,19 @@ def _frames(links: Sequence[Link]) -> list[Frame]:
     return []
 
 
+def _is_wrapper(link: Link) -> bool:
+    return link["type"] in _WRAPPERS or not _WRAPPERS.isdisjoint(link["bases"])
+
+
 def unwrapped(links: Sequence[Link]) -> list[Link]:
-    """The chain without Dynamo's wrapper around a backend's exception."""
-    inner = [link for link in links if link["type"] not in _WRAPPERS]
+    """The chain without Dynamo's wrapper around a backend's exception, or inductor's, which is one of it."""
+    inner = [link for link in links if not _is_wrapper(link)]
     return inner or list(links)
 
 
 def was_wrapped(links: Sequence[Link]) -> bool:
     """Whether Dynamo said that a backend raised this while compiling."""
-    return any(link["type"] in _WRAPPERS for link in links)
+    return any(_is_wrapper(link) for link in links)
 
 
 def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:

@@ -30,13 +30,13 @@ def _telling_lines(text: str) -> str:
     """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)]
-    return "\n".join(lines[:1] + [re.sub(r"[‘'`].*?[’'`]", "<quoted>", line) for line in accused[:2]])
+    return "\n".join(lines[:1] + [re.sub(r"[‘'`].*?[’'`]", "<quoted>", line) for line in accused[:1]])
 
 
 def normalise(message: str) -> str:
     """The message without numbers, addresses, paths, shapes, symbols and numbered names.
 
-    Of a message longer than six lines only the first line and the first two lines that accuse something
+    Of a message longer than six lines only the first line and the first that accuses something
     (`error: ...`, `target: ...`) stay: the rest of a compiler's output varies with the graph.
     """
     for cut in _CUTS:

@@ -16,8 +16,9 @@ from minifier.fx.tensors import TensorFile
 
 def _source_line(node: torch.fx.Node) -> str:
     """The user's line behind the node: the code of the innermost frame of its stack, without the path."""
-    trace = (node.meta.get("stack_trace") or "").strip().splitlines()
-    return trace[-1].strip() if trace else ""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    code = [line for line in lines if line.strip("^~ ") and not line.startswith('File "')]
+    return code[-1] if code else ""
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:

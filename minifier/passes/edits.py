@@ -12,8 +12,10 @@ Edit = Callable[[Case], Case]
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A family of simplifications. `edits(case)` lists those that still apply."""
+    """A family of simplifications. `edits(case)` lists those that still apply. `asked` marks a family that
+    takes away what the user set on purpose: the failure probably needs it."""
 
     name: str
     sentence: str
     edits: Callable[[Case], list[Edit]]
+    asked: bool = False

@@ -63,8 +63,8 @@ def _options(case: Case) -> list[Edit]:
 
 
 PASSES = (
-    Pass("config", "configuration values to their defaults", _config),
+    Pass("config", "configuration values to their defaults", _config, asked=True),
     Pass("grad", "requires_grad off, grad mode and inference mode to their defaults", _grad),
     Pass("ambient", "autocast and default dtype to their defaults", _ambient),
-    Pass("options", "mode=, options= and dynamic= of the backend left out", _options),
+    Pass("options", "mode=, options= and dynamic= of the backend left out", _options, asked=True),
 )

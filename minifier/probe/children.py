@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from minifier.processes import die_with_parent
+from minifier.torch_private import inductor_headers
 
 Job = Callable[[], dict[str, Any]]
 _TAIL = 4_000
+_COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class _Child:
         seconds = time.monotonic() - self.started
         output = _tail(self.folder / "output")
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.timed_out or os.WIFSIGNALED(code):  # it may have died while writing a library there
+            shutil.rmtree(self.folder.parent / _COMPILED, ignore_errors=True)
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
         status = None if number is not None else os.WEXITSTATUS(code)
         message: dict[str, Any] = {}
@@ -158,17 +162,21 @@ def _write(into: int, data: bytes) -> None:
 
 
 def _quiet(folder: Path) -> None:
-    """No terminal, no input, and caches and temporary files in a folder that goes away with the child."""
+    """No terminal, no input, and temporary files in a folder that goes away with the child."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ[variable] = str(folder / variable.lower())
-        os.mkdir(os.environ[variable])
-    tempfile.tempdir = os.environ["TMPDIR"]
-    os.chdir(os.environ["TMPDIR"])
+    work = folder / "work"
+    work.mkdir()
+    headers = inductor_headers()
+    if headers is not None:
+        (work / headers.name).symlink_to(headers)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(work)
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ[variable] = str(folder.parent / _COMPILED)
+    os.chdir(work)
 
 
 def _limit(limits: Limits) -> None:

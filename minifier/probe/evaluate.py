@@ -23,11 +23,11 @@ from minifier.probe.children import tell
 from minifier.torch_private import (
     as_dynamo_calls,
     backend_error,
-    compile_in_this_process,
     compiler_for,
     fake_like,
     new_fake_mode,
     set_config,
+    tame_inductor,
 )
 
 
@@ -65,7 +65,7 @@ def evaluate(
     """
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     fakes = new_fake_mode()
-    compile_in_this_process()
+    tame_inductor()
     compiler = compiler_for(bench.backend, backend.mode, plain_options(backend), backend.dynamic)
 
     def fake(meta: TensorMeta) -> torch.Tensor:

@@ -9,7 +9,6 @@ from minifier.case import Case, Recorded, Stored, TensorInput
 from minifier.failure import Stage, Verdict
 from minifier.passes.data import LADDER, Facts, Ladder, with_data
 from minifier.passes.edits import Edit
-from minifier.passes.ops import with_ops
 from minifier.passes.table import SIMPLIFICATIONS
 from minifier.probe.evaluate import look_at_inputs, run_eagerly
 from minifier.reduction.lab import Lab
@@ -33,12 +32,17 @@ class Simplifier:
         return eager is not None and eager["status"] == "pass"
 
     def run(self, case: Case) -> Case:
-        """The plainest Case found: all at once if that holds, else family by family, edit by edit."""
-        everything = _all_edits(with_data(case, LADDER[0], self.facts))
-        if everything != case and self.holds(everything):
-            return everything
-        case = self._data(case)
-        for each in SIMPLIFICATIONS:
+        """The plainest Case found: all that nobody asked for at once if that holds, else family by family,
+        edit by edit; then what the user had set."""
+        unasked = [each for each in SIMPLIFICATIONS if not each.asked]
+        everything = with_data(case, LADDER[0], self.facts)
+        for each in unasked:
+            everything = _apply(everything, each.edits(everything))
+        if everything == case or self.holds(everything):
+            case, unasked = everything, []
+        else:
+            case = self._data(case)
+        for each in (*unasked, *(each for each in SIMPLIFICATIONS if each.asked)):
             edits = each.edits(case)
             together = _apply(case, edits)
             if together == case:
@@ -72,12 +76,6 @@ class Simplifier:
 def _apply(case: Case, edits: list[Edit]) -> Case:
     for edit in edits:
         case = edit(case)
-    return case
-
-
-def _all_edits(case: Case) -> Case:
-    for each in SIMPLIFICATIONS:
-        case = _apply(case, each.edits(case))
     return case
 
 
@@ -115,8 +113,3 @@ def input_facts(lab: Lab, case: Case) -> dict[str, Facts]:
         for name, (low, high, values) in found.items()
         if name not in drawn
     }
-
-
-def without_dead_inputs(case: Case) -> Case:
-    """The Case without inputs that nothing reads."""
-    return with_ops(case, [node.name for node in case.graph.ops])

@@ -22,18 +22,7 @@ from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
 from minifier.search import Ended
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the user asked of a reduction; seconds throughout, memory in bytes."""
-
-    match: str | None = None
-    timeout: float | None = None
-    memory: int | None = None
-    workers: int = 1
-    budget: float | None = None
-    max_probes: int | None = None
+from minifier.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,17 @@
+"""What the user asked of a reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asked of a reduction; seconds throughout, memory in bytes."""
+
+    match: str | None = None
+    timeout: float | None = None
+    memory: int | None = None
+    workers: int = 1
+    budget: float | None = None
+    max_probes: int | None = None
