@@ -82,8 +82,13 @@ def verified_repro(
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
             path = repro.write(Path(folder))
             check = verify(
-                path, case.failure.fingerprint, timeout=timeout, extra_path=case.backend.folders, match=match,
-                any_stage=template is Template.CALL_BACKEND, at_once=at_once,
+                path,
+                case.failure.fingerprint,
+                timeout=timeout,
+                extra_path=case.backend.folders,
+                match=match,
+                any_stage=template is Template.CALL_BACKEND,
+                at_once=at_once,
             )
         if check.holds:
             repro.write(out)
@@ -95,8 +100,15 @@ def verified_repro(
     return None, last[1] if last is not None else None, "; ".join(reasons)
 
 
-def finish(case: Case, out: Path, settings: Settings, around: Surroundings, started: float, capture_seconds: float,
-           others: tuple[str, ...] = ()) -> Outcome:
+def finish(
+    case: Case,
+    out: Path,
+    settings: Settings,
+    around: Surroundings,
+    started: float,
+    capture_seconds: float,
+    others: tuple[str, ...] = (),
+) -> Outcome:
     """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
     reachable = case.backend.reach is not Reach.NONE
     summary: Summary | None = None
@@ -122,7 +134,16 @@ def finish(case: Case, out: Path, settings: Settings, around: Surroundings, star
             if repro is not None:
                 status = Status.STOPPED if summary.stopped_because else Status.REDUCED
     outcome = Outcome(
-        status, case, minimal, summary, repro, check, reason, capture_seconds, time.monotonic() - started, others
+        status,
+        case,
+        minimal,
+        summary,
+        repro,
+        check,
+        reason,
+        capture_seconds,
+        time.monotonic() - started,
+        others,
     )
     write_report(out, outcome)
     write_result(out, outcome)

@@ -79,7 +79,7 @@ def observe_backend_calls(observe: Observe) -> None:
     wrapper = torch._TorchCompileInductorWrapper
     make = wrapper.__init__
 
-    def __init__(self: Any, mode: Any, options: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: Any, mode: Any, options: Any, *args: Any, **kwargs: Any) -> None:
         make(self, mode, options, *args, **kwargs)
         self.minify_asked = (mode, dict(options) if options else None)
 
@@ -109,7 +109,11 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
     if isinstance(compiler_fn, torch._TorchCompileWrapper):
         given = compiler_fn.kwargs
         return AskedBackend(
-            compiler_fn.compiler_fn, compiler_fn.compiler_name, given.get("mode"), given.get("options"), compiler_fn.dynamic
+            compiler_fn.compiler_fn,
+            compiler_fn.compiler_name,
+            given.get("mode"),
+            given.get("options"),
+            compiler_fn.dynamic,
         )
     return AskedBackend(compiler_fn, getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
 

@@ -121,8 +121,13 @@ class _Started:
         self.deadline = self.started + timeout
         self.output = (self.folder / "output").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, script.name], cwd=work, env=environment, stdin=subprocess.DEVNULL,
-            stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True,
+            [sys.executable, script.name],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
     def wait(self, sought: Fingerprint | None) -> Run:

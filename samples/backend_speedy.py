@@ -9,7 +9,5 @@ torch.manual_seed(0)
 model = SmallModel().eval()
 compiled = torch.compile(model, backend="speedy")
 with torch.no_grad():
-    print(
-        "largest difference from eager:", (compiled(make_inputs()) - model(make_inputs())).abs().max().item()
-    )
+    print("largest difference from eager:", (compiled(make_inputs()) - model(make_inputs())).abs().max().item())
 compiled(make_inputs())

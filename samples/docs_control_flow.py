@@ -16,8 +16,6 @@ def toy_example(a, b):
     return x * b
 
 
-opt_toy_example = torch.compile(
-    toy_example, backend="faulty_adjacent", options={"op": "mul", "with_op": "mul"}
-)
+opt_toy_example = torch.compile(toy_example, backend="faulty_adjacent", options={"op": "mul", "with_op": "mul"})
 for sign in (1, -1):
     print("sign", sign, opt_toy_example(torch.randn(10), sign * torch.ones(10)).shape)

@@ -71,9 +71,7 @@ class DenseNet(nn.Module):
         for i, layers in enumerate(blocks):
             odd_layer = odd_at[1] if i == odd_at[0] else None
             stages.append(
-                DenseBlock(
-                    channels, layers, growth=growth, bottleneck=bottleneck, odd_layer=odd_layer, odd=odd
-                )
+                DenseBlock(channels, layers, growth=growth, bottleneck=bottleneck, odd_layer=odd_layer, odd=odd)
             )
             channels += layers * growth
             if i < len(blocks) - 1:

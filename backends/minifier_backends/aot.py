@@ -37,9 +37,7 @@ def reference_aot(
     return backend(gm, example_inputs)
 
 
-def _compile(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], *, title: str, print_graph: bool
-) -> Callable[..., Any]:
+def _compile(gm: fx.GraphModule, example_inputs: Sequence[Any], *, title: str, print_graph: bool) -> Callable[..., Any]:
     """Boxed, because AOTAutograd hands its arguments over in a list that the callee may empty."""
     if print_graph:
         ops = sum(node.op in OP_KINDS for node in gm.graph.nodes)

@@ -128,9 +128,7 @@ def _recompile(gm: fx.GraphModule) -> None:
         body.recompile()
 
 
-def _backend(
-    function: Callable[..., Any], plant: Plant, takes: tuple[str, ...], defaults: Settings
-) -> Backend:
+def _backend(function: Callable[..., Any], plant: Plant, takes: tuple[str, ...], defaults: Settings) -> Backend:
     """The backend that plants a fault in the graph its level asks for, under the name of `function`."""
     name = function.__name__
 

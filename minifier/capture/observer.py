@@ -20,7 +20,7 @@ import torch
 from minifier.capture.hints import hints
 from minifier.capture.reference import reference
 from minifier.capture.state import Config, current_state
-from minifier.case import Case, Drawn, Graph, Input, ScalarInput, Scalar, Script, TensorInput, TensorMeta
+from minifier.case import Case, Drawn, Graph, Input, Scalar, ScalarInput, Script, TensorInput, TensorMeta
 from minifier.case.store import TENSORS, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -90,9 +90,18 @@ class _Call:
             except CannotSave as problem:
                 self.unsaved = str(problem)
         self.observer.log.write(
-            "failed", number=self.number, stage=stage.value, sentence=failure.fingerprint.sentence(),
-            type=failure.type, message=failure.message, traceback=failure.traceback, unsaved=self.unsaved,
-            unreachable=self.backend.reason, backend=self.backend.name, call=self.runs, changed=list(changed),
+            "failed",
+            number=self.number,
+            stage=stage.value,
+            sentence=failure.fingerprint.sentence(),
+            type=failure.type,
+            message=failure.message,
+            traceback=failure.traceback,
+            unsaved=self.unsaved,
+            unreachable=self.backend.reason,
+            backend=self.backend.name,
+            call=self.runs,
+            changed=list(changed),
             ops=len(self.graph.ops) if self.graph else None,
         )
 
@@ -129,14 +138,20 @@ def _by_shape(name: str, value: Any) -> Input:
 class Observer:
     """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it."""
 
-    def __init__(self, folder: Path, script: str, ordinary_path: Sequence[str], baseline: Config, keep_inputs: bool) -> None:
+    def __init__(
+        self, folder: Path, script: str, ordinary_path: Sequence[str], baseline: Config, keep_inputs: bool
+    ) -> None:
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline, self.keep_inputs = ordinary_path, baseline, keep_inputs
         self.log = EventLog(folder / "events.jsonl")
         self.count = 0
 
     def __call__(
-        self, compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Callable[..., Any]]
+        self,
+        compiler_fn: Any,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        call: Callable[[], Callable[..., Any]],
     ) -> Callable[..., Any]:
         if os.getpid() != self.log.pid:
             return call()

@@ -70,8 +70,11 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
         if point is not None:
             dist = point.dist
             return BackendReference(
-                name, Reach.ENTRY_POINT, repr(name),
-                distribution=dist.name if dist else None, version=dist.version if dist else None,
+                name,
+                Reach.ENTRY_POINT,
+                repr(name),
+                distribution=dist.name if dist else None,
+                version=dist.version if dist else None,
             )
         module = _registration_module(name)
         if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
@@ -138,7 +141,9 @@ def _importable(value: Any) -> _Written | None:
     name = getattr(value, "__qualname__", None) or ""
     if home != "__main__" and name.isidentifier() and getattr(sys.modules.get(home), name, None) is value:
         return _Written(name, (f"from {home} import {name}",))
-    for module_name, module in sorted(sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])):
+    for module_name, module in sorted(
+        sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
+    ):
         if module_name in ("__main__", "__mp_main__") or module_name.startswith(("torch.", "minifier")):
             continue
         for attribute, held in list(getattr(module, "__dict__", {}).items()):

@@ -51,7 +51,9 @@ class Captured:
     backends: tuple[str, ...] = ()
 
 
-def capture(program: Program, folder: Path, crash_report: Callable[[str], None], *, keep_inputs: bool = False) -> Captured:
+def capture(
+    program: Program, folder: Path, crash_report: Callable[[str], None], *, keep_inputs: bool = False
+) -> Captured:
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -119,9 +121,16 @@ def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
 
 def _failing(event: dict[str, Any]) -> FailingGraph:
     return FailingGraph(
-        number=event["number"], sentence=event["sentence"], traceback=event["traceback"], ops=event["ops"],
-        backend=event["backend"], stage=Stage(event["stage"]), call=event["call"], unsaved=event["unsaved"],
-        unreachable=event["unreachable"], inputs_changed=bool(event["changed"]),
+        number=event["number"],
+        sentence=event["sentence"],
+        traceback=event["traceback"],
+        ops=event["ops"],
+        backend=event["backend"],
+        stage=Stage(event["stage"]),
+        call=event["call"],
+        unsaved=event["unsaved"],
+        unreachable=event["unreachable"],
+        inputs_changed=bool(event["changed"]),
     )
 
 
@@ -139,8 +148,14 @@ def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
         unsaved, unreachable = "", case.backend.reason
     sentence = f"the process died of {name} while {event['backend']} was compiling"
     return FailingGraph(
-        event["number"], sentence, "", event["ops"], event["backend"], Stage.COMPILE,
-        unsaved=unsaved, unreachable=unreachable,
+        event["number"],
+        sentence,
+        "",
+        event["ops"],
+        event["backend"],
+        Stage.COMPILE,
+        unsaved=unsaved,
+        unreachable=unreachable,
     )
 
 

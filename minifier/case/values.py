@@ -30,10 +30,13 @@ class TensorMeta:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in memory in order, without gaps; sizes of one do not matter."""
-        return all(
-            step == natural or size == 1
-            for size, step, natural in zip(self.shape, self.stride, contiguous_stride(self.shape), strict=True)
-        ) or not self.elements
+        return (
+            all(
+                step == natural or size == 1
+                for size, step, natural in zip(self.shape, self.stride, contiguous_stride(self.shape), strict=True)
+            )
+            or not self.elements
+        )
 
 
 def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -73,4 +73,10 @@ def _error_comment(text: str) -> str | None:
 
 
 def _is_own_mistake(failure: Failure) -> bool:
-    return failure.type in ("SyntaxError", "NameError", "ImportError", "ModuleNotFoundError", "FileNotFoundError")
+    return failure.type in (
+        "SyntaxError",
+        "NameError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "FileNotFoundError",
+    )

@@ -38,7 +38,12 @@ def cli() -> None:
 @cli.command(context_settings={"allow_interspersed_args": False})
 @reduction_options
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
-@click.option("--graph", type=click.IntRange(min=1), metavar="N", help="Reduce the failure of the script's N-th graph, not the first.")
+@click.option(
+    "--graph",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Reduce the failure of the script's N-th graph, not the first.",
+)
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -68,7 +73,14 @@ def reduce(case_dir: Path, **given: Any) -> int:
 
 
 @cli.command()
-@click.option("--timeout", type=click.FloatRange(min=1), default=600.0, show_default=True, metavar="SECONDS", help="Time limit of the script.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of the script.",
+)
 @click.argument("repro", type=click.Path(path_type=Path))
 def check(repro: Path, timeout: float) -> int:
     """Run REPRO, a repro.py or the folder that holds it, and say whether it still fails as it should.

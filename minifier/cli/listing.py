@@ -16,7 +16,11 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() else max(120, sum(max(len(r[i]) for r in (heads, *rows)) + 3 for i in range(len(heads))))
+    width = (
+        None
+        if sys.stdout.isatty()
+        else max(120, sum(max(len(r[i]) for r in (heads, *rows)) + 3 for i in range(len(heads))))
+    )
     Console(width=width, highlight=False, markup=False).print(table)
 
 

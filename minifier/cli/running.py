@@ -34,7 +34,12 @@ def _import_torch() -> None:
 
 
 def run_command(
-    script: str, arguments: tuple[str, ...], is_module: bool, graph: int | None, every: bool, given: dict[str, Any]
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    graph: int | None,
+    every: bool,
+    given: dict[str, Any],
 ) -> int:
     """Captures, reduces, verifies; gives the exit code."""
     started = time.monotonic()
@@ -44,7 +49,7 @@ def run_command(
     settings_from(given)
     console = Console(given["quiet"])
     _import_torch()
-    from minifier.capture.stage import FailingGraph, capture
+    from minifier.capture.stage import capture
 
     work = Path(tempfile.mkdtemp(prefix="minify-capture-"))
     try:
@@ -64,7 +69,9 @@ def run_command(
             place = out / f"graph-{failing.number}" if every else out
             folder = work / "graphs" / str(failing.number)
             if failing.inputs_changed and not failing.unsaved:
-                console.say("the failing call had changed its inputs: running the script again to keep them as they were")
+                console.say(
+                    "the failing call had changed its inputs: running the script again to keep them as they were"
+                )
                 capture(program, work / "again", lambda text: _write(crash_file, text), keep_inputs=True)
                 again = work / "again" / str(failing.number)
                 folder = again if (again / "case.json").exists() else folder
@@ -80,8 +87,14 @@ def _write(path: Path, text: str) -> None:
 
 
 def _reduce_one(
-    failing: Any, folder: Path, place: Path, given: dict[str, Any], console: Console, started: float,
-    capture_seconds: float, rest: tuple[str, ...],
+    failing: Any,
+    folder: Path,
+    place: Path,
+    given: dict[str, Any],
+    console: Console,
+    started: float,
+    capture_seconds: float,
+    rest: tuple[str, ...],
 ) -> ExitCode:
     from minifier.pipeline import Surroundings, adopt, finish
 
@@ -96,7 +109,9 @@ def _reduce_one(
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     try:
-        outcome = finish(case, place, settings, Surroundings(console.say, console.on_probe), started, capture_seconds, rest)
+        outcome = finish(
+            case, place, settings, Surroundings(console.say, console.on_probe), started, capture_seconds, rest
+        )
     except NothingToReduce:
         shutil.rmtree(place)
         if place_existed:
@@ -138,7 +153,9 @@ def _nothing(program: Program, captured: Any) -> MinifyError:
         else "no graph went to a backend"
     )
     if captured.end.signal is not None:
-        return NothingToReduce(f"{name} died of signal {captured.end.signal} outside a backend's compilation. Checked: {checked}.")
+        return NothingToReduce(
+            f"{name} died of signal {captured.end.signal} outside a backend's compilation. Checked: {checked}."
+        )
     last = (captured.traceback.strip().splitlines() or [""])[-1]
     if "InvalidBackend" in captured.traceback:
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
@@ -167,7 +184,10 @@ def _similar(trace: str) -> str:
     known = [name for name, _, _ in backend_table()]
     close = difflib.get_close_matches(found.group(1), known) if found else []
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
-    return hint + "`minify backends` lists what torch.compile finds; a backend registered by a module must have it imported first."
+    return (
+        hint
+        + "`minify backends` lists what torch.compile finds; a backend registered by a module must have it imported first."
+    )
 
 
 def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:

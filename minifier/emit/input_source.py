@@ -63,7 +63,9 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
 def _stored(meta: TensorMeta, stored: Stored) -> str:
     text = f"tensors[{literal(stored.key)}]"
     if stored.shared:
-        return f"{text}.view(torch.{meta.dtype}).as_strided({literal(meta.shape)}, {literal(meta.stride)}, {meta.offset})"
+        return (
+            f"{text}.view(torch.{meta.dtype}).as_strided({literal(meta.shape)}, {literal(meta.stride)}, {meta.offset})"
+        )
     if not meta.is_contiguous:
         return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     return text
@@ -92,7 +94,7 @@ def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str]
             statements.append(f"{name} = {literal(item.value)}")
             continue
         stored = stored or isinstance(item.source, Stored)
-        random = random or isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "list")
+        random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "list"))
         statements.append(f"{name} = {_tensor(item, case.state.default_dtype)}")
     imports = []
     if stored:

@@ -22,7 +22,7 @@ def constructor(name: str, module: Module) -> str:
         if key in module.plain:
             value = module.plain[key]
         elif key in ("bias", "affine", "elementwise_affine"):
-            value = "bias" in module.parameters or "weight" in module.parameters and key != "bias"
+            value = "bias" in module.parameters or ("weight" in module.parameters and key != "bias")
         elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
             continue
         else:

@@ -115,7 +115,11 @@ def write_repro(case: Case, template: Template) -> Repro:
     backend_names = [line.split()[-1] for line in case.backend.imports]
     names = Names({name.partition(".")[0] for name in backend_names})
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
-    modules = {target: f"module{i or ''}" for i, target in enumerate(case.graph.modules) if not case.graph.modules[target].graph}
+    modules = {
+        target: f"module{i or ''}"
+        for i, target in enumerate(case.graph.modules)
+        if not case.graph.modules[target].graph
+    }
     source = function_source(case.graph, names, inputs, modules.__getitem__)
     input_imports, statements, stored = input_lines(case, inputs)
     config_imports, settings = _settings(case.state)

@@ -136,7 +136,9 @@ def fill(name: str, filling: Filling) -> str:
             assert isinstance(made, cst.BaseStatement)
             is_last = statement is rest[-1]
             made = _wrapped(made, filling.contexts) if is_last else made
-            if not filling.inputs and not any(isinstance(s, cst.SimpleStatementLine) and not _is_import(s) for s in body):
+            if not filling.inputs and not any(
+                isinstance(s, cst.SimpleStatementLine) and not _is_import(s) for s in body
+            ):
                 made = made.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2)
             body.append(made)
     code = template.with_changes(body=body, header=[]).code
@@ -148,4 +150,8 @@ def _import_order(line: str) -> tuple[bool, bool, str]:
     import sys
 
     third_party = module.partition(".")[0] not in sys.stdlib_module_names
-    return third_party, line.startswith("from") and not third_party, module if not module.startswith("torch") else " " + module
+    return (
+        third_party,
+        line.startswith("from") and not third_party,
+        module if not module.startswith("torch") else " " + module,
+    )

@@ -67,7 +67,7 @@ def _owned(module: str) -> bool:
     top = module.partition(".")[0]
     if top == "torch":
         return module.startswith(_BACKENDS_OF_TORCH)
-    return bool(module) and top not in sys.stdlib_module_names and top != "minifier" or module == "__main__"
+    return (bool(module) and top not in sys.stdlib_module_names and top != "minifier") or module == "__main__"
 
 
 def _frames(links: Sequence[Link]) -> list[Frame]:

@@ -15,8 +15,16 @@ from minifier.errors import CannotSave
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # Types that safetensors knows; others are stored as bytes, their type being in the Case.
 _KNOWN = {
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
-    torch.int8, torch.uint8, torch.bool,
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
 }
 
 
@@ -24,7 +32,9 @@ def refuse_odd(tensor: torch.Tensor, what: str) -> None:
     """Raises CannotSave for a tensor that is more than strided numbers."""
     if type(tensor) not in _PLAIN:
         kind = type(tensor)
-        raise CannotSave(f"{what} is a {kind.__module__}.{kind.__qualname__}, a tensor subclass, which cannot be saved yet")
+        raise CannotSave(
+            f"{what} is a {kind.__module__}.{kind.__qualname__}, a tensor subclass, which cannot be saved yet"
+        )
     if tensor.layout != torch.strided or tensor.is_quantized:
         layout = "quantised" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
         raise CannotSave(f"{what} is a {layout} tensor, which cannot be saved yet")
@@ -97,7 +107,9 @@ class TensorFile:
             value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
             if value.dtype not in _KNOWN:
                 value = value.flatten().view(torch.uint8)
-            ready[key] = value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
+            ready[key] = (
+                value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
+            )
         save_file(ready, path)
         return path
 

@@ -90,7 +90,14 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     if drawn.how == "rand":
         low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
         return (torch.rand(shape, device=device) * (high - low) + low).to(dtype)
-    if dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128):
+    if dtype in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.complex64,
+        torch.complex128,
+    ):
         return torch.randn(shape, dtype=dtype, device=device)
     return torch.randn(shape, device=device).to(dtype)
 

@@ -29,7 +29,11 @@ def _plain(name: str) -> Edit:
 
 def _layout(case: Case) -> list[Edit]:
     # A stored stretch of memory with gaps has no meaning under other strides; its values are redrawn later.
-    return [_plain(i.name) for i in case.inputs if isinstance(i, TensorInput) and isinstance(i.source, Drawn) and not _is_plain(i)]
+    return [
+        _plain(i.name)
+        for i in case.inputs
+        if isinstance(i, TensorInput) and isinstance(i.source, Drawn) and not _is_plain(i)
+    ]
 
 
 PASSES = (Pass("layout", "strides and sharing of inputs to plain contiguous", _layout),)

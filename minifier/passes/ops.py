@@ -5,15 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from minifier.case import Case, Drawn, Graph, Input, Node, Recorded, Scalar, ScalarInput, TensorInput, TensorMeta
-from minifier.case import subset
+from minifier.case import (
+    Case,
+    Drawn,
+    Graph,
+    Input,
+    Node,
+    Recorded,
+    Scalar,
+    ScalarInput,
+    TensorInput,
+    TensorMeta,
+    subset,
+)
 from minifier.case.graph import refs_in
 from minifier.failure import Stage
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
-    f"operator.{name}" for name in
-    ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor",
-     "ilshift", "irshift")
+    f"operator.{name}"
+    for name in (
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "imatmul",
+        "iand",
+        "ior",
+        "ixor",
+        "ilshift",
+        "irshift",
+    )
 }
 
 

@@ -208,7 +208,9 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                     if now >= child.deadline and not child.timed_out:
                         child.timed_out = True
                         child.kill()
-                ready = selector.select(max(0.0, min((c.deadline for c in live if not c.timed_out), default=now + 60) - now))
+                ready = selector.select(
+                    max(0.0, min((c.deadline for c in live if not c.timed_out), default=now + 60) - now)
+                )
                 for key, _ in ready:
                     child = key.data
                     if key.fd != child.process:

@@ -50,9 +50,7 @@ class _Atoms:
         )
 
 
-def reduce_ops(
-    lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]
-) -> tuple[Case, search.Result]:
+def reduce_ops(lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
     """The smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
 
     The whole graph is known to fail and the empty one not to: the check phase has seen that.

@@ -86,7 +86,9 @@ def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
     for the repro to be a program that runs without the backend.
     """
     cut = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Stored)]
-    unknown = [i for i in cut if not isinstance(i.source, Recorded) and not i.meta.dtype.startswith(("float", "bfloat"))]
+    unknown = [
+        i for i in cut if not isinstance(i.source, Recorded) and not i.meta.dtype.startswith(("float", "bfloat"))
+    ]
     if not unknown or whole.failure.fingerprint.stage is not Stage.COMPILE:
         return case
     folder = lab.scratch / "cut"

@@ -35,7 +35,10 @@ def _versions(outcome: Outcome) -> str:
     backend = outcome.case.backend
     rows = [
         ("torch", torch.__version__),
-        ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else backend.name),
+        (
+            "backend",
+            f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else backend.name,
+        ),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         ("torch-minify", __version__),
@@ -75,11 +78,22 @@ def report(outcome: Outcome) -> str:
     if outcome.repro is not None:
         parts += ["## Repro\n", _fenced(outcome.repro.text, "python")]
     if outcome.reason:
-        parts += ["## Why there is no repro\n" if outcome.repro is None else "## Note\n", outcome.reason + "\n"]
-    parts += ["## The two errors\n", _verdict(outcome) + "\n", "Original:\n", _fenced(_shortened(failure.traceback))]
+        parts += [
+            "## Why there is no repro\n" if outcome.repro is None else "## Note\n",
+            outcome.reason + "\n",
+        ]
+    parts += [
+        "## The two errors\n",
+        _verdict(outcome) + "\n",
+        "Original:\n",
+        _fenced(_shortened(failure.traceback)),
+    ]
     if outcome.verification is not None and outcome.verification.runs:
         seen = outcome.verification.runs[0].failure
-        parts += ["Repro:\n", _fenced(_shortened(seen.traceback if seen is not None else outcome.verification.runs[0].output))]
+        parts += [
+            "Repro:\n",
+            _fenced(_shortened(seen.traceback if seen is not None else outcome.verification.runs[0].output)),
+        ]
     parts += ["Compared by: ", f"`{normalise(failure.fingerprint.sentence())}`\n"]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
@@ -88,7 +102,10 @@ def report(outcome: Outcome) -> str:
         )
         parts += ["## Other failures met on the way, not followed\n", rows]
     if outcome.others:
-        parts += ["## Other failing graphs of the script\n", "".join(f"- {line}\n" for line in outcome.others)]
+        parts += [
+            "## Other failing graphs of the script\n",
+            "".join(f"- {line}\n" for line in outcome.others),
+        ]
     parts += ["## Versions\n", "| | |\n| --- | --- |\n" + _versions(outcome)]
     return without_private_paths("\n".join(parts))
 

@@ -52,9 +52,7 @@ OUTCOMES = {
 
 def stack_after(script, seconds) -> str:
     """Where a script is after so long: the stack that faulthandler prints when it is aborted then."""
-    with subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", script], stderr=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, "-X", "faulthandler", script], stderr=subprocess.PIPE, text=True) as process:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=seconds)
         process.send_signal(signal.SIGABRT)

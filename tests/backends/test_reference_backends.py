@@ -21,9 +21,7 @@ def normalize(x, weight):
 
 def small_network():
     torch.manual_seed(0)
-    return torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()
-    )
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten())
 
 
 @pytest.fixture
@@ -223,9 +221,7 @@ def test_first_of_takes_the_first_that_can(fallbacks):
     assert len(seen) == 1
     assert len(fallbacks()) == 2
     assert "not_installed cannot compile this graph: InvalidBackend: " in fallbacks()[0]
-    assert fallbacks()[1].endswith(
-        "mutating_and_failing cannot compile this graph: LoweringError: gave up halfway"
-    )
+    assert fallbacks()[1].endswith("mutating_and_failing cannot compile this graph: LoweringError: gave up halfway")
 
 
 @pytest.mark.parametrize("dynamic", [None, True])

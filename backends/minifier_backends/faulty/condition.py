@@ -31,9 +31,7 @@ def beside_partner(gm: fx.GraphModule, example_inputs: Sequence[Any], settings: 
     return [op for op in ops if partners.intersection((*op.all_input_nodes, *op.users))]
 
 
-def with_symbolic_size(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
-) -> list[fx.Node]:
+def with_symbolic_size(gm: fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> list[fx.Node]:
     """The ops, if the graph was traced with a symbolic size."""
     return at_op(gm, example_inputs, settings) if any(map(is_symbolic, example_inputs)) else []
 
