@@ -48,7 +48,7 @@ def reduce_in_child(source: Path, out: Path, settings: Settings, around: Surroun
 
     crash: list[str] = []
     path = out / "crash.txt"
-    end = run_stage(work, lambda text: path.write_text(text, encoding="utf-8") and None)
+    end = run_stage(work, lambda text: _write(path, text))
     if path.exists():
         crash.append(path.read_text(encoding="utf-8"))
         path.unlink()
@@ -60,6 +60,10 @@ def reduce_in_child(source: Path, out: Path, settings: Settings, around: Surroun
     summary = Summary.read(out)
     (out / "summary.json").unlink()
     return summary
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 def _failed(error: MinifyError) -> Summary:

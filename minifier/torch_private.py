@@ -56,10 +56,14 @@ def as_hint(value: Any) -> Any:
 def storage_key(tensor: torch.Tensor) -> object | None:
     """Identity of the tensor's storage, fake or real; None where it has no storage."""
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
 
+
+# What torch.compile wraps a backend in, to hand it mode= and options=; untyped in torch.
+_INDUCTOR: Callable[..., Any] = torch._TorchCompileInductorWrapper
+_OTHERS: Callable[..., Any] = torch._TorchCompileWrapper
 
 # ---- the one place through which Dynamo calls every backend -------------------------------------------
 
@@ -72,18 +76,18 @@ def observe_backend_calls(observe: Observe) -> None:
     call of this process; it must call `call()` and give back what that gives, or a wrapper of it."""
     original = OutputGraph.call_user_compiler
 
-    def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+    def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
         return observe(self.compiler_fn, gm, example_inputs, lambda: original(self, gm, example_inputs))
 
     OutputGraph.call_user_compiler = call_user_compiler  # type: ignore[method-assign]
     wrapper = torch._TorchCompileInductorWrapper
-    make = wrapper.__init__
+    make: Callable[..., None] = wrapper.__init__
 
     def __init__(self: Any, mode: Any, options: Any, *args: Any, **kwargs: Any) -> None:
         make(self, mode, options, *args, **kwargs)
         self.minify_asked = (mode, dict(options) if options else None)
 
-    wrapper.__init__ = __init__
+    wrapper.__init__ = __init__  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,8 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
 def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Any:
     """The callable `(graph_module, example_inputs) -> compiled` that torch.compile would hand to Dynamo."""
     if backend == "inductor":
-        return torch._TorchCompileInductorWrapper(mode, options, dynamic)
-    return torch._TorchCompileWrapper(backend, mode, options, dynamic)
+        return _INDUCTOR(mode, options, dynamic)
+    return _OTHERS(backend, mode, options, dynamic)
 
 
 def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:

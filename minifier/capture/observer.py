@@ -202,7 +202,7 @@ def _copies(args: Sequence[Any]) -> tuple[Any, ...]:
             if key not in storages:
                 storages[key] = value.untyped_storage().clone()
             fresh = torch.empty(0, dtype=value.dtype, device=value.device)
-            fresh.set_(storages[key], value.storage_offset(), value.shape, value.stride())  # type: ignore[call-overload]
+            fresh.set_(storages[key], value.storage_offset(), value.shape, value.stride())
         fresh = torch.nn.Parameter(fresh, value.requires_grad) if isinstance(value, torch.nn.Parameter) else fresh
         return fresh.requires_grad_(value.requires_grad) if value.is_floating_point() or value.is_complex() else fresh
 

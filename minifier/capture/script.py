@@ -82,7 +82,7 @@ def run_program(program: Program, ended: Callable[[int, str], None]) -> int:
             _run_script(program.target)
     except SystemExit as error:
         status = _exit_code(error.code)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         trace = _without_tool(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         text = "".join(traceback.format_exception(type(error), error, trace))

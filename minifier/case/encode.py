@@ -67,7 +67,7 @@ _TAGS: dict[str, typing.Callable[[Any], Any]] = {
     "slice": lambda parts: slice(*map(unpack_arg, parts)),
     "range": lambda parts: range(*parts),
     "ellipsis": lambda _: Ellipsis,
-    **{kind: (lambda name, kind=kind: Constant(kind, name)) for kind in ("dtype", "device", "layout", "memory_format")},
+    **{kind: functools.partial(Constant, kind) for kind in ("dtype", "device", "layout", "memory_format")},
 }
 
 

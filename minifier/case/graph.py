@@ -13,6 +13,7 @@ from typing import Any
 
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 
+UNKNOWN = Opaque("unknown")
 OPS = frozenset({"call_function", "call_method", "call_module"})
 
 
@@ -32,7 +33,7 @@ class Node:
     target: str
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    value: Value = Opaque("unknown")
+    value: Value = UNKNOWN
     source: str = ""
 
     @property

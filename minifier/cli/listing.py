@@ -38,9 +38,9 @@ def list_backends() -> int:
     from minifier.torch_private import backend_table, loaded_entry_point
 
     rows = []
-    for name, function, point in backend_table():
-        problem = ""
-        if function is None and point is not None:
+    for name, loaded, point in backend_table():
+        function, problem = loaded, ""
+        if loaded is None and point is not None:
             function, problem = loaded_entry_point(point)
         tags = ", ".join(getattr(function, "_tags", ()) or ())
         home = getattr(function, "__module__", None) or type(function).__module__

@@ -14,14 +14,43 @@ from minifier.settings import Settings
 
 _SHARED = (
     click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),
-    click.option("--match", metavar="REGEX", help="Take any failure whose message matches for the one sought, whatever its type and place."),
-    click.option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Time limit of each probe. Default: ten times the first failing run, at least 2 s, at most 300 s."),
-    click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Memory limit of each probe. Default: three quarters of what is free."),
-    click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Probes at once. Default: 1, and as many as there are cores where compiling is slow. The answer is the same."),
-    click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop reducing after this time; the best so far is written and verified (exit code 3)."),
-    click.option("--max-probes", type=click.IntRange(min=0), metavar="N", help="Stop reducing after so many probes, likewise."),
+    click.option(
+        "--match",
+        metavar="REGEX",
+        help="Take a failure whose message matches for the one sought, whatever its type and place.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        metavar="SECONDS",
+        help="Time limit of each probe. Default: ten times the first failing run, at least 2 s, at most 300 s.",
+    ),
+    click.option(
+        "--memory",
+        type=click.IntRange(min=64),
+        metavar="MIB",
+        help="Memory limit of each probe. Default: three quarters of what is free.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        metavar="N",
+        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where compiling is slow.",
+    ),
+    click.option(
+        "--budget",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Stop reducing after this time; the best so far is written and verified (exit code 3).",
+    ),
+    click.option(
+        "--max-probes",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Stop reducing after so many probes, likewise.",
+    ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
-)  # fmt: skip
+)
 
 
 def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:

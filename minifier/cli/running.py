@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import shutil
 import tempfile
 import time
@@ -25,8 +26,8 @@ def _import_torch() -> None:
             f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
         ) from None
     try:
-        import minifier.capture.observer
-        import minifier.reduction.stage
+        importlib.import_module("minifier.capture.observer")
+        importlib.import_module("minifier.reduction.stage")
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
@@ -101,7 +102,8 @@ def _reduce_one(
     if failing.unsaved:
         raise NoRepro(
             f"{failing.traceback}\n"
-            f"This failure of the backend {failing.backend} was seen, but its graph cannot be written down: {failing.unsaved}.\n"
+            f"This failure of the backend {failing.backend} was seen, but its graph cannot be "
+            f"written down: {failing.unsaved}.\n"
             "Nothing was saved."
         )
     place_existed = place.exists()
@@ -161,12 +163,13 @@ def _nothing(program: Program, captured: Any) -> MinifyError:
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return NothingToReduce(
-            f"{name} fails by itself, outside the calls of a backend: {last}\nChecked: {checked}. Its own error is printed above."
+            f"{name} fails by itself, outside the calls of a backend: {last}\n"
+            f"Checked: {checked}. Its own error is printed above."
         )
     if not captured.graphs:
         return NothingToReduce(
-            f"{name} ended with exit status {captured.script_status}, and nothing in it was compiled: no call reached a "
-            "function under torch.compile, or Dynamo found no ops to compile in it."
+            f"{name} ended with exit status {captured.script_status}, and nothing in it was compiled: no call "
+            "reached a function under torch.compile, or Dynamo found no ops to compile in it."
         )
     return NothingToReduce(
         f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}. "
@@ -185,8 +188,8 @@ def _similar(trace: str) -> str:
     close = difflib.get_close_matches(found.group(1), known) if found else []
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
     return (
-        hint
-        + "`minify backends` lists what torch.compile finds; a backend registered by a module must have it imported first."
+        hint + "`minify backends` lists what torch.compile finds; a backend that a module registers is found only "
+        "once that module is imported."
     )
 
 

@@ -15,9 +15,9 @@ def constructor(name: str, module: Module) -> str:
 
     Raises NoRepro for a class whose constructor cannot be followed in this way.
     """
-    kind = resolve(module.type)
+    kind: type = resolve(module.type)
     arguments = []
-    for parameter in list(inspect.signature(kind.__init__).parameters.values())[1:]:
+    for parameter in inspect.signature(kind).parameters.values():
         key = parameter.name
         if key in module.plain:
             value = module.plain[key]
@@ -32,5 +32,6 @@ def constructor(name: str, module: Module) -> str:
         elif value != parameter.default:
             arguments.append(f"{key}={literal(value)}")
     path = module.type.replace(":", ".")
-    path = f"torch.nn.{kind.__name__}" if getattr(resolve("torch.nn"), kind.__name__, None) is kind else path
+    if getattr(resolve("torch.nn"), str(kind.__name__), None) is kind:
+        path = f"torch.nn.{kind.__name__}"
     return f"{path}({', '.join(arguments)}){'' if module.training else '.eval()'}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from minifier.case import BackendReference, Case, Graph, Input, State, Stored, TensorInput, TensorMeta
+from minifier.case import BackendReference, Case, Graph, Input, Node, State, Stored, TensorInput, TensorMeta
 from minifier.case.literals import literal
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
@@ -44,19 +44,20 @@ class Repro:
 
 def _lifted(case: Case) -> Case:
     """Tensors that the graph holds as attributes become inputs: a function has nothing else to hold them."""
-    nodes, inputs = [], []
+    nodes: list[Node] = []
+    inputs: list[Input] = []
     known = {item.name: item for item in case.inputs}
     for node in case.graph.nodes:
         if node.op == "get_attr" and node.target in case.graph.attributes:
             assert isinstance(node.value, TensorMeta)
             stored = Stored(case.graph.attributes[node.target])
             inputs.append(TensorInput(node.name, replace(node.value, requires_grad=False), stored))
-            node = replace(node, op="placeholder", target=node.name)
-        elif node.op == "placeholder":
+            nodes.append(replace(node, op="placeholder", target=node.name))
+            continue
+        if node.op == "placeholder":
             inputs.append(known[node.name])
         nodes.append(node)
-    ordered: list[Input] = list(inputs)
-    return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(ordered))
+    return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
 def _contexts(state: State) -> tuple[str, ...]:

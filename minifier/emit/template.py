@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import libcst as cst
 
 import repro_templates
 
-_LONGEST = 100
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,11 @@ def _is_import(statement: cst.CSTNode) -> bool:
     )
 
 
-def _function(filling: Filling, original: cst.FunctionDef) -> list[cst.BaseCompoundStatement]:
+def _functions(filling: Filling, name: str) -> list[Statement]:
+    """The function, after those it calls."""
     body = "\n".join(f"    {line}" for line in filling.body)
-    texts = [*filling.before, f"def {original.name.value}({', '.join(filling.parameters)}):\n{body}"]
-    made = []
-    for text in texts:
-        statement = cst.parse_statement(text)
-        assert isinstance(statement, cst.FunctionDef)
-        made.append(statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2))
-    return list(made)
+    texts = [*filling.before, f"def {name}({', '.join(filling.parameters)}):\n{body}"]
+    return [_apart(statement, 2) for statement in _parsed(texts)]
 
 
 def _is_input(statement: cst.CSTNode) -> bool:
@@ -94,15 +91,15 @@ def _is_input(statement: cst.CSTNode) -> bool:
     return isinstance(target, cst.Name) and target.value == "x"
 
 
-def _parsed(texts: Sequence[str], blank_before: bool = False) -> list[cst.BaseStatement]:
-    made = [cst.parse_statement(text) for text in texts]
-    if blank_before and made:
-        blank = [cst.EmptyLine(indent=False)] * 2
-        made[0] = made[0].with_changes(leading_lines=blank)
-    return list(made)
+def _parsed(texts: Sequence[str]) -> list[Statement]:
+    return [cst.parse_statement(text) for text in texts]
 
 
-def _wrapped(statement: cst.BaseStatement, contexts: Sequence[str]) -> cst.BaseStatement:
+def _apart(statement: Statement, lines: int) -> Statement:
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * lines)
+
+
+def _wrapped(statement: Statement, contexts: Sequence[str]) -> Statement:
     if not contexts:
         return statement
     code = cst.Module([statement]).code.strip()
@@ -111,47 +108,32 @@ def _wrapped(statement: cst.BaseStatement, contexts: Sequence[str]) -> cst.BaseS
 
 
 def fill(name: str, filling: Filling) -> str:
-    """The script made from the template of that name."""
+    """The script made from the template of that name: its imports and more, settings, the function, the
+    inputs, and its last statements with backend and inputs put in."""
     path = Path(repro_templates.__file__).with_name(f"{name}.py")
     template = cst.parse_module(path.read_text(encoding="utf-8"))
-    changer = _Fill(filling)
-    body: list[cst.BaseStatement] = []
-    extra = [text for text in filling.imports if text != "import torch"]
-    imports = [s for s in template.body if _is_import(s)]
-    rest = [s for s in template.body if not _is_import(s)]
-    own = [cst.Module([s]).code.strip() for s in imports]
-    order = sorted({*own, *extra}, key=_import_order)
-    body += _parsed(order)
+    imports = {cst.Module([s]).code.strip() for s in template.body if _is_import(s)}
+    body = _parsed(sorted(imports.union(filling.imports), key=_import_order))
     settings = _parsed(filling.settings)
-    if settings:
-        settings[0] = settings[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    body += settings
-    for statement in rest:
+    body += [_apart(s, 1) for s in settings[:1]] + settings[1:]
+    changer = _Fill(filling)
+    action: list[Statement] = []
+    for statement in template.body:
         if isinstance(statement, cst.FunctionDef):
-            body += _function(filling, statement)
+            body += _functions(filling, statement.name.value)
         elif _is_input(statement):
-            body += _parsed(filling.inputs or (), blank_before=True)
-        else:
+            action += _parsed(filling.inputs)
+        elif not _is_import(statement):
             made = statement.visit(changer)
-            assert isinstance(made, cst.BaseStatement)
-            is_last = statement is rest[-1]
-            made = _wrapped(made, filling.contexts) if is_last else made
-            if not filling.inputs and not any(
-                isinstance(s, cst.SimpleStatementLine) and not _is_import(s) for s in body
-            ):
-                made = made.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2)
-            body.append(made)
-    code = template.with_changes(body=body, header=[]).code
+            assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+            action.append(made)
+    action[-1] = _wrapped(action[-1], filling.contexts)
+    action[0] = _apart(action[0], 2)
+    code = template.with_changes(body=[*body, *action], header=[]).code
     return code.rstrip() + "\n\n" + "\n".join(f"# {line}".rstrip() for line in filling.footer) + "\n"
 
 
 def _import_order(line: str) -> tuple[bool, bool, str]:
-    module = line.split()[1]
-    import sys
-
-    third_party = module.partition(".")[0] not in sys.stdlib_module_names
-    return (
-        third_party,
-        line.startswith("from") and not third_party,
-        module if not module.startswith("torch") else " " + module,
-    )
+    """Standard library first; in each block `import` before `from`; torch before the rest."""
+    top = line.split()[1].partition(".")[0]
+    return top not in sys.stdlib_module_names, line.startswith("from"), line if top != "torch" else ""

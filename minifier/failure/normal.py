@@ -23,6 +23,7 @@ _REPLACEMENTS = (
     (re.compile(r"(?<=[A-Za-z])\d+\b"), "<number>"),
     (re.compile(r"[ \t]+"), " "),
 )
+_QUOTED = re.compile("[\u2018'`].*?[\u2019'`]")  # gcc quotes with typographic marks
 _TELLING = re.compile(r"\berror: |^\s*target: |Error: ", re.MULTILINE)
 
 
@@ -30,7 +31,7 @@ def _telling_lines(text: str) -> str:
     """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)]
-    return "\n".join(lines[:1] + [re.sub(r"[‘'`].*?[’'`]", "<quoted>", line) for line in accused[:1]])
+    return "\n".join(lines[:1] + [_QUOTED.sub("<quoted>", line) for line in accused[:1]])
 
 
 def normalise(message: str) -> str:

@@ -4,11 +4,16 @@ The same lines run in three places: in the user's script, in a probe, and (loade
 interpreter that verifies a repro. What they write is compared, so they must not differ.
 """
 
+from __future__ import annotations
+
 import sys
 import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
 
 
-def _cause(error, owned_frames):
+def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None:
     """The exception behind this one, or None. A context counts only if it was raised inside the call."""
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
@@ -23,21 +28,21 @@ def _cause(error, owned_frames):
     return context if id(context.__traceback__.tb_frame) in owned_frames else None
 
 
-def _qualified(kind):
+def _qualified(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _message(error):
+def _message(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - an exception of the user's may have a faulty __str__
         return f"<{type(error).__name__} whose __str__ raises {type(broken).__name__}>"
 
 
-def describe(error):
+def describe(error: BaseException | None) -> list[dict[str, Any]]:
     """A list of links, outermost first: type, message and frames (module, function, file, line)."""
-    links = []
-    seen = set()
+    links: list[dict[str, Any]] = []
+    seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         frames = []
@@ -61,16 +66,16 @@ def describe(error):
     return links
 
 
-def text(error):
+def text(error: BaseException) -> str:
     """The traceback as Python prints it."""
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
 
-def report_at_exit(write):
+def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:
     """Calls `write(links, text)` for an exception that ends the interpreter, then lets it end as always."""
     shown = sys.excepthook
 
-    def hook(kind, error, trace):
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         write(describe(error), "".join(traceback.format_exception(kind, error, trace)))
         shown(kind, error, trace)
 

@@ -66,8 +66,8 @@ def build_graph(
     env: dict[str, torch.fx.Node] = {}
     for node in graph.nodes:
         args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
-        target: Any = resolve(node.target) if node.op == "call_function" else node.target
-        made = built.create_node(node.op, target, args, kwargs, node.name)
+        called: Any = resolve(node.target) if node.op == "call_function" else node.target
+        made = built.create_node(node.op, called, args, kwargs, node.name)
         env[node.name] = made
         if fake is not None and node.op != "output":
             known = (inputs or {}).get(node.name)

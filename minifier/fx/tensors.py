@@ -92,7 +92,7 @@ class TensorFile:
             if len(names) == 1:
                 self._tensors[key] = flat(first.detach())
             else:
-                whole = torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage())  # type: ignore[call-overload]
+                whole = torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage())
                 self._tensors[key] = whole
             for name in names:
                 stored[name] = Stored(key, shared=len(names) > 1)
@@ -127,7 +127,7 @@ class StoredTensors:
             if self._path is None:
                 raise KeyError(key)
             with safe_open(str(self._path), framework="pt") as file:
-                if key not in file.keys():
+                if key not in set(file.keys()):
                     raise KeyError(key)
                 self._loaded[key] = file.get_tensor(key)
         return self._loaded[key]
@@ -136,5 +136,5 @@ class StoredTensors:
         """Reads every tensor now, so that forked children share the pages."""
         if self._path is not None:
             with safe_open(str(self._path), framework="pt") as file:
-                for key in file.keys():
+                for key in list(file.keys()):
                     self._loaded.setdefault(key, file.get_tensor(key))

@@ -112,10 +112,10 @@ def run_eagerly(
 def look_at_inputs(bench: Bench, inputs: Sequence[Input]) -> dict[str, Any]:
     """Bounds and, of small tensors, values: {"facts": {name: [low, high, values or None]}}."""
     facts: dict[str, Any] = {}
-    for item, value in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
-        if not isinstance(value, torch.Tensor) or value.is_complex():
+    for item, made in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
+        if not isinstance(made, torch.Tensor) or made.is_complex():
             continue
-        value = value.detach()
+        value = made.detach()
         finite = value[torch.isfinite(value)] if value.is_floating_point() else value
         low, high = (finite.min().item(), finite.max().item()) if finite.numel() else (None, None)
         small = is_small(value.numel()) and finite.numel() == value.numel()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from minifier.case import Case
 from minifier.failure import Failure, Stage, Verdict, same
@@ -64,7 +65,7 @@ class Lab:
         """Probes made."""
         return sum(self.counts.values())
 
-    def run(self, jobs: Sequence[Job]) -> list[dict[str, object] | None]:
+    def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
         """Runs jobs that are not probes (recording, looking at values); None for one that did not end well."""
         ended = run_children(jobs, Limits(_FIRST_TIMEOUT, self.memory), self.scratch)
         self.faults += [e.fault for e in ended if e.fault]

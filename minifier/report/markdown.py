@@ -97,8 +97,9 @@ def report(outcome: Outcome) -> str:
     parts += ["Compared by: ", f"`{normalise(failure.fingerprint.sentence())}`\n"]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
-            f"- `{o['type']}: {(o['message'].splitlines() or [''])[0]}` at {o['ops']} ops, seen {o['sightings']} times ({o['case']})\n"
-            for o in outcome.summary.others
+            f"- `{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
+            f"seen {other['sightings']} times ({other['case']})\n"
+            for other in outcome.summary.others
         )
         parts += ["## Other failures met on the way, not followed\n", rows]
     if outcome.others:
