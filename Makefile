@@ -1,0 +1,45 @@
+# One command each: demo, test, lint, types, format, bench. Everything happens in .venv.
+PYTHON ?= python3
+# The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
+TORCH ?= torch==2.13.0
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint types format bench clean
+
+demo: $(READY)
+	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
+	$(BIN)/minify run samples/failing.py
+	@echo "--- the repro"
+	@cat "$$(ls -td minify-out/failing-*/ | head -1)repro.py"
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(READY)
+	$(BIN)/mypy
+	$(BIN)/mypy --strict repro_templates
+
+bench: $(READY)
+	$(BIN)/python benchmarks/search_counts.py
+	$(BIN)/python benchmarks/own_cost.py
+	$(BIN)/python benchmarks/compare.py
+
+clean:
+	rm -rf .venv minify-out
+
+# Torch first: the project itself never asks for it, so that it cannot replace the one that is there.
+$(READY): pyproject.toml backends/pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet -e ".[dev]" -e backends
+	touch $@
