@@ -27,7 +27,6 @@ format: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
-	$(BIN)/mypy --strict repro_templates
 
 bench: $(READY)
 	$(BIN)/python benchmarks/search_counts.py
