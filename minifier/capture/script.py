@@ -64,15 +64,15 @@ def _exit_code(code: object) -> int:
     return 1
 
 
-def run_program(program: Program, ended: Callable[[int, str], None]) -> int:
+def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int:
     """Runs the program to its end, threads and exit handlers included; returns the exit status.
 
-    `ended(status, traceback)` is called when the program's own code is done. An exception of the script
-    is printed as Python prints it.
+    `ended(status, error, traceback)` is called when the program's own code is done, `error` being a line.
+    An exception of the script is printed as Python prints it.
     """
     arguments: Sequence[str] = program.arguments
     sys.argv = [program.target, *arguments]
-    status, text = 0, ""
+    status, line, text = 0, "", ""
     try:
         if program.is_module:
             sys.path[0] = os.getcwd()
@@ -85,9 +85,10 @@ def run_program(program: Program, ended: Callable[[int, str], None]) -> int:
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         trace = _without_tool(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
+        line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
         text = "".join(traceback.format_exception(type(error), error, trace))
         status = 130 if isinstance(error, KeyboardInterrupt) else 1
-    ended(status, text)
+    ended(status, line, text)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -46,6 +46,7 @@ class Captured:
     graphs: int
     failing: tuple[FailingGraph, ...]
     seconds: float
+    error: str = ""
     traceback: str = ""
     script_status: int | None = None
     backends: tuple[str, ...] = ()
@@ -70,9 +71,9 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inpu
     observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
     observe_backend_calls(observer)
 
-    def ended(status: int, text: str) -> None:
+    def ended(status: int, error: str, text: str) -> None:
         extra = [entry for entry in sys.path if entry not in ordinary]
-        observer.log.write("ended", status=status, traceback=text, path=[os.path.abspath(e) for e in extra])
+        observer.log.write("ended", status=status, error=error, traceback=text, path=[os.path.abspath(e) for e in extra])
 
     return run_program(program, ended)
 
@@ -113,6 +114,7 @@ def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
         graphs=sum(e["event"] == "compiling" for e in events),
         failing=tuple(failing),
         seconds=seconds,
+        error=final.get("error", ""),
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["backend"] for e in events if e["event"] == "compiling")),

@@ -158,13 +158,13 @@ def _nothing(program: Program, captured: Any) -> MinifyError:
         return NothingToReduce(
             f"{name} died of signal {captured.end.signal} outside a backend's compilation. Checked: {checked}."
         )
-    last = (captured.traceback.strip().splitlines() or [""])[-1]
+    last = captured.error
     if "InvalidBackend" in captured.traceback:
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return NothingToReduce(
-            f"{name} fails by itself, outside the calls of a backend: {last}\n"
-            f"Checked: {checked}. Its own error is printed above."
+            f"{name} fails by itself: {last}\n"
+            f"No backend call failed. Checked: {checked}. Backward passes were not looked into."
         )
     if not captured.graphs:
         return NothingToReduce(

@@ -21,6 +21,8 @@ _IN_PLACE = {
     "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=",
     "ipow": "**=", "imatmul": "@=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
+# Operators that a person calls by another name than the one in the graph.
+_PUBLIC = {"torch.ops.higher_order.cond": "torch.cond"}
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 
 
@@ -68,6 +70,7 @@ class _Writer:
             head = name.partition(".")[0]
             self.imports[f"from {module} import {head}"] = None
             return name
+        path = _PUBLIC.get(path, path)
         top = path.partition(".")[0]
         if top != "torch":
             self.imports[f"import {path.rpartition('.')[0]}"] = None
