@@ -89,7 +89,7 @@ def verified_repro(
                 path,
                 case.failure.fingerprint,
                 timeout=timeout,
-                extra_path=case.backend.folders,
+                extra_path=case.folders,
                 match=match,
                 any_stage=template is Template.CALL_BACKEND,
                 at_once=at_once,
@@ -134,7 +134,13 @@ def finish(
             minimal = load(out / "minimal")
             around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
             timeout = max(60.0, 10 * case.script.seconds)
-            repro, check, reason = verified_repro(minimal, out, timeout=timeout, match=settings.match)
+            try:
+                repro, check, reason = verified_repro(minimal, out, timeout=timeout, match=settings.match)
+            except KeyboardInterrupt:
+                raise StoppedEarly(
+                    f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
+                    f"`minify reduce {out}` goes on"
+                ) from None
             if repro is not None:
                 status = Status.STOPPED if summary.stopped_because else Status.REDUCED
     outcome = Outcome(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minifier.case import BackendReference, Reach
-from minifier.case.literals import literal
+from minifier.case.literals import literal, string
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read
 from minifier.torch_private import (
@@ -55,13 +55,13 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
         dynamic=asked.dynamic,
         distribution=distribution,
         version=version,
-        folders=tuple(sorted(filter(None, (_folder(top, ordinary_path) for top in tops)))),
+        folders=folders_of(tops, ordinary_path),
     )
 
 
 def _by_registration(asked: AskedBackend) -> BackendReference | None:
     if asked.function is None:
-        return BackendReference(asked.name, Reach.REGISTERED, repr(asked.name))
+        return BackendReference(asked.name, Reach.REGISTERED, string(asked.name))
     names = registered_names(asked.function)
     if asked.name in names:
         names = [asked.name]
@@ -72,15 +72,15 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
             return BackendReference(
                 name,
                 Reach.ENTRY_POINT,
-                repr(name),
+                string(name),
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
         module = _registration_module(name)
         if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
-            return BackendReference(name, Reach.REGISTERED, repr(name))
+            return BackendReference(name, Reach.REGISTERED, string(name))
         if module is not None:
-            return BackendReference(name, Reach.REGISTERED, repr(name), (f"import {module}",))
+            return BackendReference(name, Reach.REGISTERED, string(name), (f"import {module}",))
     return None
 
 
@@ -164,6 +164,11 @@ def _why_not(value: Any) -> str:
     return f"{name} of {home} is not held under a name of any module"
 
 
+def folders_of(tops: Iterable[str], ordinary_path: Sequence[str]) -> tuple[str, ...]:
+    """Folders that must be added to the import path for these top-level packages."""
+    return tuple(sorted({folder for top in tops if (folder := _folder(top, ordinary_path))}))
+
+
 def _folder(top: str, ordinary_path: Sequence[str]) -> str | None:
     """The folder that must be added to the import path for this package, if the ordinary path lacks it."""
     module = sys.modules.get(top)
@@ -177,10 +182,13 @@ def _folder(top: str, ordinary_path: Sequence[str]) -> str | None:
     return str(folder) if str(folder) in on_path - ordinary else None
 
 
+_packages = functools.cache(importlib.metadata.packages_distributions)
+
+
 def _distribution(tops: set[str], asked: AskedBackend) -> tuple[str | None, str | None]:
     """Name and version of the installed distribution the backend comes from, where there is one."""
     home = getattr(asked.function, "__module__", "") or ""
-    packages = importlib.metadata.packages_distributions()
+    packages = _packages()
     for top in sorted(tops - set(sys.stdlib_module_names)) or [home.partition(".")[0]]:
         for name in packages.get(top, ()):
             return name, importlib.metadata.version(name)

@@ -72,8 +72,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inpu
     observe_backend_calls(observer)
 
     def ended(status: int, error: str, text: str) -> None:
-        extra = [entry for entry in sys.path if entry not in ordinary]
-        observer.log.write("ended", status=status, error=error, traceback=text, path=[os.path.abspath(e) for e in extra])
+        extra = [os.path.abspath(entry) for entry in sys.path if entry not in ordinary]
+        observer.log.write("ended", status=status, error=error, traceback=text, path=extra)
 
     return run_program(program, ended)
 

@@ -61,10 +61,12 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The user's script: its name for people, the import path it ran with, and its folder."""
+    """The user's script: its name for people, and what it had on the import path beyond what every
+    interpreter of this environment has. `folders` are those that the graph's functions come from."""
 
     name: str
     path: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     seconds: float = 0.0
     graph_number: int = 1
     graphs: int = 1
@@ -81,6 +83,11 @@ class Case:
     state: State = field(default_factory=State)
     script: Script = field(default_factory=lambda: Script("script"))
     tensors: Path | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What must be on the import path of a fresh interpreter for the backend and the graph's functions."""
+        return tuple(dict.fromkeys((*self.backend.folders, *self.script.folders)))
 
     @property
     def elements(self) -> int:

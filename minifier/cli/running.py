@@ -115,12 +115,19 @@ def _reduce_one(
             case, place, settings, Surroundings(console.say, console.on_probe), started, capture_seconds, rest
         )
     except NothingToReduce:
-        shutil.rmtree(place)
-        if place_existed:
-            place.mkdir()
+        _put_back(place, place_existed)
         raise
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
+
+
+def _put_back(place: Path, existed: bool) -> None:
+    """Leaves the output folder as it was before the run."""
+    shutil.rmtree(place)
+    if existed:
+        place.mkdir()
+    elif place.parent.name == "minify-out" and not any(place.parent.iterdir()):
+        place.parent.rmdir()
 
 
 def _chosen(failing: tuple[Any, ...], graph: int | None, every: bool) -> tuple[Any, ...]:

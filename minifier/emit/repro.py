@@ -104,9 +104,8 @@ def _footer(case: Case) -> tuple[str, ...]:
         versions.append(f"{case.backend.distribution} {case.backend.version}")
     versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
     lines = [error_line(case), ", ".join(versions)]
-    if case.backend.folders:
-        tops = sorted({line.split()[1].partition(".")[0] for line in case.backend.imports})
-        lines.append(f"Needs the folder that holds {', '.join(tops)} on PYTHONPATH.")
+    if case.folders:
+        lines.append("Needs the folder of the failing script's own modules on PYTHONPATH.")
     return tuple(lines)
 
 
@@ -114,7 +113,8 @@ def write_repro(case: Case, template: Template) -> Repro:
     """The script in this form; raises NoRepro where the Case has something that no script can hold yet."""
     case = _lifted(case)
     backend_names = [line.split()[-1] for line in case.backend.imports]
-    names = Names({name.partition(".")[0] for name in backend_names})
+    called = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
+    names = Names({*called, *(name.partition(".")[0] for name in backend_names)})
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     modules = {
         target: f"module{i or ''}"
@@ -135,7 +135,7 @@ def write_repro(case: Case, template: Template) -> Repro:
             body=tuple(source.body),
             inputs=tuple(statements),
             arguments=tuple(source.parameters),
-            backend=case.backend.expression.replace("'", '"'),
+            backend=case.backend.expression,
             backend_arguments=_backend_arguments(case.backend, template),
             contexts=_contexts(case.state),
             footer=_footer(case),

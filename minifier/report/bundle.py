@@ -20,16 +20,17 @@ def write_bundle(folder: Path, outcome: Outcome) -> Path:
     """
     path = folder / "bundle.zip"
     beside = folder / f".bundle.{os.getpid()}"
+    private = outcome.case.script.path
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name in ("repro.py", "report.md", "result.json", "minimal/graph.json"):
             if (folder / name).exists():
-                bundle.writestr(name, without_private_paths((folder / name).read_text(encoding="utf-8")))
+                bundle.writestr(name, without_private_paths((folder / name).read_text(encoding="utf-8"), private))
         if outcome.repro is not None and outcome.repro.tensors is not None:
             bundle.write(folder / TENSOR_FILE, TENSOR_FILE)
         if (folder / "minimal" / "case.json").exists():
             data = json.loads((folder / "minimal" / "case.json").read_text(encoding="utf-8"))
-            data["script"].pop("path", None)
-            data["backend"].pop("folders", None)
-            bundle.writestr("minimal/case.json", without_private_paths(json.dumps(data, indent=1)))
+            for part, field in (("script", "path"), ("script", "folders"), ("backend", "folders")):
+                data[part].pop(field, None)
+            bundle.writestr("minimal/case.json", without_private_paths(json.dumps(data, indent=1), private))
     os.replace(beside, path)
     return path

@@ -108,7 +108,7 @@ def report(outcome: Outcome) -> str:
             "".join(f"- {line}\n" for line in outcome.others),
         ]
     parts += ["## Versions\n", "| | |\n| --- | --- |\n" + _versions(outcome)]
-    return without_private_paths("\n".join(parts))
+    return without_private_paths("\n".join(parts), outcome.case.script.path)
 
 
 def write_report(folder: Path, outcome: Outcome) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 
-def without_private_paths(text: str) -> str:
-    """The text with the folders of packages, of the interpreter, of the user and of this run shortened."""
+def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
+    """The text with the folders of packages, of the interpreter, of the user and of this run shortened;
+    `folders` are more of them, the script's own."""
     known = [
         (sysconfig.get_paths()["purelib"], "<site-packages>"),
         (sysconfig.get_paths()["stdlib"], "<python>"),
         (sys.prefix, "<environment>"),
         (os.getcwd(), "."),
         *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry),
+        *((folder, "<script>") for folder in folders),
         (str(Path.home()), "~"),
     ]
     for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
