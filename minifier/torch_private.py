@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -191,9 +192,10 @@ def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
 def config_values() -> dict[tuple[str, str], Any]:
     """Every value of every configuration module loaded, torch's and third parties'."""
     found = {}
-    for name, module in sorted(sys.modules.items()):
-        if isinstance(module, ConfigModule):
-            for key in module._config:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated values warn when they are read
+        for name, module in sorted(sys.modules.items()):
+            for key in module._config if isinstance(module, ConfigModule) else ():
                 with contextlib.suppress(AttributeError):  # an alias of a module that is not there
                     value = getattr(module, key)
                     found[name, key] = value.copy() if isinstance(value, (dict, list, set)) else value

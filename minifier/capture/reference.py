@@ -104,11 +104,10 @@ def _by_object(asked: AskedBackend) -> BackendReference:
     try:
         written = _write(asked.function)
     except CannotSave as error:
-        return BackendReference(asked.name, Reach.NONE, reason=str(error))
-    simple = written.expression.isidentifier()
-    return BackendReference(
-        asked.name, Reach.IMPORTED if simple else Reach.EXPRESSION, written.expression, written.imports
-    )
+        name = asked.name if "0x" not in asked.name else f"an instance of {type(asked.function).__qualname__}"
+        return BackendReference(name, Reach.NONE, reason=str(error))
+    reach = Reach.IMPORTED if written.expression.isidentifier() else Reach.EXPRESSION
+    return BackendReference(written.expression, reach, written.expression, written.imports)
 
 
 def _write(value: Any) -> _Written:

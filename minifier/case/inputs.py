@@ -28,9 +28,9 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Values made on the spot. `how` is one of: randn, rand, randint, bools, ones, zeros, list.
+    """Values made on the spot. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list.
 
-    `low` and `high` bound rand (a half-open interval) and randint; `values` are the elements of list.
+    `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full; `values` are the elements of list.
     """
 
     how: str

@@ -24,6 +24,8 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
         return ref(value)
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
+    if isinstance(value, complex) and "n" in repr(value):  # of inf or nan
+        return f"complex({inner(value.real)}, {inner(value.imag)})"
     if isinstance(value, Constant):
         return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
     if isinstance(value, Imported):
@@ -61,5 +63,6 @@ def index(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
         ends = ["" if part is None else literal(part, ref) for part in (value.start, value.stop, value.step)]
         return ":".join(ends[: 2 if not ends[2] else 3])
     if isinstance(value, tuple) and value:
-        return ", ".join(index(item, ref) for item in value) + ("," if len(value) == 1 else "")
+        parts = (index(item, ref) if isinstance(item, slice) else literal(item, ref) for item in value)
+        return ", ".join(parts) + ("," if len(value) == 1 else "")
     return literal(value, ref)

@@ -12,9 +12,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from minifier.case.case import BackendReference, Case, Script, State
 from minifier.case.encode import pack, unpack
-from minifier.case.graph import Graph, Module, Node
+from minifier.case.graph import Graph, Module, Node, tensor_keys
 from minifier.case.inputs import Input, Recorded, Stored, TensorInput
 from minifier.errors import CannotSave, UsageError
 from minifier.failure import Failure
@@ -102,18 +104,30 @@ def load(folder: Path) -> Case:
         where = folder / GRAPH
         graph = graph_from_text(_read(where))
         _check(graph, inputs, tensors)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{where} is damaged: {what}. Capture the Case again.") from None
     return Case(graph, inputs, backend, failure, state, script, tensors)
+
+
+def _keys(path: Path) -> set[str]:
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            return set(file.keys())
+    except (SafetensorError, OSError) as error:
+        raise UsageError(f"{path} is damaged: {error}. Capture the Case again.") from None
 
 
 def _check(graph: Graph, inputs: tuple[Input, ...], tensors: Path | None) -> None:
     names = [node.name for node in graph.placeholders]
     if names != [i.name for i in inputs]:
         raise ValueError("the graph's placeholders and the inputs do not agree")
-    stored = any(isinstance(i, TensorInput) and isinstance(i.source, Stored) for i in inputs)
-    if stored and (tensors is None or not tensors.exists()):
-        raise ValueError(f"inputs refer to {TENSORS}, which is not there")
+    needed = {i.source.key for i in inputs if isinstance(i, TensorInput) and isinstance(i.source, Stored)}
+    needed.update(tensor_keys(graph))
+    if needed and (tensors is None or not tensors.exists()):
+        raise ValueError(f"it refers to {TENSORS}, which is not there")
+    missing = sorted(needed - _keys(tensors)) if tensors is not None and tensors.exists() else []
+    if missing:
+        raise ValueError(f"it refers to the tensor {missing[0]!r}, which {TENSORS} does not hold")
     if any(isinstance(i, TensorInput) and isinstance(i.source, Recorded) for i in inputs):
         raise ValueError("an input refers to a value that was not saved")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from minifier.case.encode import unpack
+from minifier.case.store import CASE, load
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.failure.normal import normalise
@@ -27,7 +28,7 @@ def check_command(given: Path, timeout: float) -> int:
     except UsageError as error:
         print(f"minify: {error}", file=sys.stderr)
         return SOMETHING_ELSE
-    run = run_script(script, timeout, sought=sought)
+    run = run_script(script, timeout, _folders(script.parent / "minimal"), sought)
     if run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE
@@ -48,6 +49,11 @@ def _sought_from_result(path: Path) -> Fingerprint | None:
         return found
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
+
+
+def _folders(minimal: Path) -> tuple[str, ...]:
+    """What the Case that the repro was made from had to have on the import path."""
+    return load(minimal).folders if (minimal / CASE).exists() else ()
 
 
 def _agrees(run: Run, sought: Fingerprint | None, script: Path) -> bool:

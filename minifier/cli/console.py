@@ -77,6 +77,9 @@ class Console:
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
             lines.append(f"verified: the same failure in {agreeing} of {runs} fresh interpreters")
+            folders = outcome.minimal.folders if outcome.minimal is not None else ()
+            if folders:
+                lines.append(f"run it with PYTHONPATH={':'.join(folders)}, where the script's own modules are")
             lines.append(str(out / "repro.py"))
         else:
             if not outcome.reason:

@@ -45,6 +45,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     shape = _shape(meta)
     if drawn.how in ("zeros", "ones"):
         return f"torch.{drawn.how}({shape}{_options(meta, default)})"
+    if drawn.how == "full":
+        return f"torch.full({literal(meta.shape)}, {drawn.low!r}{_options(meta, default)})"
     if drawn.how == "list":
         return f"torch.tensor({literal(_nested(list(drawn.values), meta.shape))}{_options(meta, '')})"
     if drawn.how == "bools":
@@ -94,7 +96,7 @@ def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str]
             statements.append(f"{name} = {literal(item.value)}")
             continue
         stored = stored or isinstance(item.source, Stored)
-        random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "list"))
+        random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))
         statements.append(f"{name} = {_tensor(item, case.state.default_dtype)}")
     imports = []
     if stored:

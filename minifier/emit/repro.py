@@ -105,8 +105,19 @@ def _footer(case: Case) -> tuple[str, ...]:
     versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
     lines = [error_line(case), ", ".join(versions)]
     if case.folders:
-        lines.append("Needs the folder of the failing script's own modules on PYTHONPATH.")
+        lines.append(
+            f"Needs the folder with {', '.join(_own_modules(case))}, beside the failing script, on PYTHONPATH."
+        )
     return tuple(lines)
+
+
+def _own_modules(case: Case) -> list[str]:
+    """Top-level names that are found only in the script's own folders."""
+    lines = [line.split()[1] for line in case.backend.imports]
+    paths = [*lines, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    tops = sorted({path.partition(".")[0] for path in paths})
+    places = [Path(folder) for folder in case.folders]
+    return [top for top in tops if any((p / top).exists() or (p / f"{top}.py").exists() for p in places)]
 
 
 def write_repro(case: Case, template: Template) -> Repro:

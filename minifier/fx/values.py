@@ -83,6 +83,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype, device=device)
     if drawn.how == "ones":
         return torch.ones(shape, dtype=dtype, device=device)
+    if drawn.how == "full":
+        return torch.full(shape, drawn.low or 0.0, dtype=dtype, device=device)
     if drawn.how == "bools":
         return torch.rand(shape, device=device) > 0.5
     if drawn.how == "randint":

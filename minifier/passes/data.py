@@ -41,6 +41,8 @@ def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
 def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Uniform values between the bounds seen."""
     if _is_float(item.meta.dtype) and facts and facts.low is not None and facts.high is not None:
+        if facts.low == facts.high:
+            return Drawn({0.0: "zeros", 1.0: "ones"}.get(facts.low, "full"), facts.low)
         return Drawn("rand", facts.low, facts.high)
     return random(item, facts)
 
