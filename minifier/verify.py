@@ -28,7 +28,7 @@ _KEPT = {"PYTHONPATH", "PYTHONHOME"}
 # note the exception that ends the interpreter; it takes itself off the path and lets the user's own
 # sitecustomize, if there is one, take its turn.
 _SITECUSTOMIZE = """\
-import importlib.util, json, os, sys
+import importlib.machinery, importlib.util, json, os, sys
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
 paths = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e and e != here]
@@ -43,11 +43,10 @@ def write(links, text):
     with open(os.path.join(here, "seen.json"), "w") as file:
         json.dump({"links": links, "text": text}, file)
 observed.report_at_exit(write)
-del sys.modules["sitecustomize"]
-try:
-    import sitecustomize
-except ImportError:
-    pass
+theirs = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+if theirs is not None:
+    sys.modules["sitecustomize"] = importlib.util.module_from_spec(theirs)
+    theirs.loader.exec_module(sys.modules["sitecustomize"])
 """
 
 

@@ -30,7 +30,8 @@ class Recorded:
 class Drawn:
     """Values made on the spot. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list.
 
-    `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full; `values` are the elements of list.
+    `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full;
+    `values` are the elements of list.
     """
 
     how: str

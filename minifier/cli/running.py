@@ -78,6 +78,7 @@ def run_command(
                 folder = again if (again / "case.json").exists() else folder
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             codes.append(_reduce_one(failing, folder, place, given, console, started, captured.seconds, rest))
+            started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
     finally:
         shutil.rmtree(work, ignore_errors=True)

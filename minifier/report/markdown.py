@@ -94,7 +94,7 @@ def report(outcome: Outcome) -> str:
             "Repro:\n",
             _fenced(_shortened(seen.traceback if seen is not None else outcome.verification.runs[0].output)),
         ]
-    parts += ["Compared by: ", f"`{normalise(failure.fingerprint.sentence())}`\n"]
+    parts += [f"Compared by: `{normalise(failure.fingerprint.sentence())}`\n"]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
             f"- `{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
