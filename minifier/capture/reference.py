@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import sys
+import types
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,9 @@ def _write(value: Any) -> _Written:
     if arguments is not None:
         line = "from torch._dynamo.backends.common import aot_autograd"
         return _importable(value) or _call("aot_autograd", line, [], arguments)
+    if isinstance(value, types.MethodType):
+        owner = _write(value.__self__)
+        return _Written(f"{owner.expression}.{value.__name__}", owner.imports)
     if callable(value):
         found = _importable(value)
         if found is None:
@@ -135,11 +139,17 @@ def _call(function: str, line: str, args: Sequence[Any], kwargs: dict[str, Any])
 
 
 def _importable(value: Any) -> _Written | None:
-    """`from module import name`, if a module other than the script holds the object under a plain name."""
+    """`from module import name`, if a module other than the script holds the object, or the class it is an
+    attribute of, under a plain name."""
     home = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or ""
-    if home != "__main__" and name.isidentifier() and getattr(sys.modules.get(home), name, None) is value:
-        return _Written(name, (f"from {home} import {name}",))
+    if home != "__main__" and name.replace(".", "").isidentifier():
+        try:
+            found = functools.reduce(getattr, name.split("."), sys.modules.get(home))
+        except AttributeError:
+            found = None
+        if found is value:
+            return _Written(name, (f"from {home} import {name.partition('.')[0]}",))
     for module_name, module in sorted(
         sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
     ):

@@ -10,6 +10,7 @@ from minifier.case.inputs import Recorded
 from minifier.case.literals import literal
 from minifier.case.values import TensorMeta
 from minifier.errors import NoRepro
+from minifier.fx.tensors import is_stored_as_bytes
 
 TENSOR_FILE = "inputs.safetensors"
 _DRAWN_DIRECTLY = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
@@ -68,9 +69,11 @@ def _stored(meta: TensorMeta, stored: Stored) -> str:
         return (
             f"{text}.view(torch.{meta.dtype}).as_strided({literal(meta.shape)}, {literal(meta.stride)}, {meta.offset})"
         )
+    as_bytes = is_stored_as_bytes(meta.dtype)
+    text += f".view(torch.{meta.dtype})" if as_bytes else ""
     if not meta.is_contiguous:
         return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
-    return text
+    return f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
 
 
 def _tensor(item: TensorInput, default: str) -> str:

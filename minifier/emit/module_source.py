@@ -19,10 +19,10 @@ def constructor(name: str, module: Module) -> str:
     arguments = []
     for parameter in inspect.signature(kind).parameters.values():
         key = parameter.name
-        if key in module.plain:
-            value = module.plain[key]
-        elif key in ("bias", "affine", "elementwise_affine"):
+        if key in ("bias", "affine", "elementwise_affine"):
             value = "bias" in module.parameters or ("weight" in module.parameters and key != "bias")
+        elif key in module.plain:
+            value = module.plain[key]
         elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
             continue
         else:

@@ -22,7 +22,8 @@ def _source_line(node: torch.fx.Node) -> str:
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
-    found = {}
+    held = {**module._parameters, **module._buffers, **module._modules}
+    found: dict[str, Any] = {name: None for name, value in held.items() if value is None}
     for name, value in vars(module).items():
         if name.startswith("_") or name == "training":
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -102,16 +104,31 @@ class TensorFile:
         """Writes the file, or nothing if there are no tensors."""
         if not self._tensors:
             return None
-        ready = {}
+        ready, form = {}, {}
         for key, tensor in self._tensors.items():
             value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
             if value.dtype not in _KNOWN:
+                form[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape)])
                 value = value.flatten().view(torch.uint8)
             ready[key] = (
                 value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
             )
-        save_file(ready, path)
+        save_file(ready, path, metadata=form or None)
         return path
+
+
+def is_stored_as_bytes(dtype: str) -> bool:
+    """Whether the file has only the bytes of tensors of this type."""
+    return getattr(torch, dtype) not in _KNOWN
+
+
+def _read(file: Any, key: str) -> torch.Tensor:
+    tensor: torch.Tensor = file.get_tensor(key)
+    form = (file.metadata() or {}).get(key)
+    if form is None:
+        return tensor
+    dtype, shape = json.loads(form)
+    return tensor.view(getattr(torch, dtype)).reshape(shape)
 
 
 class StoredTensors:
@@ -129,7 +146,7 @@ class StoredTensors:
             with safe_open(str(self._path), framework="pt") as file:
                 if key not in set(file.keys()):
                     raise KeyError(key)
-                self._loaded[key] = file.get_tensor(key)
+                self._loaded[key] = _read(file, key)
         return self._loaded[key]
 
     def load_all(self) -> None:
@@ -137,4 +154,4 @@ class StoredTensors:
         if self._path is not None:
             with safe_open(str(self._path), framework="pt") as file:
                 for key in list(file.keys()):
-                    self._loaded.setdefault(key, file.get_tensor(key))
+                    self._loaded.setdefault(key, _read(file, key))
