@@ -14,6 +14,7 @@ from minifier.case import Case, Reach
 from minifier.case.store import load, save
 from minifier.emit.repro import Repro, Template, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.report.bundle import write_bundle
@@ -33,12 +34,22 @@ class Surroundings:
     on_probe: OnProbe | None = None
 
 
-def reduce_in_child(source: Path, out: Path, settings: Settings, around: Surroundings) -> Summary:
-    """The reduction in a forked child, where the user's modules are imported; errors come back as such."""
+_STARTS_THREADS = 71  # the exit status of a reduction that has to be done with late imports
+
+
+def reduce_in_child(
+    source: Path, out: Path, settings: Settings, around: Surroundings, *, late: bool = False
+) -> Summary:
+    """The reduction in a forked child, where the user's modules are imported; errors come back as such.
+
+    With `late` the child imports nothing of the user's, but each probe does.
+    """
 
     def work() -> int:
         try:
-            summary = reduce_case(source, out, settings, around.on_probe)
+            summary = reduce_case(source, out, settings, around.on_probe, late=late)
+        except StartsThreads:
+            return _STARTS_THREADS
         except KeyboardInterrupt:
             summary = _failed(StoppedEarly("interrupted before the failure was seen again"))
         except MinifyError as error:
@@ -54,6 +65,9 @@ def reduce_in_child(source: Path, out: Path, settings: Settings, around: Surroun
         path.unlink()
     if end.status == TOOL_FAILED or crash:
         raise MinifyError("".join(crash) or "the reduction ended without a word")
+    if end.status == _STARTS_THREADS:
+        around.say("the backend starts threads when it is imported: each probe imports it for itself, which is slower")
+        return reduce_in_child(source, out, settings, around, late=True)
     if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
         raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")

@@ -90,6 +90,11 @@ class Case:
         return tuple(dict.fromkeys((*self.backend.folders, *self.script.folders)))
 
     @property
+    def import_path(self) -> tuple[str, ...]:
+        """All that the script had on the import path beyond the ordinary."""
+        return tuple(dict.fromkeys((*self.folders, *self.script.path)))
+
+    @property
     def elements(self) -> int:
         """Elements of all tensor inputs together."""
         return sum(i.meta.elements for i in self.inputs if isinstance(i, TensorInput))

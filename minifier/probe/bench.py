@@ -3,6 +3,7 @@ backend imported, the stored tensors in memory."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,30 +21,55 @@ from minifier.fx.values import RecordedValues
 from minifier.torch_private import compiler_for
 
 
+class StartsThreads(Exception):
+    """Importing the backend started threads, which do not survive the fork of a probe."""
+
+
 @dataclass
 class Bench:
-    """Imported and loaded things that children inherit by the fork."""
+    """Imported and loaded things that children inherit by the fork.
+
+    With `late`, the backend and what the graph calls are imported by each child for itself: slower, but
+    right for a backend that starts threads when it is imported.
+    """
 
     case: Case
-    backend: Any
     tensors: StoredTensors
+    late: bool = False
     recorded: RecordedValues | None = None
+    _backend: Any = None
 
     def record(self, folder: Path) -> None:
         """Takes up values that a child recorded into `folder`."""
         self.recorded = RecordedValues(folder)
+
+    def backend(self) -> Any:
+        """What torch.compile takes as `backend=`; imported on the first call in this process."""
+        if self._backend is None:
+            self._backend = imported_backend(self.case.backend, self.case.import_path)
+        return self._backend
+
+    def import_all(self) -> None:
+        """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
+        self.backend()
+        try:
+            import_targets(self.case.graph)
+        except (ImportError, AttributeError) as error:
+            raise NoRepro(f"a function that the graph calls cannot be imported outside the script: {error}") from error
 
 
 def _not_nodes(name: str) -> Any:
     raise KeyError(name)
 
 
-def imported_backend(backend: BackendReference, path: Sequence[str]) -> Any:
-    """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way.
-
-    The import path is extended by what the script had: its folder, and what it added itself.
-    """
+def extend_path(path: Sequence[str]) -> None:
+    """Adds to the import path what the script had on it: its folder, and what it put there itself."""
     sys.path.extend(entry for entry in path if entry not in sys.path)
+
+
+def imported_backend(backend: BackendReference, path: Sequence[str]) -> Any:
+    """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way."""
+    extend_path(path)
     names: dict[str, Any] = {"torch": torch}
     try:
         for line in backend.imports:
@@ -64,13 +90,19 @@ def plain_options(backend: BackendReference) -> dict[str, Any] | None:
     return None if backend.options is None else {k: write(v, _not_nodes) for k, v in backend.options.items()}
 
 
-def make_bench(case: Case) -> Bench:
-    """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
-    backend = imported_backend(case.backend, (*case.backend.folders, *case.script.path))
-    try:
-        import_targets(case.graph)
-    except (ImportError, AttributeError) as error:
-        raise NoRepro(f"a function that the graph calls cannot be imported outside the script: {error}") from error
-    tensors = StoredTensors(case.tensors)
-    tensors.load_all()
-    return Bench(case, backend, tensors)
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def make_bench(case: Case, late: bool = False) -> Bench:
+    """The bench for a Case, everything imported unless `late`; raises NoRepro, or StartsThreads."""
+    bench = Bench(case, StoredTensors(case.tensors), late)
+    if late:
+        extend_path(case.import_path)
+    else:
+        before = _threads()
+        bench.import_all()
+        if _threads() > before:
+            raise StartsThreads(case.backend.name)
+    bench.tensors.load_all()
+    return bench

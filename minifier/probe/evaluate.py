@@ -66,7 +66,7 @@ def evaluate(
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     fakes = new_fake_mode()
     tame_inductor()
-    compiler = compiler_for(bench.backend, backend.mode, plain_options(backend), backend.dynamic)
+    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
 
     def fake(meta: TensorMeta) -> torch.Tensor:
         with fakes:

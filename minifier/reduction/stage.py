@@ -60,14 +60,17 @@ _STOPPED = {
 OnProbe = Callable[[Lab, str, Case, Judged], None]
 
 
-def reduce_case(source: Path, folder: Path, settings: Settings, on_probe: OnProbe | None = None) -> Summary:
+def reduce_case(
+    source: Path, folder: Path, settings: Settings, on_probe: OnProbe | None = None, *, late: bool = False
+) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
 
-    Raises NoRepro or NothingToReduce where the check phase ends it.
+    `late` leaves importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
+    phase ends it, and StartsThreads where only `late` will do.
     """
     started = time.monotonic()
     case = load(source)
-    bench = make_bench(case)
+    bench = make_bench(case, late)
     known = _journal(folder / "journal.jsonl")
     lab = Lab(bench, folder, settings.match, settings.timeout, settings.memory, settings.workers)
     (lab.scratch / "eager").mkdir()
