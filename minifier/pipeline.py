@@ -12,7 +12,7 @@ from pathlib import Path
 
 from minifier.case import Case, Reach
 from minifier.case.store import load, save
-from minifier.emit.repro import Repro, Template, write_repro
+from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, run_stage
@@ -90,8 +90,8 @@ def verified_repro(
     """The first form of repro that shows the failure in every run; else the last tried, and why not."""
     reasons: list[str] = []
     last: tuple[Repro, Verification] | None = None
-    at_once = min(RUNS, os.cpu_count() or 1)
-    for template in Template:
+    at_once = RUNS if (os.cpu_count() or 1) > 1 else 1
+    for template in templates_for(case):
         try:
             repro = write_repro(case, template)
         except NoRepro as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -53,8 +54,9 @@ def run_stage(work: Callable[[], int], crash_report: Callable[[str], None]) -> S
         except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the report
             crash_report(traceback.format_exc())
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
+                with contextlib.suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
             os._exit(status)
     interrupted = False
 

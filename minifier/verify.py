@@ -144,7 +144,7 @@ class _Started:
         failure = self._seen(output, stage)
         if timed_out:
             text = f"no end after {seconds:.0f} s"
-            failure = Failure(Fingerprint(stage, Kind.TIMEOUT, message=text), Kind.TIMEOUT.value, text, output)
+            failure = Failure(Fingerprint(stage, Kind.TIMEOUT, message="no end"), Kind.TIMEOUT.value, text, output)
         return Run(None if timed_out else status, failure, output, seconds)
 
     def _seen(self, output: str, stage: Stage) -> Failure | None:

@@ -77,7 +77,8 @@ class Record:
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )
-        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors), self.folder)
+        calls = max(1, self.runs)
+        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, calls), self.folder)
 
     def failed(self, stage: Stage, error: BaseException, values: Sequence[Any], changed: bool = False) -> None:
         """Writes the Case of the graph's first failure, and an event for each. `changed` says that the

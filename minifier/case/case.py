@@ -74,7 +74,10 @@ class Script:
 
 @dataclass(frozen=True)
 class Case:
-    """Everything needed to see one failure again. `tensors` is the file with stored values, if any."""
+    """Everything needed to see one failure again. `tensors` is the file with stored values, if any.
+
+    `calls` is how often what the backend gave back has to be called, the failure showing at the last.
+    """
 
     graph: Graph
     inputs: tuple[Input, ...]
@@ -83,6 +86,7 @@ class Case:
     state: State = field(default_factory=State)
     script: Script = field(default_factory=lambda: Script("script"))
     tensors: Path | None = None
+    calls: int = 1
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -100,6 +100,7 @@ def load(folder: Path) -> Case:
         failure = unpack(Failure, data["failure"])
         state = unpack(State, data["state"])
         script = unpack(Script, data["script"])
+        calls = unpack(int, data.get("calls", 1))
         tensors = folder / TENSORS if data["tensors"] else None
         where = folder / GRAPH
         graph = graph_from_text(_read(where))
@@ -107,7 +108,7 @@ def load(folder: Path) -> Case:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{where} is damaged: {what}. Capture the Case again.") from None
-    return Case(graph, inputs, backend, failure, state, script, tensors)
+    return Case(graph, inputs, backend, failure, state, script, tensors, calls)
 
 
 def _keys(path: Path) -> set[str]:

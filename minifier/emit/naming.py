@@ -25,7 +25,7 @@ class Names:
     """Gives each node of a Case its name in the script; no name is given twice."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {"fn", "torch", "graph", *taken, *keyword.kwlist, *dir(builtins)}
+        self._taken = {"fn", "torch", "graph", "compiled", *taken, *keyword.kwlist, *dir(builtins)}
         self._inputs, self._values = _numbered(_INPUTS), _numbered(_VALUES)
 
     def _free(self, wanted: Iterator[str]) -> str:

@@ -21,7 +21,15 @@ class Template(str, Enum):
     """The forms a repro can take, in the order in which they are tried."""
 
     COMPILE_FUNCTION = "compile_function"
+    CALL_REPEATEDLY = "call_repeatedly"
     CALL_BACKEND = "call_backend"
+
+
+def templates_for(case: Case) -> tuple[Template, ...]:
+    """The forms that can show the Case's failure, the one a maintainer would like best first."""
+    if case.calls > 1:
+        return (Template.CALL_REPEATEDLY,)
+    return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,7 @@ def _backend_arguments(backend: BackendReference, template: Template) -> tuple[s
         found.append(f"mode={literal(backend.mode)}")
     if backend.options is not None:
         found.append(f"options={literal(backend.options)}")
-    if backend.dynamic is not None and template is Template.COMPILE_FUNCTION:
+    if backend.dynamic is not None and template is not Template.CALL_BACKEND:
         found.append(f"dynamic={backend.dynamic}")
     return tuple(found)
 
@@ -146,6 +154,7 @@ def write_repro(case: Case, template: Template) -> Repro:
             body=tuple(source.body),
             inputs=tuple(statements),
             arguments=tuple(source.parameters),
+            calls=case.calls,
             backend=case.backend.expression,
             backend_arguments=_backend_arguments(case.backend, template),
             contexts=_contexts(case.state),

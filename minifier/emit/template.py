@@ -25,6 +25,7 @@ class Filling:
     body: tuple[str, ...]
     inputs: tuple[str, ...]
     arguments: tuple[str, ...]
+    calls: int
     backend: str
     backend_arguments: tuple[str, ...]
     contexts: tuple[str, ...]
@@ -63,6 +64,8 @@ class _Fill(cst.CSTTransformer):
                 args.append(arg.with_changes(value=cst.parse_expression(text)))
             else:
                 args.append(arg)
+        if isinstance(updated_node.func, cst.Name) and updated_node.func.value == "range":
+            args = _names([str(self.filling.calls)])
         names_backend = any(arg.keyword is not None and arg.keyword.value == "backend" for arg in args)
         calls_backend = any(isinstance(arg.value, cst.List) for arg in updated_node.args)
         if names_backend or calls_backend:

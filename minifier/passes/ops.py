@@ -45,6 +45,8 @@ def is_in_place(node: Node) -> bool:
     """Whether the op changes one of its arguments, judged by torch's naming conventions."""
     if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
         return True
+    if node.target.startswith("operator."):  # and_, or_, not_ change nothing
+        return False
     name = node.short_target
     return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
 
@@ -90,7 +92,7 @@ def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
     for node in graph.ops:
         if not is_in_place(node):
             continue
-        first = next(refs_in(node.args), None)
+        first = next(refs_in(node.kwargs.get("out", node.args)), None)
         changed = graph.node(first).value if first is not None else None
         if not isinstance(changed, TensorMeta) or changed.storage is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -149,9 +150,10 @@ def _live(job: Job, limits: Limits, folder: Path, into: int) -> None:
         message = {"fault": traceback.format_exc()}
     finally:
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
             tell(**message)
+            for stream in (sys.stdout, sys.stderr):  # which the job may have closed or replaced
+                with contextlib.suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
         finally:
             os._exit(0)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from minifier.case import BackendReference, Drawn, Graph, Input, State, TensorInput, TensorMeta
+from minifier.case import Case, Drawn, Graph, Input, State, TensorInput, TensorMeta
 from minifier.case.graph import tensor_keys
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
@@ -55,17 +55,16 @@ def _failure(stage: Stage, error: BaseException) -> dict[str, Any]:
     return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
 
-def evaluate(
-    bench: Bench, graph: Graph, inputs: Sequence[Input], backend: BackendReference, state: State, until: Stage
-) -> dict[str, Any]:
-    """Compiles the candidate, and runs it unless `until` is the compile stage.
+def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+    """Compiles the candidate, and runs it, as often as it says, unless `until` is the compile stage.
 
     Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
     function is a fault of this tool: only the backend's own calls are judged.
     """
-    values = make_inputs(inputs, bench.tensors, bench.recorded)
+    values = make_inputs(case.inputs, bench.tensors, bench.recorded)
     fakes = new_fake_mode()
     tame_inductor()
+    backend = case.backend
     compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
 
     def fake(meta: TensorMeta) -> torch.Tensor:
@@ -75,10 +74,10 @@ def evaluate(
 
     twins = {
         item.name: fake_like(fakes, value) if isinstance(value, torch.Tensor) else value
-        for item, value in zip(inputs, values, strict=True)
+        for item, value in zip(case.inputs, values, strict=True)
     }
-    with in_state(state):
-        module = build_graph(graph, bench.tensors, fake, twins)
+    with in_state(case.state):
+        module = build_graph(case.graph, bench.tensors, fake, twins)
         tell(stage=Stage.COMPILE.value)
         try:
             with as_dynamo_calls(fakes):
@@ -88,10 +87,12 @@ def evaluate(
         if until is Stage.COMPILE:
             return {"status": "pass"}
         tell(stage=Stage.RUN.value)
-        try:
-            compiled(*values)
-        except BaseException as error:  # noqa: BLE001 - as above
-            return _failure(Stage.RUN, error)
+        for call in range(case.calls):
+            again = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
+            try:
+                compiled(*again)
+            except BaseException as error:  # noqa: BLE001 - as above
+                return _failure(Stage.RUN, error)
     return {"status": "pass"}
 
 

@@ -23,7 +23,9 @@ class Judged:
 
 def _death(ended: Ended, kind: Kind, message: str) -> Failure:
     stage = Stage(ended.stage or Stage.COMPILE.value)
-    return Failure(Fingerprint(stage, kind, message=message), kind.value, message, ended.output)
+    # How long the limit was says nothing about the failure; an exit status does.
+    told = "no end" if kind is Kind.TIMEOUT else message
+    return Failure(Fingerprint(stage, kind, message=told), kind.value, message, ended.output)
 
 
 def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Case, TensorMeta
@@ -45,6 +46,7 @@ def check(lab: Lab) -> Case:
     case = lab.bench.case
     if case.failure.fingerprint.stage is not Stage.COMPILE:
         record_values(lab, case)
+        case = _fewest_calls(lab, case)
     whole, *rest = _probes(lab, case)
     if whole.verdict is not Verdict.SAME:
         raise _not_again(whole, lab)
@@ -61,6 +63,16 @@ def check(lab: Lab) -> Case:
             "the backend fails in the same way on a graph without any op, so no op is to blame: "
             "look at how the backend is set up"
         )
+    return case
+
+
+def _fewest_calls(lab: Lab, case: Case) -> Case:
+    """A failure seen at a later call may need its inputs, a second call, or all the calls before it."""
+    for calls in (1, 2):
+        if calls < case.calls:
+            fewer = replace(case, calls=calls)
+            if lab.probe([fewer])[0].verdict is Verdict.SAME:
+                return fewer
     return case
 
 

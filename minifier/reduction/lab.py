@@ -77,7 +77,7 @@ class Lab:
         until = Stage.COMPILE if self.sought.stage is Stage.COMPILE else Stage.RUN
 
         def job(case: Case) -> Job:
-            return lambda: evaluate(self.bench, case.graph, case.inputs, case.backend, case.state, until)
+            return lambda: evaluate(self.bench, case, until)
 
         ended = run_children([job(case) for case in cases], self.limits, self.scratch)
         judged = []

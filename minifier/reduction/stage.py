@@ -77,7 +77,7 @@ def reduce_case(
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
     try:
-        check(lab)
+        case = check(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(lab, case, limit, known)
         stopped = _STOPPED[result.ended]
