@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.case import Case, Reach
+from minifier.capture.stage import FailingGraph
+from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import load, save
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
@@ -169,10 +170,31 @@ def finish(
         time.monotonic() - started,
         others,
     )
+    _write_all(out, outcome)
+    return outcome
+
+
+def give_up(
+    failing: FailingGraph, out: Path, script: str, started: float, capture_seconds: float, others: tuple[str, ...]
+) -> Outcome:
+    """Reports a failure whose graph could not be written down."""
+    failure, backend = failing.failure, failing.reference or BackendReference(failing.backend, Reach.NONE)
+    assert failure is not None
+    case = Case(Graph((Node("output", "output", "output", ((),)),)), (), backend, failure, script=Script(script))
+    reason = f"its graph cannot be written down: {failing.unsaved}"
+    seconds = time.monotonic() - started
+    outcome = Outcome(
+        Status.NO_REPRO, case, None, None, None, None, reason, capture_seconds, seconds, others, failing.ops
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    _write_all(out, outcome)
+    return outcome
+
+
+def _write_all(out: Path, outcome: Outcome) -> None:
     write_report(out, outcome)
     write_result(out, outcome)
     write_bundle(out, outcome)
-    return outcome
 
 
 def adopt(captured: Path, out: Path) -> Case:

@@ -26,6 +26,7 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
+from minifier.case.encode import pack
 from minifier.case.store import TENSORS, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -101,7 +102,8 @@ class Record:
             sentence=failure.fingerprint.sentence(),
             traceback=failure.traceback,
             unsaved=self.unsaved,
-            unreachable=self.backend.reason,
+            failure=pack(failure),
+            reference=pack(self.backend),
             backend=self.backend.name,
             call=self.runs,
             changed=changed,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capture.script import Program, run_program
-from minifier.case import Case
+from minifier.case import BackendReference, Case
+from minifier.case.encode import unpack
 from minifier.case.store import load, save
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.processes import StageEnd, run_stage
@@ -22,8 +23,8 @@ from minifier.processes import StageEnd, run_stage
 class FailingGraph:
     """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
 
-    `unsaved` says what kept the Case from being written, `unreachable` why no import gives the backend;
-    `inputs_changed` that the failing call had changed its inputs before they could be saved.
+    `unsaved` says what kept the Case from being written; `inputs_changed` that the failing call had
+    changed its inputs before they could be saved.
     """
 
     number: int
@@ -34,7 +35,8 @@ class FailingGraph:
     stage: Stage
     call: int = 0
     unsaved: str = ""
-    unreachable: str = ""
+    failure: Failure | None = None
+    reference: BackendReference | None = None
     inputs_changed: bool = False
 
 
@@ -131,7 +133,8 @@ def _failing(event: dict[str, Any]) -> FailingGraph:
         stage=Stage(event["stage"]),
         call=event["call"],
         unsaved=event["unsaved"],
-        unreachable=event["unreachable"],
+        failure=unpack(Failure, event["failure"]),
+        reference=unpack(BackendReference, event["reference"]),
         inputs_changed=bool(event["changed"]),
     )
 
@@ -143,11 +146,11 @@ def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
     name = signal.Signals(number).name
     failure = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL, message=name), Kind.SIGNAL.value, name)
     case_folder = folder / str(event["number"])
-    unsaved, unreachable = "the graph could not be written down", ""
+    unsaved = "the graph could not be written down"
     if (case_folder / "case.json").exists():
         case = replace(load(case_folder), failure=failure)
         save(case, case_folder)
-        unsaved, unreachable = "", case.backend.reason
+        unsaved = ""
     sentence = f"the process died of {name} while {event['backend']} was compiling"
     return FailingGraph(
         event["number"],
@@ -157,7 +160,7 @@ def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
         event["backend"],
         Stage.COMPILE,
         unsaved=unsaved,
-        unreachable=unreachable,
+        failure=failure,
     )
 
 

@@ -86,6 +86,6 @@ class Console:
                 lines.append("no standalone repro shows this failure")
             else:
                 lines.append(f"no standalone repro: {outcome.reason}")
-            lines.append(f"the captured Case, the report and the bundle are in {out}")
+            lines.append(f"what could be saved is in {out}")
         for line in lines:
             print(line, file=sys.stderr)

@@ -7,14 +7,18 @@ import importlib
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minifier.capture.script import Program
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.options import settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder
-from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly, UsageError
+from minifier.errors import ExitCode, MinifyError, NothingToReduce, StoppedEarly, UsageError
+
+if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
+    from minifier.capture.stage import Captured, FailingGraph
 
 
 def _import_torch() -> None:
@@ -77,7 +81,8 @@ def run_command(
                 again = work / "again" / str(failing.number)
                 folder = again if (again / "case.json").exists() else folder
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            codes.append(_reduce_one(failing, folder, place, given, console, started, captured.seconds, rest))
+            one = _One(failing, folder, place, program.name, started, captured.seconds, rest)
+            codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
     finally:
@@ -88,33 +93,35 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _reduce_one(
-    failing: Any,
-    folder: Path,
-    place: Path,
-    given: dict[str, Any],
-    console: Console,
-    started: float,
-    capture_seconds: float,
-    rest: tuple[str, ...],
-) -> ExitCode:
-    from minifier.pipeline import Surroundings, adopt, finish
+@dataclass(frozen=True)
+class _One:
+    """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it."""
 
+    failing: FailingGraph
+    folder: Path
+    place: Path
+    script: str
+    started: float
+    capture_seconds: float
+    others: tuple[str, ...]
+
+
+def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.pipeline import Surroundings, adopt, finish, give_up
+
+    failing, place = one.failing, one.place
     if failing.unsaved:
-        raise NoRepro(
-            f"{failing.traceback}\n"
-            f"This failure of the backend {failing.backend} was seen, but its graph cannot be "
-            f"written down: {failing.unsaved}.\n"
-            "Nothing was saved."
-        )
+        console.error(failing.traceback)
+        outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
+        console.final(outcome, place)
+        return EXIT_CODE[outcome.status.value]
     place_existed = place.exists()
-    case = adopt(folder, place)
+    case = adopt(one.folder, place)
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
+    around = Surroundings(console.say, console.on_probe)
     try:
-        outcome = finish(
-            case, place, settings, Surroundings(console.say, console.on_probe), started, capture_seconds, rest
-        )
+        outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
     except NothingToReduce:
         _put_back(place, place_existed)
         raise
@@ -131,7 +138,7 @@ def _put_back(place: Path, existed: bool) -> None:
         place.parent.rmdir()
 
 
-def _chosen(failing: tuple[Any, ...], graph: int | None, every: bool) -> tuple[Any, ...]:
+def _chosen(failing: tuple[FailingGraph, ...], graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
     if graph is None:
         return failing if every else failing[:1]
     found = tuple(f for f in failing if f.number == graph)
@@ -141,7 +148,7 @@ def _chosen(failing: tuple[Any, ...], graph: int | None, every: bool) -> tuple[A
     return found
 
 
-def _list_failing(console: Console, failing: tuple[Any, ...], chosen: tuple[Any, ...]) -> None:
+def _list_failing(console: Console, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
     if len(failing) > 1:
         console.say(f"{len(failing)} backend calls failed:")
         for each in failing:
@@ -151,7 +158,7 @@ def _list_failing(console: Console, failing: tuple[Any, ...], chosen: tuple[Any,
             console.say("the one marked is reduced; choose another with --graph N, or take each with --all")
 
 
-def _nothing(program: Program, captured: Any) -> MinifyError:
+def _nothing(program: Program, captured: Captured) -> MinifyError:
     """Why there is nothing to reduce, and what was checked."""
     name = program.target
     if captured.end.interrupted:

@@ -14,12 +14,12 @@ from minifier.errors import NoRepro
 
 _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "matmul": "@", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "matmul": "@", "imatmul": "@", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 _IN_PLACE = {
     "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=",
-    "ipow": "**=", "imatmul": "@=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
+    "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
 # Operators that a person calls by another name than the one in the graph.
 _PUBLIC = {"torch.ops.higher_order.cond": "torch.cond"}
@@ -88,6 +88,9 @@ class _Writer:
             self.name_of[node.name] = self.value(node.args[0])
         else:
             text = self.expression(node, short)
+            if not self.graph.users[node.name]:  # called for its effect
+                self.lines.append(text)
+                return
             self.name_of[node.name] = self.names.for_value()
             self.lines.append(f"{self.name_of[node.name]} = {text}")
 

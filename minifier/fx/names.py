@@ -76,7 +76,9 @@ def path_of(function: Callable[..., Any]) -> str:
             f"the function {qualname}, which is defined in the failing script itself: move it to a module "
             "that can be imported"
         )
-    for path in (f"{module_name}.{qualname}", f"{module_name}:{qualname}"):
+    # A class is no module: what it holds has no dotted path that an import statement takes.
+    dotted = [] if "." in qualname else [f"{module_name}.{qualname}"]
+    for path in (*dotted, f"{module_name}:{qualname}"):
         if module_name and "<" not in path and _is_at(path, function):
             return path
     raise CannotSave(f"the function {module_name}.{qualname}, which no import statement reaches")

@@ -85,7 +85,7 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
             args, kwargs = read(tuple(node.args)), read(dict(node.kwargs))
         except CannotSave as error:
             raise CannotSave(
-                f"node {node.name} of the graph ({node.op} {target or node.target}) uses {error}"
+                f"node {node.name} of the graph ({node.op} {target or getattr(node.target, '__name__', node.target)}) uses {error}"
             ) from None
         example = node.meta.get("example_value", node.meta.get("val"))
         value = Opaque("nothing") if example is None else meta_of(example, storages)

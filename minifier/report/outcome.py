@@ -31,7 +31,8 @@ class Outcome:
     """Everything the report, the result and the last lines on the terminal are made from.
 
     `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
-    are the script's other failing graphs, in sentences.
+    are the script's other failing graphs, in sentences. `ops_before` counts the ops of a graph that could not be
+    written down.
     """
 
     status: Status
@@ -44,6 +45,7 @@ class Outcome:
     capture_seconds: float
     total_seconds: float
     others: tuple[str, ...] = ()
+    ops_before: int | None = None
 
     @property
     def verified(self) -> tuple[int, int]:
@@ -76,7 +78,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "version": backend.version,
         },
         "level": "dynamo",
-        "ops_before": len(case.graph.ops),
+        "ops_before": len(case.graph.ops) or outcome.ops_before,
         "ops_after": summary.ops_after if summary is not None and not summary.error else None,
         "inputs_after": summary.inputs_after if summary is not None and not summary.error else None,
         "elements_after": summary.elements_after if summary is not None and not summary.error else None,
