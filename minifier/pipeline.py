@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
-from minifier.case.store import load, save
+from minifier.case.store import load
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads
@@ -198,13 +197,6 @@ def _write_all(out: Path, outcome: Outcome) -> None:
 
 
 def adopt(captured: Path, out: Path) -> Case:
-    """Moves a captured Case into the output folder as case/."""
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(captured, out / "case")
+    """Copies a captured Case into the output folder as case/."""
+    save(load(captured), out / "case")
     return load(out / "case")
-
-
-def with_settings(case: Case, out: Path) -> Case:
-    """Writes the Case to out/case; for a Case that was captured elsewhere."""
-    save(case, out / "case")
-    return replace(case, tensors=(out / "case" / "tensors.safetensors") if case.tensors else None)

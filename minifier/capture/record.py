@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +77,7 @@ class Record:
         tops = {node.target.partition(":")[0].partition(".")[0] for node in self.graph.ops if ":" in node.target}
         script = Script(
             self.observer.script,
+            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )

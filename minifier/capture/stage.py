@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capture.script import Program, run_program
-from minifier.case import BackendReference, Case
+from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import load, save
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -74,8 +74,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inpu
     observe_backend_calls(observer)
 
     def ended(status: int, error: str, text: str) -> None:
-        extra = [os.path.abspath(entry) for entry in sys.path if entry not in ordinary]
-        observer.log.write("ended", status=status, error=error, traceback=text, path=extra)
+        observer.log.write("ended", status=status, error=error, traceback=text)
 
     return run_program(program, ended)
 
@@ -106,14 +105,14 @@ def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
                 failing.append(_failing(event))
         elif event["event"] == "ended":
             final = event
-    if pending is not None and end.signal is not None:
-        failing.append(_died(folder, pending, end.signal))
-    path = tuple(final.get("path", ()))
+    if pending is not None and not final:
+        failing.append(_died(folder, pending, end))
+    graphs = sum(event["event"] == "compiling" for event in events)
     for graph in failing:
-        _complete(folder / str(graph.number), path, seconds, len([e for e in events if e["event"] == "compiling"]))
+        _complete(folder / str(graph.number), seconds, graphs)
     return Captured(
         end=end,
-        graphs=sum(e["event"] == "compiling" for e in events),
+        graphs=graphs,
         failing=tuple(failing),
         seconds=seconds,
         error=final.get("error", ""),
@@ -139,19 +138,19 @@ def _failing(event: dict[str, Any]) -> FailingGraph:
     )
 
 
-def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
-    """The process died inside a backend call: the Case was written ahead, only its failure is missing."""
-    import signal
-
-    name = signal.Signals(number).name
-    failure = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL, message=name), Kind.SIGNAL.value, name)
+def _died(folder: Path, event: dict[str, Any], end: StageEnd) -> FailingGraph:
+    """The process ended inside a backend call: the Case was written ahead, only its failure is missing."""
+    kind, how = Kind.EXIT, f"exit status {end.status}"
+    if end.signal is not None:
+        kind, how = Kind.SIGNAL, signal.Signals(end.signal).name
+    failure = Failure(Fingerprint(Stage.COMPILE, kind, message=how), kind.value, how)
     case_folder = folder / str(event["number"])
     unsaved = "the graph could not be written down"
     if (case_folder / "case.json").exists():
         case = replace(load(case_folder), failure=failure)
         save(case, case_folder)
         unsaved = ""
-    sentence = f"the process died of {name} while {event['backend']} was compiling"
+    sentence = f"the process ended ({how}) while {event['backend']} was compiling"
     return FailingGraph(
         event["number"],
         sentence,
@@ -164,9 +163,8 @@ def _died(folder: Path, event: dict[str, Any], number: int) -> FailingGraph:
     )
 
 
-def _complete(folder: Path, path: tuple[str, ...], seconds: float, graphs: int) -> None:
+def _complete(folder: Path, seconds: float, graphs: int) -> None:
     """Adds to a Case what was known only when the script had ended."""
     if (folder / "case.json").exists():
-        case: Case = load(folder)
-        script = replace(case.script, path=path, seconds=seconds, graphs=graphs)
-        save(replace(case, script=script), folder)
+        case = load(folder)
+        save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), folder)

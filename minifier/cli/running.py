@@ -218,14 +218,13 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
         raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
     _import_torch()
     from minifier.case.store import load
-    from minifier.pipeline import Surroundings, finish, with_settings
+    from minifier.pipeline import Surroundings, adopt, finish
 
     case = load(folder)
     out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)
     settings = settings_from(given, case.script.seconds)
     if not resumes:
-        out.mkdir(parents=True, exist_ok=True)
-        case = with_settings(case, out)
+        case = adopt(folder, out)
     outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

@@ -35,14 +35,20 @@ def _shape(meta: TensorMeta) -> str:
     return ", ".join(map(str, meta.shape)) if meta.shape else "()"
 
 
+def _operand(meta: TensorMeta, drawn: Drawn, default: str) -> str:
+    """What `_drawn` gives, ready to have a method called on it."""
+    text = _drawn(meta, drawn, default)
+    return f"({text})" if drawn.how in ("bools", "rand") else text
+
+
 def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if not meta.is_contiguous:
         if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
             turned = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
-            return f"{_drawn(turned, drawn, default)}.t()"
+            return f"{_operand(turned, drawn, default)}.t()"
         count = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride, strict=True))
         flat = replace(meta, shape=(count,), stride=(1,))
-        return f"{_drawn(flat, drawn, default)}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
+        return f"{_operand(flat, drawn, default)}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     shape = _shape(meta)
     if drawn.how in ("zeros", "ones"):
         return f"torch.{drawn.how}({shape}{_options(meta, default)})"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from minifier.case import BackendReference, Case, Graph, Input, Node, State, Stored, TensorInput, TensorMeta
 from minifier.case.literals import literal
+from minifier.case.values import contiguous_stride
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.module_source import constructor
@@ -59,7 +60,9 @@ def _lifted(case: Case) -> Case:
         if node.op == "get_attr" and node.target in case.graph.attributes:
             assert isinstance(node.value, TensorMeta)
             stored = Stored(case.graph.attributes[node.target])
-            inputs.append(TensorInput(node.name, replace(node.value, requires_grad=False), stored))
+            plain = contiguous_stride(node.value.shape)  # as the file has them
+            meta = replace(node.value, requires_grad=False, stride=plain, offset=0, storage=None)
+            inputs.append(TensorInput(node.name, meta, stored))
             nodes.append(replace(node, op="placeholder", target=node.name))
             continue
         if node.op == "placeholder":
@@ -133,7 +136,10 @@ def write_repro(case: Case, template: Template) -> Repro:
     case = _lifted(case)
     backend_names = [line.split()[-1] for line in case.backend.imports]
     called = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
-    names = Names({*called, *(name.partition(".")[0] for name in backend_names)})
+    packages = (
+        node.target.partition(".")[0].partition(":")[0] for node in case.graph.ops if node.op == "call_function"
+    )
+    names = Names({*called, *packages, *(name.partition(".")[0] for name in backend_names)})
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     modules = {
         target: f"module{i or ''}"

@@ -84,9 +84,8 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
                     raise CannotSave(f"an attribute of type {type(held).__qualname__}")
             args, kwargs = read(tuple(node.args)), read(dict(node.kwargs))
         except CannotSave as error:
-            raise CannotSave(
-                f"node {node.name} of the graph ({node.op} {target or getattr(node.target, '__name__', node.target)}) uses {error}"
-            ) from None
+            called = target or getattr(node.target, "__name__", node.target)
+            raise CannotSave(f"node {node.name} of the graph ({node.op} {called}) uses {error}") from None
         example = node.meta.get("example_value", node.meta.get("val"))
         value = Opaque("nothing") if example is None else meta_of(example, storages)
         nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node)))
