@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
-from minifier.case.store import load
+from minifier.case.store import load, save
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads

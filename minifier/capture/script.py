@@ -93,7 +93,8 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None and not stream.closed:
+                stream.flush()
         except (OSError, ValueError):
             status = status or 120
     return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 import tokenize
 from pathlib import Path
 
@@ -42,8 +43,12 @@ def output_folder(wanted: Path | None, name: str) -> Path:
     above = wanted
     while not above.exists():
         above = above.parent
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise UsageError(f"{above} is not a folder that can be written to. Choose another with --out.")
+    try:  # permissions alone do not tell: the file system may be read-only, the user root
+        tempfile.TemporaryDirectory(prefix=".minify-", dir=above).cleanup()
+    except OSError as error:
+        raise UsageError(
+            f"{above} is not a folder that can be written to ({error.strerror}). Choose another with --out."
+        ) from None
     return wanted.absolute()
 
 
