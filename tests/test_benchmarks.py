@@ -1,0 +1,148 @@
+"""The comparison reads scripts, tracebacks and logs rightly, and runs a small case from end to end."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+BACKEND = """\
+from torch._dynamo import register_backend
+
+
+@register_backend
+def no_cosine(module, inputs):
+    if any(getattr(node.target, "__name__", "") == "cos" for node in module.graph.nodes):
+        raise RuntimeError("no cosine before 2031")
+    return module.forward
+"""
+
+SCRIPT = """\
+import torch
+import no_cosine_backend
+
+torch.compile(lambda x: (x.sin() * 2 + torch.cos(x)).relu(), backend="no_cosine")(torch.ones(3))
+"""
+
+TRACEBACK = """\
+something before
+Traceback (most recent call last):
+  File "a.py", line 1, in f
+KeyError: 'inner'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "b.py", line 7, in <module>
+    run()
+    ^^^^^
+torch._dynamo.exc.BackendCompilerFailed: backend='no_cosine' raised:
+RuntimeError: no cosine before 2031
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+"""
+
+REPRO = """\
+from torch.nn import *
+class Repro(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer('held', torch.ones(2))
+
+    def forward(self, x):
+        held = self.held
+        sin = torch.sin(x);  x = None
+        mul = sin * held;  held = None
+        mul += 1;  add = mul;  mul = None
+        getitem = add[0];  sin = None
+        return (getitem,)
+
+mod = Repro()
+"""
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Imports a module of the benchmarks' folder."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
+
+
+def test_the_error_is_the_backends_own_without_numbers(module):
+    observing = module("observing")
+    assert observing.error_in(TRACEBACK) == observing.Shown("RuntimeError", "no cosine before #")
+    assert observing.error_in(TRACEBACK.replace("2031", "1999")) == observing.error_in(TRACEBACK)
+    assert observing.error_in("Traceback (most recent call last):\n  File\nValueError\n").type == "ValueError"
+    assert observing.error_in("all went well\n") is None
+
+
+def test_ops_are_counted_without_attributes_and_ends_of_life(module):
+    assert module("observing").ops_in_repro(REPRO) == 4  # sin, mul, iadd, getitem
+
+
+def test_a_script_without_a_graph_is_refused(module):
+    with pytest.raises(ValueError, match="no class Repro"):
+        module("observing").ops_in_repro("import torch")
+
+
+def test_imports_are_those_that_torch_does_not_know_of(module, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os, a.b\nimport torch\nfrom torch import nn\nfrom c.d import e\nfrom c.d import f\n")
+    assert module("observing").imports_of(script) == ("import a.b", "import c.d")
+
+
+@pytest.mark.parametrize(
+    "log, told",
+    [
+        ("Strategy: x\nFAIL: x\nMade 56 queries\n", (56, False)),
+        ("Strategy: x\nFAIL: x\n\nStrategy: y\n", (2, True)),
+        ("nothing\n", (None, False)),
+    ],
+)
+def test_queries_are_read_from_the_log(module, log, told):
+    assert module("torch_minifier").queries_in(log) == told
+
+
+@pytest.mark.timeout(120)
+def test_a_small_case_from_end_to_end(tmp_path):
+    (tmp_path / "no_cosine_backend.py").write_text(BACKEND)
+    (tmp_path / "small.py").write_text(SCRIPT)
+    rows = tmp_path / "rows.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, BENCHMARKS / "compare.py", "--no-torch", "--runs", "1"),
+            *("--cases", tmp_path / "small.py", "--json", rows, "--limit", "100"),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cores" in done.stdout
+    assert "5 -> 1" in done.stdout
+    (row,) = json.loads(rows.read_text())["rows"]
+    assert (row["case"], row["who"]) == ("small", "minify run")
+    assert (row["ops_before"], row["ops_after"], row["ended"]) == (5, 1, "minimal")
+    assert row["repro"].startswith("yes; verified")
+    assert row["times"] == pytest.approx(row["seconds"] / json.loads(rows.read_text())["own"]["small"])
+    assert sum(row["phases"].values()) == pytest.approx(row["seconds"])
+
+
+def test_a_script_that_is_not_there_is_named():
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "compare.py", "--cases", "absent.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "absent.py is neither a script nor one of one_op, two_ops" in " ".join(done.stderr.split()).replace("│ ", "")
