@@ -15,7 +15,7 @@ from minifier.case.store import load, save
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads
-from minifier.processes import TOOL_FAILED, run_stage
+from minifier.processes import TOOL_FAILED, interrupt_once, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
@@ -46,6 +46,7 @@ def reduce_in_child(
     """
 
     def work() -> int:
+        interrupt_once()
         try:
             summary = reduce_case(source, out, settings, around.on_probe, late=late)
         except StartsThreads:

@@ -7,20 +7,38 @@ import ctypes
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
 _PR_SET_PDEATHSIG = 1
+_PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
+
+
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def die_with_parent() -> None:
     """Asks the kernel to kill this process when the one that forked it ends."""
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):  # not Linux: the parent's own clean-up is all there is
-        return
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def interrupt_once() -> None:
+    """From now on a second SIGINT within some seconds of the first counts as the same Ctrl-C.
+
+    A process that is sent one itself and with its group would else be interrupted again while it saves.
+    """
+    last = float("-inf")
+
+    def handle(_number: int, _frame: object) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before > 3 * _PATIENCE:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +50,10 @@ class StageEnd:
     interrupted: bool
 
 
-def run_stage(work: Callable[[], int], crash_report: Callable[[str], None]) -> StageEnd:
-    """Forks, runs `work` in the child and waits for it.
+def run_stage(
+    work: Callable[[], int], crash_report: Callable[[str], None], meanwhile: Callable[[], object] | None = None
+) -> StageEnd:
+    """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
     fault: `crash_report` gets the traceback, in the child, and the status is TOOL_FAILED. Ctrl-C goes to
@@ -62,19 +82,30 @@ def run_stage(work: Callable[[], int], crash_report: Callable[[str], None]) -> S
 
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted
-        # A terminal sends Ctrl-C to the whole group, `kill` to us alone; a second SIGINT does no harm.
+        # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
+        # ends by itself now has had it, and is not to be interrupted while it ends.
         if not interrupted and os.getpgid(0) != _foreground_group():
-            os.kill(pid, number)
+            until = time.monotonic() + _PATIENCE
+            while time.monotonic() < until and not _has_ended(pid):
+                time.sleep(0.02)
+            if not _has_ended(pid):
+                os.kill(pid, number)
         interrupted = True
 
     signal.signal(signal.SIGINT, forward)
     try:
+        if meanwhile is not None:
+            meanwhile()
         _, code = os.waitpid(pid, 0)
     finally:
         signal.signal(signal.SIGINT, previous)
     if os.WIFSIGNALED(code):
         return StageEnd(None, os.WTERMSIG(code), interrupted)
     return StageEnd(os.WEXITSTATUS(code), None, interrupted)
+
+
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _foreground_group() -> int:

@@ -7,12 +7,13 @@ changes what it stands on. Read against torch 2.13.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.backends import registry
 from torch._dynamo.output_graph import OutputGraph
 from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._config_module import ConfigModule
 
@@ -175,9 +177,11 @@ def registered_names(function: Any) -> list[str]:
     return [name for name, known in registry._COMPILER_FNS.items() if known is function]
 
 
+@functools.cache
 def entry_point_of(name: str) -> EntryPoint | None:
-    """The entry point that provides this backend, if one does."""
-    return registry._BACKENDS.get(name)
+    """The entry point that provides this backend, if one does. Torch forgets it once it is loaded."""
+    points = entry_points(group="torch_dynamo_backends", name=name)
+    return registry._BACKENDS.get(name) or next(iter(points), None)
 
 
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
@@ -227,9 +231,18 @@ def new_fake_mode() -> FakeTensorMode:
     return FakeTensorMode(shape_env=ShapeEnv(), export=False)
 
 
-def fake_like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-    """The fake twin of a real input, with static sizes."""
-    return mode.from_tensor(tensor, static_shapes=True)
+def fake_tensor(
+    mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str
+) -> torch.Tensor:
+    """A fake tensor made directly: the mode's own dispatch costs ten times as much."""
+    empty = torch.empty_strided(tuple(shape), tuple(stride), dtype=dtype, device="meta")
+    return FakeTensor(mode, empty, torch.device(device))
+
+
+def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
+    """A GraphModule as Dynamo makes it: its code is generated when somebody asks for it."""
+    with _use_lazy_graph_module(torch._dynamo.config.use_lazy_graph_module):
+        return _make_graph_module(root, graph)
 
 
 def tame_inductor() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import signal
 import sys
@@ -61,7 +63,11 @@ def capture(
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     ordinary = tuple(sys.path[1:])
-    end = run_stage(lambda: _in_child(program, folder, ordinary, keep_inputs), crash_report)
+    end = run_stage(
+        lambda: _in_child(program, folder, ordinary, keep_inputs),
+        crash_report,
+        meanwhile=lambda: importlib.import_module("minifier.pipeline"),  # needed next; the script keeps one core
+    )
     return _read(folder, end, time.monotonic() - started)
 
 
@@ -69,6 +75,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inpu
     from minifier.capture.observer import Observer
     from minifier.torch_private import config_values, note_registrations, observe_backend_calls
 
+    gc.unfreeze()  # the script's own collector is as it would be
     note_registrations()
     observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
     observe_backend_calls(observer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -157,4 +158,9 @@ def main() -> None:
             return error.exit_code
         return status if isinstance(status, int) else 0
 
-    sys.exit(_guarded(work))
+    status = _guarded(work)
+    # Taking torch down object by object would cost as much as importing it did.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 import shutil
 import tempfile
@@ -22,7 +23,9 @@ if TYPE_CHECKING:  # importing it would import torch before the arguments are ch
 
 
 def _import_torch() -> None:
-    """Everything the children need, once, before the first fork."""
+    """Everything the children need, once, before the first fork; without collecting the millions of
+    objects again and again that are all there to stay."""
+    gc.disable()
     try:
         import torch
     except ImportError as error:
@@ -36,6 +39,8 @@ def _import_torch() -> None:
         raise UsageError(
             f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
         ) from None
+    gc.enable()
+    gc.freeze()
 
 
 def run_command(
@@ -51,9 +56,9 @@ def run_command(
     program = Program(script, arguments, is_module)
     check_program(program)
     out = output_folder(given["out"], program.name)
-    settings_from(given)
     console = Console(given["quiet"])
     _import_torch()
+    settings_from(given)
     from minifier.capture.stage import capture
 
     work = Path(tempfile.mkdtemp(prefix="minify-capture-"))

@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from minifier.case.graph import Graph, Module
+from minifier.case.graph import Graph, Module, Node
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
 from minifier.fx.arguments import write
 from minifier.fx.names import resolve
 from minifier.fx.tensors import StoredTensors
+from minifier.torch_private import graph_module
 
 Fake = Callable[[TensorMeta], torch.Tensor]
 
@@ -39,24 +40,21 @@ def _no_nodes(name: str) -> Any:
     raise KeyError(name)
 
 
-def _example(value: Value, fake: Fake) -> Any:
+def example_of(value: Value, fake: Fake) -> Any:
+    """What Dynamo would have as a node's `example_value`; None where it has none."""
     if isinstance(value, TensorMeta):
         return fake(value)
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Sequence_):
-        return tuple(_example(item, fake) for item in value.items)
+        return tuple(example_of(item, fake) for item in value.items)
     return None
 
 
 def build_graph(
-    graph: Graph,
-    tensors: StoredTensors,
-    fake: Fake | None = None,
-    inputs: dict[str, Any] | None = None,
+    graph: Graph, tensors: StoredTensors, example: Callable[[Node], Any] | None = None
 ) -> torch.fx.GraphModule:
-    """A new GraphModule. With `fake`, each node has its `example_value` as under Dynamo; `inputs` are the
-    example values of placeholders, where the caller has made them already."""
+    """A new GraphModule. `example` gives the `example_value` that each node has under Dynamo."""
     root = torch.nn.Module()
     for target, key in graph.attributes.items():
         _set(root, target, tensors.get(key))
@@ -69,12 +67,11 @@ def build_graph(
         called: Any = resolve(node.target) if node.op == "call_function" else node.target
         made = built.create_node(node.op, called, args, kwargs, node.name)
         env[node.name] = made
-        if fake is not None and node.op != "output":
-            known = (inputs or {}).get(node.name)
-            example = known if known is not None else _example(node.value, fake)
-            if example is not None:
-                made.meta["example_value"] = example
-    return torch.fx.GraphModule(root, built)
+        if example is not None and node.op != "output":
+            value = example(node)
+            if value is not None:
+                made.meta["example_value"] = value
+    return graph_module(root, built)
 
 
 def _set(root: torch.nn.Module, target: str, value: torch.Tensor | torch.nn.Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -104,20 +104,35 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     return torch.randn(shape, device=device).to(dtype)
 
 
-def make_inputs(inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None) -> list[Any]:
-    """Fresh inputs after `torch.manual_seed(0)`: no two calls share memory, inputs that shared still do."""
-    torch.manual_seed(0)
+def make_inputs(
+    inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None, *, own: bool = True
+) -> list[Any]:
+    """Inputs after `torch.manual_seed(0)`; those that share a storage share one.
+
+    With `own`, stored values are copied, so that no two calls share memory. Without, this call gets the
+    stored tensors themselves: enough for a child that makes its inputs once.
+    """
+    if all(isinstance(item, ScalarInput) or item.meta.device == "cpu" for item in inputs):
+        torch.default_generator.manual_seed(0)  # the same, without a look at every kind of device
+    else:
+        torch.manual_seed(0)
     shared: dict[str, torch.Tensor] = {}
-    return [_make(item, tensors, recorded, shared) for item in inputs]
+
+    def held(key: str) -> torch.Tensor:
+        if key not in shared:
+            shared[key] = tensors.get(key).clone() if own else tensors.get(key)
+        return shared[key]
+
+    return [_make(item, held, recorded) for item in inputs]
 
 
-def _make(item: Input, tensors: StoredTensors, recorded: RecordedValues | None, shared: dict[str, torch.Tensor]) -> Any:
+def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:
     if isinstance(item, ScalarInput):
         return item.value
     meta, source = item.meta, item.source
     with torch.no_grad():
         if isinstance(source, Stored):
-            made = _stored(meta, source, tensors, shared)
+            made = _stored(meta, source, held(source.key).to(meta.device))
         elif isinstance(source, Recorded):
             if recorded is None:
                 raise KeyError(source.node)
@@ -127,15 +142,12 @@ def _make(item: Input, tensors: StoredTensors, recorded: RecordedValues | None, 
     return _graded(made, item)
 
 
-def _stored(meta: TensorMeta, source: Stored, tensors: StoredTensors, shared: dict[str, torch.Tensor]) -> torch.Tensor:
-    held = tensors.get(source.key)
-    if not source.shared:
-        if tuple(held.shape) == meta.shape and held.dtype == getattr(torch, meta.dtype):
-            return held.clone().to(meta.device)
-        return restrided(held.flatten().clone().to(meta.device), meta)
-    if source.key not in shared:
-        shared[source.key] = held.clone().to(meta.device)
-    return restrided(shared[source.key], meta, meta.offset)
+def _stored(meta: TensorMeta, source: Stored, held: torch.Tensor) -> torch.Tensor:
+    if source.shared:
+        return restrided(held, meta, meta.offset)
+    if tuple(held.shape) == meta.shape and held.dtype == getattr(torch, meta.dtype):
+        return held
+    return restrided(held.flatten(), meta)
 
 
 def _graded(made: torch.Tensor, item: TensorInput) -> Any:

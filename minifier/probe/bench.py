@@ -6,19 +6,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.case import BackendReference, Case
+from minifier.case import BackendReference, Case, Node, TensorMeta
+from minifier.case.values import Value
 from minifier.errors import NoRepro
 from minifier.fx.arguments import write
-from minifier.fx.build import import_targets
+from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import RecordedValues
-from minifier.torch_private import compiler_for
+from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode
 
 
 class StartsThreads(Exception):
@@ -27,7 +28,7 @@ class StartsThreads(Exception):
 
 @dataclass
 class Bench:
-    """Imported and loaded things that children inherit by the fork.
+    """Imported and loaded things that children inherit by the fork, so that none of them has to make them.
 
     With `late`, the backend and what the graph calls are imported by each child for itself: slower, but
     right for a backend that starts threads when it is imported.
@@ -37,11 +38,24 @@ class Bench:
     tensors: StoredTensors
     late: bool = False
     recorded: RecordedValues | None = None
+    fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
+    _examples: dict[tuple[str, Value], Any] = field(default_factory=dict)
 
     def record(self, folder: Path) -> None:
         """Takes up values that a child recorded into `folder`."""
         self.recorded = RecordedValues(folder)
+
+    def example(self, node: Node) -> Any:
+        """The node's `example_value`, made once for all children: each has the fork's own copy."""
+        key = node.name, node.value
+        if key not in self._examples:
+            self._examples[key] = example_of(node.value, self._fake)
+        return self._examples[key]
+
+    def _fake(self, meta: TensorMeta) -> torch.Tensor:
+        made = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device)
+        return made.requires_grad_() if meta.requires_grad else made
 
     def backend(self) -> Any:
         """What torch.compile takes as `backend=`; imported on the first call in this process."""
@@ -105,4 +119,5 @@ def make_bench(case: Case, late: bool = False) -> Bench:
         if _threads() > before:
             raise StartsThreads(case.backend.name)
     bench.tensors.load_all()
+    build_graph(case.graph, bench.tensors, bench.example)  # what children would import and make on first use
     return bench

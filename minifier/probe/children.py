@@ -143,6 +143,7 @@ def _live(job: Job, limits: Limits, folder: Path, into: int) -> None:
         os.setsid()
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _quiet(folder)
         _limit(limits)
         message = {"result": job()}
@@ -200,8 +201,13 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
     with selectors.DefaultSelector() as selector:
         try:
             for job in jobs:
-                child = _Child(job, limits, scratch)
-                children.append(child)
+                # A Ctrl-C inside fork() would be swallowed by its hooks, one right after it lose the child.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    child = _Child(job, limits, scratch)
+                    children.append(child)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 selector.register(child.pipe, selectors.EVENT_READ, child)
                 selector.register(child.process, selectors.EVENT_READ, child)
             while live := [child for child in children if child.pid not in ended]:
@@ -231,5 +237,4 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                 if child.pid not in ended:
                     child.kill()
                     child.end()
-            gc.unfreeze()
     return [ended[child.pid] for child in children]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from minifier.case import Case, Drawn, Graph, Input, State, TensorInput, TensorMeta
+from minifier.case import Case, Drawn, Graph, Input, State, TensorInput
 from minifier.case.graph import tensor_keys
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
@@ -24,8 +24,6 @@ from minifier.torch_private import (
     as_dynamo_calls,
     backend_error,
     compiler_for,
-    fake_like,
-    new_fake_mode,
     set_config,
     tame_inductor,
 )
@@ -61,26 +59,16 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
     function is a fault of this tool: only the backend's own calls are judged.
     """
-    values = make_inputs(case.inputs, bench.tensors, bench.recorded)
-    fakes = new_fake_mode()
+    values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
     tame_inductor()
     backend = case.backend
     compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
 
-    def fake(meta: TensorMeta) -> torch.Tensor:
-        with fakes:
-            made = torch.empty_strided(meta.shape, meta.stride, dtype=getattr(torch, meta.dtype), device=meta.device)
-            return made.requires_grad_(meta.requires_grad)
-
-    twins = {
-        item.name: fake_like(fakes, value) if isinstance(value, torch.Tensor) else value
-        for item, value in zip(case.inputs, values, strict=True)
-    }
     with in_state(case.state):
-        module = build_graph(case.graph, bench.tensors, fake, twins)
+        module = build_graph(case.graph, bench.tensors, bench.example)
         tell(stage=Stage.COMPILE.value)
         try:
-            with as_dynamo_calls(fakes):
+            with as_dynamo_calls(bench.fakes):
                 compiled = compiler(module, values)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return _failure(Stage.COMPILE, error)
