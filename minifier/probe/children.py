@@ -65,6 +65,7 @@ class _Child:
         self.folder = Path(tempfile.mkdtemp(dir=scratch))
         self.pipe, into = os.pipe()
         self.data, self.closed = b"", False
+        headers = inductor_headers()  # looked for here: the child has another temporary folder
         self.started = time.monotonic()
         self.deadline = self.started + limits.seconds
         self.timed_out = False
@@ -73,7 +74,7 @@ class _Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
-            _live(job, limits, self.folder, into)
+            _live(job, limits, self.folder, headers, into)
         os.close(into)
         os.set_blocking(self.pipe, False)
         # The process, not the pipe, tells the end: a grandchild may hold the pipe open.
@@ -134,7 +135,7 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def _live(job: Job, limits: Limits, folder: Path, into: int) -> None:
+def _live(job: Job, limits: Limits, folder: Path, headers: Path | None, into: int) -> None:
     """The child's life: it never returns."""
     global _told_to
     _told_to = into
@@ -144,7 +145,7 @@ def _live(job: Job, limits: Limits, folder: Path, into: int) -> None:
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        _quiet(folder)
+        _quiet(folder, headers)
         _limit(limits)
         message = {"result": job()}
     except BaseException:  # noqa: BLE001 - a fault of the job's own code, told to the parent
@@ -164,7 +165,7 @@ def _write(into: int, data: bytes) -> None:
         data = data[os.write(into, data) :]
 
 
-def _quiet(folder: Path) -> None:
+def _quiet(folder: Path, headers: Path | None) -> None:
     """No terminal, no input, and temporary files in a folder that goes away with the child."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -173,7 +174,6 @@ def _quiet(folder: Path) -> None:
     os.dup2(output, 2)
     work = folder / "work"
     work.mkdir()
-    headers = inductor_headers()
     if headers is not None:
         (work / headers.name).symlink_to(headers)
     os.environ["TMPDIR"] = tempfile.tempdir = str(work)
