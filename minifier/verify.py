@@ -12,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage, same
+from minifier.failure import Failure, Fingerprint, Kind, Stage, matches, same
 from minifier.failure import observed as observed_module
 from minifier.failure.fingerprint import failure_of, was_wrapped
 from minifier.torch_private import inductor_headers
@@ -192,12 +192,12 @@ def shows(run: Run, sought: Fingerprint, match: str | None, any_stage: bool = Fa
     """Whether a run showed the sought failure."""
     if run.failure is None:
         return False
-    seen = run.failure.fingerprint
-    if any_stage and seen.stage is not sought.stage:
-        from dataclasses import replace
-
-        seen = replace(seen, stage=sought.stage)
-    return same(sought, seen, match)
+    seen = run.failure
+    if any_stage:
+        seen = replace(seen, fingerprint=replace(seen.fingerprint, stage=sought.stage))
+    if match is not None:
+        return matches(sought, seen, match)
+    return same(sought, seen.fingerprint, renamed=True)
 
 
 def verify(

@@ -119,7 +119,8 @@ class Graph:
     def free_names(self) -> tuple[str, ...]:
         """Node names that say nothing about an op: a name that is also an op's target is not among them."""
         targets = {node.short_target for node in self.nodes if node.is_op}
-        return tuple(n.name for n in self.nodes if n.name.rstrip("0123456789").rstrip("_") not in targets)
+        named = [node.name for node in self.nodes if node.op != "output"]
+        return tuple(name for name in named if name.rstrip("0123456789").rstrip("_") not in targets)
 
 
 def map_refs(value: Any, change: Callable[[Ref], Any]) -> Any:

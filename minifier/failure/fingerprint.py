@@ -16,6 +16,7 @@ Link = dict[str, Any]
 _WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
 # Parts of torch that are backends themselves; the rest of torch only passes an exception on.
 _BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.backends", "torch.jit")
+_CALLERS = ("minifier.", "torch._dynamo.output_graph")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -48,7 +49,9 @@ class Fingerprint:
         """One line for a person."""
         where = f" in {self.site.module}.{self.site.function}" if self.site else ""
         what = self.types[0] if self.types else self.kind.value
-        return f"{what}{where} ({self.stage.value}): {self.message.splitlines()[0] if self.message else ''}"
+        lines = self.message.splitlines()
+        cause = f" (because of {self.types[-1]}: {lines[-1]})" if len(self.types) > 1 and lines else ""
+        return f"{what}{where} ({self.stage.value}): {lines[0] if lines else ''}{cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +67,31 @@ class Failure:
 
 
 def _owned(module: str) -> bool:
+    """Whether a frame of this module is the backend's: not torch's plumbing, the standard library, this
+    tool, or the script itself, whose frames differ between a script and its repro."""
     top = module.partition(".")[0]
     if top == "torch":
         return module.startswith(_BACKENDS_OF_TORCH)
-    return (bool(module) and top not in sys.stdlib_module_names and top != "minifier") or module == "__main__"
+    return bool(module) and top not in sys.stdlib_module_names and top not in ("minifier", "__main__")
 
 
 def _frames(links: Sequence[Link]) -> list[Frame]:
-    """Frames of the innermost exception that has any, generated code left out, outermost first."""
+    """Frames of the innermost exception that has any, outermost first; without generated code, and
+    without the two places that call a backend, Dynamo's and this tool's."""
     for link in reversed(links):
-        frames = [Frame(m, f) for m, f, file, _ in link["frames"] if not file.startswith("<")]
+        frames = [
+            Frame(_unhashed(module), _unhashed(function))
+            for module, function, file, _ in link["frames"]
+            if not file.startswith("<") and not module.startswith(_CALLERS)
+        ]
         if frames:
             return frames
     return []
+
+
+def _unhashed(name: str) -> str:
+    """A name without a hash or a number at its end: generated modules and functions have them."""
+    return re.sub(r"(?:_?(?=[0-9a-z]*\d)[0-9a-f]{8,}|_\d+)$", "", name)
 
 
 def _is_wrapper(link: Link) -> bool:
@@ -94,18 +109,34 @@ def was_wrapped(links: Sequence[Link]) -> bool:
     return any(_is_wrapper(link) for link in links)
 
 
+def _exit_status(message: str) -> str:
+    """What `sys.exit(message)` makes of a process."""
+    if message == "None":
+        return "exit status 0"
+    return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
+
+
 def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:
     """The fingerprint of an exception described by `observed.describe`; `nodes` are the graph's names."""
     chain = unwrapped(links)
+    types = [link["type"] for link in chain]
+    if types[-1] == "SystemExit":  # seen from outside there is only the status
+        return Fingerprint(stage, Kind.EXIT, message=_exit_status(chain[-1]["message"]))
     frames = _frames(chain)
-    message = normalise(chain[0]["message"])
+    own = [frame for frame in frames if _owned(frame.module)]
+    # Equal links in a row are one: a compiler that wraps an error at each level wraps it once.
+    said = [(link["type"], normalise(link["message"])) for link in chain]
+    distinct = [link for i, link in enumerate(said) if i == 0 or link != said[i - 1]]
+    message = "\n".join(text for _, text in distinct)
     known = {re.sub(r"_\d+$", "", name) for name in nodes}
+    if types[-1] == "RecursionError":  # where the stack ends is chance; where it began is not
+        return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, own[0] if own else None)
     return Fingerprint(
         stage=stage,
-        kind=Kind.OUT_OF_MEMORY if chain[0]["type"] == "MemoryError" else Kind.EXCEPTION,
-        types=tuple(link["type"] for link in chain),
+        kind=Kind.OUT_OF_MEMORY if types[0] == "MemoryError" else Kind.EXCEPTION,
+        types=tuple(kind for kind, _ in distinct),
         raising=frames[-1] if frames else None,
-        site=next((frame for frame in reversed(frames) if _owned(frame.module)), None),
+        site=own[-1] if own else None,
         message=message,
         names=tuple(sorted(known.intersection(words(message)))),
     )
@@ -129,26 +160,29 @@ def failure_of(
     )
 
 
-def _same_message(sought: Fingerprint, seen: Fingerprint) -> bool:
+def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
+    """Word by word; a node's name may stand for another's. Where the graph was traced anew (`renamed`)
+    its names are not known, so any identifier may stand for a node's name."""
     if sought.message == seen.message:
         return True
     mine, theirs = words(sought.message), words(seen.message)
-    free = {*sought.names, *seen.names}
     return len(mine) == len(theirs) and all(
-        a == b or ((a in free or b in free) and _IDENTIFIER.fullmatch(a) and _IDENTIFIER.fullmatch(b))
+        a == b or (a in sought.names and (b in seen.names or (renamed and _IDENTIFIER.fullmatch(b) is not None)))
         for a, b in zip(mine, theirs, strict=True)
     )
 
 
-def same(sought: Fingerprint, seen: Fingerprint, match: str | None = None) -> bool:
-    """Are these two sightings of one failure? `match`, a regular expression, replaces the message's part."""
-    if (sought.stage, sought.kind) != (seen.stage, seen.kind):
-        return False
-    if match is not None:
-        return re.search(match, seen.message) is not None
+def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
+    """Are these two sightings of one failure? `renamed` if the second graph's node names are not known."""
     return (
-        sought.types == seen.types
-        and sought.raising == seen.raising
-        and sought.site == seen.site
-        and _same_message(sought, seen)
+        (sought.stage, sought.kind, sought.types) == (seen.stage, seen.kind, seen.types)
+        and (sought.raising, sought.site) == (seen.raising, seen.site)
+        and _same_message(sought, seen, renamed)
     )
+
+
+def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
+    """The user's own measure: the pattern is found in the message, stage and kind being the same."""
+    found = seen.fingerprint
+    texts = (seen.message, found.message)
+    return (sought.stage, sought.kind) == (found.stage, found.kind) and any(re.search(pattern, t) for t in texts)

@@ -20,17 +20,21 @@ _REPLACEMENTS = (
     (re.compile(r"\b[us]\d+\b"), "<symbol>"),
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
     (re.compile(r"\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
-    (re.compile(r"(?<=[A-Za-z])\d+\b"), "<number>"),
+    (re.compile(r"\b(buf|arg|primals|tangents|tmp)\d+\b"), r"\1"),  # inductor's and AOTAutograd's own names
     (re.compile(r"[ \t]+"), " "),
 )
 _QUOTED = re.compile("[\u2018'`].*?[\u2019'`]")  # gcc quotes with typographic marks
-_TELLING = re.compile(r"\berror: |^\s*target: |Error: ", re.MULTILINE)
+_TELLING = re.compile(
+    r"\berror: |^\s*target: |Error: |FAILED|[Ff]ailed|[Uu]nsupported|[Nn]ot (?:supported|implemented)"
+)
+_SETS = re.compile(r"\{('[^'{}]*'(?:, '[^'{}]*')+)\}")  # whose order differs from interpreter to interpreter
 
 
 def _telling_lines(text: str) -> str:
-    """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses."""
+    """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses; the
+    last line where nothing is accused."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)]
+    accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[-1:]
     return "\n".join(lines[:1] + [_QUOTED.sub("<quoted>", line) for line in accused[:1]])
 
 
@@ -38,13 +42,15 @@ def normalise(message: str) -> str:
     """The message without numbers, addresses, paths, shapes, symbols and numbered names.
 
     Of a message longer than six lines only the first line and the first that accuses something
-    (`error: ...`, `target: ...`) stay: the rest of a compiler's output varies with the graph.
+    (`error: ...`, `target: ...`, or else the last) stay: the rest of a compiler's output varies with the
+    graph. Digits inside a word stay: int8 is not int16.
     """
     for cut in _CUTS:
         message = cut.sub("", message)
     message = message.strip()
     if message.count("\n") >= _WHOLE or len(message) > _LONGEST:
         message = _telling_lines(message)[:_LONGEST]
+    message = _SETS.sub(lambda found: "{" + ", ".join(sorted(found.group(1).split(", "))) + "}", message)
     for pattern, name in _REPLACEMENTS:
         message = pattern.sub(name, message)
     return message.strip()

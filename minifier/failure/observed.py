@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 
@@ -32,15 +31,21 @@ def _qualified(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+def _printable(message: str) -> str:
+    """The text with what no file or terminal takes (lone surrogates, null bytes) escaped."""
+    return message.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
+        return _printable(str(error))
     except Exception as broken:  # noqa: BLE001 - an exception of the user's may have a faulty __str__
         return f"<{type(error).__name__} whose __str__ raises {type(broken).__name__}>"
 
 
 def describe(error: BaseException | None) -> list[dict[str, Any]]:
-    """A list of links, outermost first: type, message and frames (module, function, file, line)."""
+    """A list of links, outermost first: type, message and frames (module, function, file, line). The
+    members of a group follow it as if they were its causes."""
     links: list[dict[str, Any]] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -62,21 +67,26 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
                 "frames": frames,
             }
         )
+        for member in getattr(error, "exceptions", ()):
+            if isinstance(member, BaseException):
+                links += describe(member)
         error = _cause(error, owned)
     return links
 
 
 def text(error: BaseException) -> str:
     """The traceback as Python prints it."""
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return _printable("".join(traceback.format_exception(type(error), error, error.__traceback__)))
 
 
 def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:
-    """Calls `write(links, text)` for an exception that ends the interpreter, then lets it end as always."""
-    shown = sys.excepthook
+    """Calls `write(links, text)` for an exception that ends the interpreter, which ends as always.
 
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        write(describe(error), "".join(traceback.format_exception(kind, error, trace)))
-        shown(kind, error, trace)
+    Python announces it by an audit event, whatever a package has put into sys.excepthook.
+    """
 
-    sys.excepthook = hook
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "sys.excepthook" and isinstance(arguments[2], BaseException):
+            write(describe(arguments[2]), text(arguments[2]))
+
+    sys.addaudithook(audit)

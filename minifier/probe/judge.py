@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage, Verdict, same
+from minifier.failure import Failure, Fingerprint, Kind, Stage, Verdict, matches, same
 from minifier.failure.fingerprint import failure_of
 from minifier.probe.children import Ended
 
@@ -51,7 +51,7 @@ def judge(ended: Ended, sought: Fingerprint, nodes: Sequence[str] = (), match: s
     failure = seen(ended, nodes)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)
-    if same(sought, failure.fingerprint, match):
+    if matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint):
         return Judged(Verdict.SAME, ended.seconds, failure)
     if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY):
         return Judged(Verdict.UNRESOLVED, ended.seconds, failure)
