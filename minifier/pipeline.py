@@ -12,6 +12,7 @@ from pathlib import Path
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import load, save
+from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads
@@ -170,7 +171,11 @@ def finish(
         time.monotonic() - started,
         others,
     )
-    _write_all(out, outcome)
+    _write_all(out, outcome, settings.include_data)
+    if repro is not None and repro.tensors is not None and not settings.include_data:
+        around.say(
+            f"the repro reads real values from {TENSOR_FILE}; they are not in bundle.zip (--include-data puts them in)"
+        )
     return outcome
 
 
@@ -191,10 +196,10 @@ def give_up(
     return outcome
 
 
-def _write_all(out: Path, outcome: Outcome) -> None:
+def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
     write_report(out, outcome)
     write_result(out, outcome)
-    write_bundle(out, outcome)
+    write_bundle(out, outcome, include_data)
 
 
 def adopt(captured: Path, out: Path) -> Case:

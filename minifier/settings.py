@@ -15,3 +15,4 @@ class Settings:
     workers: int = 1
     budget: float | None = None
     max_probes: int | None = None
+    include_data: bool = False

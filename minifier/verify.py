@@ -84,7 +84,7 @@ def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str,
     if headers is not None:
         (folder / "tmpdir" / headers.name).symlink_to(headers)
     entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
-    kept["PYTHONPATH"] = os.pathsep.join([*map(os.path.abspath, entries), *extra_path])
+    kept["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
     return kept
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 import sys
 import types
 from collections.abc import Iterable, Sequence
@@ -153,7 +154,7 @@ def _importable(value: Any) -> _Written | None:
     for module_name, module in sorted(
         sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
     ):
-        if module_name in ("__main__", "__mp_main__") or module_name.startswith(("torch.", "minifier")):
+        if module_name.partition(".")[0] in ("__main__", "__mp_main__", "torch", "minifier"):
             continue
         for attribute, held in list(getattr(module, "__dict__", {}).items()):
             if held is value and attribute.isidentifier():
@@ -184,10 +185,10 @@ def _folder(top: str, ordinary_path: Sequence[str]) -> str | None:
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), None)
     if file is None or top in sys.stdlib_module_names:
         return None
-    place = Path(file).resolve()
+    place = Path(file).absolute()  # not resolved: a link's own folder is the one on the path
     folder = place.parent.parent if place.name == "__init__.py" or place.is_dir() else place.parent
-    on_path = {str(Path(entry or ".").resolve()) for entry in sys.path}
-    ordinary = {str(Path(entry or ".").resolve()) for entry in ordinary_path}
+    on_path = {os.path.abspath(entry or ".") for entry in sys.path}
+    ordinary = {os.path.abspath(entry or ".") for entry in ordinary_path}
     return str(folder) if str(folder) in on_path - ordinary else None
 
 

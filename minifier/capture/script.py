@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import contextlib
+import gc
 import importlib.machinery
+import io
 import os
 import runpy
 import sys
@@ -30,7 +33,8 @@ class Program:
         return self.target if self.is_module else Path(self.target).stem
 
 
-def _run_script(path: str) -> None:
+def _run_script(target: str) -> None:
+    path = os.path.abspath(target)  # as Python does, so that a script may change directory
     main = ModuleType("__main__")
     main.__dict__.update(
         __file__=path,
@@ -64,6 +68,31 @@ def _exit_code(code: object) -> int:
     return 1
 
 
+def _show(error: BaseException, trace: TracebackType | None) -> int:
+    """Hands the exception to the script's excepthook; the exit status is 1, or what the hook exits with."""
+    try:
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+    except SystemExit as exit_:
+        return _exit_code(exit_.code)
+    except BaseException as second:  # noqa: BLE001 - as Python does when a hook fails
+        print("Error in sys.excepthook:", file=sys.stderr)
+        traceback.print_exception(second)
+        print("\nOriginal exception was:", file=sys.stderr)
+        traceback.print_exception(error)
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _flush_files() -> None:
+    """Writes out what the script left in files that it did not close: a process that ends does so."""
+    main = sys.modules.get("__main__")
+    if main is not None:
+        main.__dict__.clear()
+    for found in gc.get_objects():
+        if type(found) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+            with contextlib.suppress(OSError, ValueError):
+                found.flush()
+
+
 def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int:
     """Runs the program to its end, threads and exit handlers included; returns the exit status.
 
@@ -84,13 +113,13 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
         status = _exit_code(error.code)
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         trace = _without_tool(error.__traceback__)
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
         line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
         text = "".join(traceback.format_exception(type(error), error, trace))
-        status = 130 if isinstance(error, KeyboardInterrupt) else 1
+        status = _show(error, trace)
     ended(status, line, text)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    _flush_files()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:

@@ -97,23 +97,23 @@ def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
     events = _events(folder / "events.jsonl")
     failing: list[FailingGraph] = []
     seen: set[tuple[str, int | None]] = set()
-    pending: dict[str, Any] | None = None
+    pending: dict[int, dict[str, Any]] = {}  # a backend may compile something itself: calls nest
     final: dict[str, Any] = {}
     for event in events:
         if event["event"] == "compiling":
-            pending = event
+            pending[event["number"]] = event
         elif event["event"] in ("compiled", "declined"):
-            pending = None
+            pending.pop(event["number"], None)
         elif event["event"] == "failed":
-            pending = None
+            pending.pop(event["number"], None)
             key = (event["sentence"], event["ops"])
             if key not in seen:
                 seen.add(key)
                 failing.append(_failing(event))
         elif event["event"] == "ended":
             final = event
-    if pending is not None and not final:
-        failing.append(_died(folder, pending, end))
+    if pending and not final:
+        failing.append(_died(folder, pending[max(pending)], end))
     graphs = sum(event["event"] == "compiling" for event in events)
     for graph in failing:
         _complete(folder / str(graph.number), seconds, graphs)

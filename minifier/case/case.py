@@ -96,7 +96,7 @@ class Case:
     @property
     def import_path(self) -> tuple[str, ...]:
         """All that the script had on the import path beyond the ordinary."""
-        return tuple(dict.fromkeys((*self.folders, *self.script.path)))
+        return tuple(dict.fromkeys((*self.script.path, *self.folders)))
 
     @property
     def elements(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -117,6 +118,9 @@ def _guarded(work: Callable[[], int]) -> int:
     """Runs a command; turns what it raises into a message and an exit code."""
     for variable in _OWN_MINIFIER:
         os.environ.pop(variable, None)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents leave it, it hides how a child ended
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         return work()
     except MinifyError as error:
@@ -124,6 +128,8 @@ def _guarded(work: Callable[[], int]) -> int:
         if error.exit_code is not ExitCode.INTERNAL:
             return int(error.exit_code)
         return _internal(str(error))
+    except SystemExit as error:  # asked to end by a signal; what was temporary is gone
+        return error.code if isinstance(error.code, int) else 1
     except KeyboardInterrupt:
         print("minify: interrupted before there was anything to write", file=sys.stderr)
         return int(ExitCode.STOPPED)
@@ -145,8 +151,21 @@ def _internal(trace: str) -> int:
     return int(ExitCode.INTERNAL)
 
 
+def _open_standard_files() -> None:
+    """Gives a process that was started without standard input, output or error an empty one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+    sys.stdin = sys.stdin or open(0)
+    sys.stdout = sys.stdout or open(1, "w")
+    sys.stderr = sys.stderr or open(2, "w")
+
+
 def main() -> None:
     """The command `minify`."""
+    _open_standard_files()
 
     def work() -> int:
         try:

@@ -49,6 +49,11 @@ _SHARED = (
         metavar="N",
         help="Stop reducing after so many probes, likewise.",
     ),
+    click.option(
+        "--include-data",
+        is_flag=True,
+        help="Put real values into bundle.zip if the repro needs them. They are beside the repro in any case.",
+    ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
 )
 
@@ -77,6 +82,7 @@ def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Setting
         workers=given["workers"] or (os.cpu_count() or 1 if script_seconds > 15 else 1),
         budget=given["budget"],
         max_probes=given["max_probes"],
+        include_data=given["include_data"],
     )
 
 

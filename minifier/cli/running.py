@@ -68,7 +68,7 @@ def run_command(
         captured = capture(program, work / "graphs", lambda text: _write(crash_file, text))
         if crash_file.exists():
             crash.append(crash_file.read_text(encoding="utf-8"))
-        if crash:
+        if crash and not captured.failing:
             raise MinifyError(crash[0])
         if not captured.failing:
             raise _nothing(program, captured)
@@ -79,12 +79,7 @@ def run_command(
             place = out / f"graph-{failing.number}" if every else out
             folder = work / "graphs" / str(failing.number)
             if failing.inputs_changed and not failing.unsaved:
-                console.say(
-                    "the failing call had changed its inputs: running the script again to keep them as they were"
-                )
-                capture(program, work / "again", lambda text: _write(crash_file, text), keep_inputs=True)
-                again = work / "again" / str(failing.number)
-                folder = again if (again / "case.json").exists() else folder
+                folder = _with_inputs_kept(program, failing, folder, work / f"again-{failing.number}", console)
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             one = _One(failing, folder, place, program.name, started, captured.seconds, rest)
             codes.append(_reduce_one(one, given, console))
@@ -92,6 +87,23 @@ def run_command(
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _with_inputs_kept(program: Program, failing: FailingGraph, folder: Path, place: Path, console: Console) -> Path:
+    """Runs the script once more, its graphs' inputs copied before each call; the folder of the Case that
+    shows the same failure with them, or the first one if the script does not do the same again."""
+    from minifier.capture.stage import capture
+    from minifier.failure import same
+
+    console.say("the failing call had changed its inputs: running the script again to keep them as they were")
+    again = capture(program, place, console.error, keep_inputs=True)
+    for other in again.failing:
+        if other.number != failing.number or other.unsaved or other.failure is None or failing.failure is None:
+            continue
+        if same(failing.failure.fingerprint, other.failure.fingerprint):
+            return place / str(other.number)
+    console.say("the script did not fail in the same way again: going on with the inputs as the call left them")
+    return folder
 
 
 def _write(path: Path, text: str) -> None:

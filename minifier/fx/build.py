@@ -71,6 +71,8 @@ def build_graph(
             value = example(node)
             if value is not None:
                 made.meta["example_value"] = value
+            if node.source:  # as Dynamo has it, but for the file, which is nobody's business
+                made.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
     return graph_module(root, built)
 
 

@@ -76,9 +76,9 @@ def path_of(function: Callable[..., Any]) -> str:
             f"the function {qualname}, which is defined in the failing script itself: move it to a module "
             "that can be imported"
         )
-    # A class is no module: what it holds has no dotted path that an import statement takes.
-    dotted = [] if "." in qualname else [f"{module_name}.{qualname}"]
-    for path in (*dotted, f"{module_name}:{qualname}"):
-        if module_name and "<" not in path and _is_at(path, function):
-            return path
+    # With a colon where the module ends: what it must be imported by is part of the name.
+    is_torch = module_name.partition(".")[0] == "torch" and "." not in qualname
+    path = f"{module_name}{'.' if is_torch else ':'}{qualname}"
+    if module_name and "<" not in path and _is_at(path, function):
+        return path
     raise CannotSave(f"the function {module_name}.{qualname}, which no import statement reaches")

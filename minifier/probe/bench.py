@@ -60,7 +60,7 @@ class Bench:
     def backend(self) -> Any:
         """What torch.compile takes as `backend=`; imported on the first call in this process."""
         if self._backend is None:
-            self._backend = imported_backend(self.case.backend, self.case.import_path)
+            self._backend = imported_backend(self.case.backend)
         return self._backend
 
     def import_all(self) -> None:
@@ -68,8 +68,9 @@ class Bench:
         self.backend()
         try:
             import_targets(self.case.graph)
-        except (ImportError, AttributeError) as error:
-            raise NoRepro(f"a function that the graph calls cannot be imported outside the script: {error}") from error
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
 
 
 def _not_nodes(name: str) -> Any:
@@ -77,20 +78,20 @@ def _not_nodes(name: str) -> Any:
 
 
 def extend_path(path: Sequence[str]) -> None:
-    """Adds to the import path what the script had on it: its folder, and what it put there itself."""
-    sys.path.extend(entry for entry in path if entry not in sys.path)
+    """Puts before the ordinary import path what the script had there: its folder, and what it added itself;
+    a copy of a package beside the script hides the installed one, as it did for the script."""
+    sys.path[:1] = path
 
 
-def imported_backend(backend: BackendReference, path: Sequence[str]) -> Any:
+def imported_backend(backend: BackendReference) -> Any:
     """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way."""
-    extend_path(path)
     names: dict[str, Any] = {"torch": torch}
     try:
         for line in backend.imports:
             exec(line, names)
         found = eval(backend.expression, names)
         compiler_for(found, backend.mode, plain_options(backend), backend.dynamic)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         wanted = "; ".join((*backend.imports, f"backend={backend.expression}"))
         raise NoRepro(
             f"the backend {backend.name} cannot be had outside the script: `{wanted}` ends with "
@@ -111,9 +112,8 @@ def _threads() -> int:
 def make_bench(case: Case, late: bool = False) -> Bench:
     """The bench for a Case, everything imported unless `late`; raises NoRepro, or StartsThreads."""
     bench = Bench(case, StoredTensors(case.tensors), late)
-    if late:
-        extend_path(case.import_path)
-    else:
+    extend_path(case.import_path)
+    if not late:
         before = _threads()
         bench.import_all()
         if _threads() > before:

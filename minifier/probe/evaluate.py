@@ -70,6 +70,8 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
         try:
             with as_dynamo_calls(bench.fakes):
                 compiled = compiler(module, values)
+                if not callable(compiled):  # Dynamo's own words
+                    raise AssertionError("compiler_fn did not return callable")
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return _failure(Stage.COMPILE, error)
         if until is Stage.COMPILE:

@@ -21,15 +21,28 @@ class Simplifier:
     lab: Lab
     whole: Case
     facts: dict[str, Facts]
+    _whole_runs: bool | None = None
 
     def holds(self, case: Case) -> bool:
-        """Whether the failure shows; and, where values matter, whether eager still runs."""
+        """Whether the failure shows, and eager runs; unless the whole graph does not run in eager either."""
         if self.lab.probe([case])[0].verdict is not Verdict.SAME:
             return False
-        (eager,) = self.lab.run(
-            [lambda: run_eagerly(self.lab.bench, case.graph, case.inputs, case.state, (), self.lab.scratch / "eager")]
-        )
+        if self._whole_runs is False or self._runs(case):
+            return True
+        if self._whole_runs is None:
+            self._whole_runs = self._runs(self.whole)
+        return not self._whole_runs
+
+    def _runs(self, case: Case) -> bool:
+        folder = self.lab.scratch / "eager"
+        (eager,) = self.lab.run([lambda: run_eagerly(self.lab.bench, case.graph, case.inputs, case.state, (), folder)])
         return eager is not None and eager["status"] == "pass"
+
+    def without_data(self, case: Case) -> Case:
+        """The Case without the user's own values if the failure does not need them; all there is time for
+        when the reduction was stopped."""
+        plain = with_data(case, LADDER[0], self.facts)
+        return plain if plain != case and self.holds(plain) else case
 
     def run(self, case: Case) -> Case:
         """The plainest Case found: all that nobody asked for at once if that holds, else family by family,

@@ -81,12 +81,12 @@ def reduce_case(
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(lab, case, limit, known)
         stopped = _STOPPED[result.ended]
-        if not stopped:
-            try:
-                lab.phase = "simplify"
-                reduced = _simplified(lab, case, reduced)
-            except KeyboardInterrupt:
-                stopped = "interrupted after the ops were proved, before inputs and state were made plain"
+        lab.phase = "simplify"
+        try:
+            simplifier = Simplifier(lab, case, input_facts(lab, with_real_values(lab, case, reduced)))
+            reduced = simplifier.without_data(reduced) if stopped else simplifier.run(reduced)
+        except KeyboardInterrupt:
+            stopped = stopped or "interrupted after the ops were proved, before inputs and state were made plain"
         reduced = _save(lab, reduced, folder / "minimal")
         return Summary(
             ops_before=len(case.graph.ops),
@@ -103,11 +103,6 @@ def reduce_case(
         )
     finally:
         shutil.rmtree(lab.scratch, ignore_errors=True)
-
-
-def _simplified(lab: Lab, whole: Case, case: Case) -> Case:
-    case = with_real_values(lab, whole, case)
-    return Simplifier(lab, whole, input_facts(lab, case)).run(case)
 
 
 def _save(lab: Lab, case: Case, folder: Path) -> Case:

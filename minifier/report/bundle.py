@@ -1,4 +1,5 @@
-"""bundle.zip: the repro, the report, the result and the reduced graph. No weights, no inputs, no paths."""
+"""bundle.zip: the repro, the report, the result and the reduced graph. No weights, no inputs, no paths,
+unless the user agrees."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
 
 
-def write_bundle(folder: Path, outcome: Outcome) -> Path:
+def write_bundle(folder: Path, outcome: Outcome, include_data: bool) -> Path:
     """Writes bundle.zip into the output folder.
 
-    The values that a repro reads from a file go along, since it is nothing without them; so they do only
-    where the failure needs exactly those values.
+    `include_data` is the user's word that real values may go along: those that a repro reads from a file,
+    which is there only if the failure needs exactly these.
     """
     path = folder / "bundle.zip"
     beside = folder / f".bundle.{os.getpid()}"
@@ -25,7 +26,7 @@ def write_bundle(folder: Path, outcome: Outcome) -> Path:
         for name in ("repro.py", "report.md", "result.json", "minimal/graph.json"):
             if (folder / name).exists():
                 bundle.writestr(name, without_private_paths((folder / name).read_text(encoding="utf-8"), private))
-        if outcome.repro is not None and outcome.repro.tensors is not None:
+        if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
             bundle.write(folder / TENSOR_FILE, TENSOR_FILE)
         if (folder / "minimal" / "case.json").exists():
             data = json.loads((folder / "minimal" / "case.json").read_text(encoding="utf-8"))
