@@ -16,7 +16,7 @@ from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, Template, templates_for, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.probe.bench import StartsThreads
-from minifier.processes import TOOL_FAILED, interrupt_once, run_stage
+from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, kill_orphans, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
@@ -48,6 +48,9 @@ def reduce_in_child(
 
     def work() -> int:
         interrupt_once()
+        adopt_orphans()
+        # Standard output is the script's; what a backend prints when it is imported again is not.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             summary = reduce_case(source, out, settings, around.on_probe, late=late)
         except StartsThreads:
@@ -90,6 +93,7 @@ def verified_repro(
     case: Case, out: Path, *, timeout: float, match: str | None
 ) -> tuple[Repro | None, Verification | None, str]:
     """The first form of repro that shows the failure in every run; else the last tried, and why not."""
+    adopt_orphans()
     reasons: list[str] = []
     last: tuple[Repro, Verification] | None = None
     at_once = RUNS if (os.cpu_count() or 1) > 1 else 1
@@ -110,6 +114,7 @@ def verified_repro(
                 any_stage=template is Template.CALL_BACKEND,
                 at_once=at_once,
             )
+        kill_orphans()
         if check.holds:
             repro.write(out)
             return repro, check, ""

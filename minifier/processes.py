@@ -11,8 +11,10 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
 
@@ -23,6 +25,35 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 def die_with_parent() -> None:
     """Asks the kernel to kill this process when the one that forked it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_adopter: int | None = None
+
+
+def adopt_orphans() -> None:
+    """From now on descendants whose parent ends become children of this process, so that none is lost."""
+    global _adopter
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _adopter = os.getpid()
+
+
+def kill_orphans() -> None:
+    """Kills all children of a process that adopts orphans: what a probe left behind in a session of its
+    own. Repeated, since the death of one brings its children."""
+    if _adopter != os.getpid():
+        return
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    for _ in range(20):
+        try:
+            left = [int(pid) for pid in children.read_text().split()]
+        except OSError:  # a kernel without that file
+            return
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def interrupt_once() -> None:

@@ -52,6 +52,17 @@ def output_folder(wanted: Path | None, name: str) -> Path:
     return wanted.absolute()
 
 
+def reserved(folder: Path, wanted: Path | None, name: str) -> Path:
+    """Makes the output folder. One that nobody named and that another run has taken by now is not shared:
+    the next number is."""
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=wanted is not None)
+            return folder
+        except FileExistsError:
+            folder = output_folder(wanted, name)
+
+
 def _listed(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from minifier.capture.script import Program
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.options import settings_from
-from minifier.cli.paths import case_folder, check_program, output_folder
+from minifier.cli.paths import case_folder, check_program, output_folder, reserved
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, StoppedEarly, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
@@ -74,6 +74,8 @@ def run_command(
             raise _nothing(program, captured)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)
+        existed = out.exists()
+        out = reserved(out, given["out"], program.name)
         codes = []
         for failing in chosen:
             place = out / f"graph-{failing.number}" if every else out
@@ -81,7 +83,7 @@ def run_command(
             if failing.inputs_changed and not failing.unsaved:
                 folder = _with_inputs_kept(program, failing, folder, work / f"again-{failing.number}", console)
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            one = _One(failing, folder, place, program.name, started, captured.seconds, rest)
+            one = _One(failing, folder, place, program.name, started, captured.seconds, rest, existed)
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
@@ -121,6 +123,7 @@ class _One:
     started: float
     capture_seconds: float
     others: tuple[str, ...]
+    existed: bool
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
@@ -132,7 +135,6 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    place_existed = place.exists()
     case = adopt(one.folder, place)
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
@@ -140,7 +142,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     try:
         outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
     except NothingToReduce:
-        _put_back(place, place_existed)
+        _put_back(place, one.existed)
         raise
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.processes import die_with_parent
+from minifier.processes import die_with_parent, kill_orphans
 from minifier.torch_private import inductor_headers
 
 Job = Callable[[], dict[str, Any]]
@@ -237,4 +237,5 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                 if child.pid not in ended:
                     child.kill()
                     child.end()
+            kill_orphans()
     return [ended[child.pid] for child in children]

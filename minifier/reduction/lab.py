@@ -67,7 +67,7 @@ class Lab:
 
     def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
         """Runs jobs that are not probes (recording, looking at values); None for one that did not end well."""
-        ended = run_children(jobs, Limits(_FIRST_TIMEOUT, self.memory), self.scratch)
+        ended = run_children(jobs, Limits(max(self.timeout or 0.0, 60.0), self.memory), self.scratch)
         self.faults += [e.fault for e in ended if e.fault]
         return [e.result for e in ended]
 
