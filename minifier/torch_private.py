@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -143,31 +144,54 @@ def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
 # ---- the registry of backends -------------------------------------------------------------------------
 
 
+Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
+
+
+def _stack() -> Stack:
+    found = []
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        found.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
+        frame = frame.f_back
+    return tuple(found)
+
+
 class _Registrations(dict[str, Any]):
     """The registry's table, noting from where each backend was put into it."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         super().__init__(table)
-        self.stacks: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.stacks: dict[str, Stack] = {}
 
     def __setitem__(self, name: str, function: Any) -> None:
-        stack = []
-        frame = sys._getframe(1)
-        while frame is not None:
-            stack.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
-            frame = frame.f_back  # type: ignore[assignment]
-        self.stacks[name] = tuple(stack)
+        self.stacks[name] = _stack()
         super().__setitem__(name, function)
 
 
 def note_registrations() -> None:
-    """From now on the registry remembers which code registered which backend."""
-    if not isinstance(registry._COMPILER_FNS, _Registrations):
-        registry._COMPILER_FNS = _Registrations(registry._COMPILER_FNS)
+    """From now on it is remembered which code registered which backend, and which library of operators."""
+    if isinstance(registry._COMPILER_FNS, _Registrations):
+        return
+    registry._COMPILER_FNS = _Registrations(registry._COMPILER_FNS)
+    make: Callable[..., None] = torch.library.Library.__init__
+
+    def __init__(self: Any, ns: str, *args: Any, **kwargs: Any) -> None:
+        _libraries.setdefault(ns, _stack())
+        make(self, ns, *args, **kwargs)
+
+    torch.library.Library.__init__ = __init__  # type: ignore[method-assign]
 
 
-def registration_stack(name: str) -> tuple[tuple[str, str], ...]:
-    """(module, function) of the frames that registered the backend, innermost first; empty if unknown."""
+_libraries: dict[str, Stack] = {}
+
+
+def library_stack(namespace: str) -> Stack:
+    """The frames that first made a library of this namespace (`torch.ops.<namespace>`); empty if unknown."""
+    return _libraries.get(namespace, ())
+
+
+def registration_stack(name: str) -> Stack:
+    """The frames that registered the backend; empty if unknown."""
     table = registry._COMPILER_FNS
     return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
 
@@ -263,10 +287,17 @@ def tame_inductor() -> None:
 def inductor_headers() -> Path | None:
     """The folder with inductor's precompiled C++ headers, which take ten seconds to make; None if there
     are none yet. Inductor looks for them below the temporary folder, whatever its cache folder is."""
+    found = inductor_folder()
+    return found if (found / "precompiled_headers").is_dir() else None
+
+
+@functools.cache
+def inductor_folder() -> Path:
+    """Where inductor keeps things when not told otherwise: below the temporary folder, as that was when
+    this was first asked."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    found = Path(default_cache_dir())
-    return found if (found / "precompiled_headers").is_dir() else None
+    return Path(default_cache_dir())
 
 
 def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:

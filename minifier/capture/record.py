@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minifier.capture.hints import hints
-from minifier.capture.reference import folders_of, reference
+from minifier.capture.reference import folders_of, operator_imports, reference
 from minifier.capture.state import current_state
 from minifier.case import (
     BackendReference,
@@ -74,10 +74,13 @@ class Record:
 
     def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None) -> None:
         assert self.graph is not None
-        tops = {node.target.partition(":")[0].partition(".")[0] for node in self.graph.ops if ":" in node.target}
+        imports = operator_imports(node.target for node in self.graph.ops)
+        modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
+        tops = {module.partition(".")[0] for module in (*modules, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
+            imports=imports,
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )

@@ -18,9 +18,11 @@ from minifier.errors import CannotSave
 from minifier.fx.arguments import read
 from minifier.torch_private import (
     AskedBackend,
+    Stack,
     aot_autograd_arguments,
     asked_backend,
     entry_point_of,
+    library_stack,
     registered_names,
     registration_stack,
 )
@@ -78,7 +80,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
-        module = _registration_module(name)
+        module = importing_module(registration_stack(name))
         if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
             return BackendReference(name, Reach.REGISTERED, string(name))
         if module is not None:
@@ -86,11 +88,28 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
     return None
 
 
-def _registration_module(name: str) -> str | None:
-    """The module whose import registers the backend: from the one that did it, outwards along the imports
-    as long as the package stays the same (`openvino.torch`, not the module deep below it, nor the
-    script's own helper that imports it). None where no import did it."""
-    modules = [module for module, function in registration_stack(name) if function == "<module>"]
+def operator_imports(targets: Iterable[str]) -> tuple[str, ...]:
+    """Import lines that register the custom operators among a graph's targets.
+
+    Raises CannotSave for an operator that the script itself defines.
+    """
+    found: dict[str, None] = {}
+    for target in targets:
+        namespace = target.split(".")[2] if target.startswith("torch.ops.") else ""
+        stack = library_stack(namespace)
+        module = importing_module(stack)
+        if stack and module is None:
+            raise CannotSave(f"the operator {target}, which the failing script itself defines")
+        if module not in (None, "torch"):
+            found[f"import {module}"] = None
+    return tuple(found)
+
+
+def importing_module(stack: Stack) -> str | None:
+    """The module whose import ran this code: from the innermost one outwards along the imports as long as
+    the package stays the same (`openvino.torch`, not the module deep below it, nor the script's own
+    helper that imports it). None where no import did it."""
+    modules = [module for module, function in stack if function == "<module>"]
     if not modules or modules[0] == "__main__":
         return None
     package = modules[0].partition(".")[0]

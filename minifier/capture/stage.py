@@ -7,6 +7,7 @@ import importlib
 import json
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +76,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inpu
     from minifier.capture.observer import Observer
     from minifier.torch_private import config_values, note_registrations, observe_backend_calls
 
-    gc.unfreeze()  # the script's own collector is as it would be
+    gc.unfreeze()  # the script's own collector and temporary folder are as they would be
+    tempfile.tempdir = None
     note_registrations()
     observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
     observe_backend_calls(observer)

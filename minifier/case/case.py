@@ -62,10 +62,12 @@ class State:
 @dataclass(frozen=True, slots=True)
 class Script:
     """The user's script: its name for people, and what it had on the import path beyond what every
-    interpreter of this environment has. `folders` are those that the graph's functions come from."""
+    interpreter of this environment has. `imports` are lines that register custom operators of the graph,
+    `folders` those that the graph's functions come from."""
 
     name: str
     path: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     seconds: float = 0.0
     graph_number: int = 1

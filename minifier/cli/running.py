@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import gc
 import importlib
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,13 +63,13 @@ def run_command(
     settings_from(given)
     from minifier.capture.stage import capture
 
-    work = Path(tempfile.mkdtemp(prefix="minify-capture-"))
-    try:
+    with _temporary() as work:
         crash: list[str] = []
         crash_file = work / "crash.txt"
         captured = capture(program, work / "graphs", lambda text: _write(crash_file, text))
         if crash_file.exists():
             crash.append(crash_file.read_text(encoding="utf-8"))
+        tempfile.tempdir = str(work)  # not before: the script has its own
         if crash and not captured.failing:
             raise MinifyError(crash[0])
         if not captured.failing:
@@ -87,8 +89,20 @@ def run_command(
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[Path]:
+    """One folder for all that is temporary, this process's and its children's; removed whatever happens."""
+    from minifier.torch_private import inductor_folder
+
+    inductor_folder()  # found below the temporary folder as the user has it
+    folder = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        yield folder
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        tempfile.tempdir = None
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_inputs_kept(program: Program, failing: FailingGraph, folder: Path, place: Path, console: Console) -> Path:
@@ -244,6 +258,8 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     settings = settings_from(given, case.script.seconds)
     if not resumes:
         case = adopt(folder, out)
-    outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
+    with _temporary() as work:
+        tempfile.tempdir = str(work)
+        outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

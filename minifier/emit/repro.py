@@ -122,9 +122,14 @@ def _footer(case: Case) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _operator_imports(case: Case) -> tuple[str, ...]:
+    """Imports that register custom operators, if any are left in the graph."""
+    return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
+
+
 def _own_modules(case: Case) -> list[str]:
     """Top-level names that are found only in the script's own folders."""
-    lines = [line.split()[1] for line in case.backend.imports]
+    lines = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
     paths = [*lines, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
     tops = sorted({path.partition(".")[0] for path in paths})
     places = [Path(folder) for folder in case.folders]
@@ -153,7 +158,7 @@ def write_repro(case: Case, template: Template) -> Repro:
     text = fill(
         template.value,
         Filling(
-            imports=(*case.backend.imports, *config_imports, *input_imports, *source.imports),
+            imports=(*case.backend.imports, *_operator_imports(case), *config_imports, *input_imports, *source.imports),
             settings=(*settings, *built),
             before=tuple(source.before),
             parameters=tuple(source.parameters),

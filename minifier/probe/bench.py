@@ -67,6 +67,8 @@ class Bench:
         """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
         self.backend()
         try:
+            for line in self.case.script.imports:
+                exec(line, {})
             import_targets(self.case.graph)
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"

@@ -46,6 +46,7 @@ class Lab:
     counts: Counter[Verdict] = field(default_factory=Counter)
     others: list[Other] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    sighted: dict[str, Failure] = field(default_factory=dict)
     phase: str = "check"
 
     def __post_init__(self) -> None:
@@ -87,11 +88,22 @@ class Lab:
             judged.append(verdict)
         return judged
 
+    def as_sighted(self, case: Case) -> Case:
+        """The Case with the words in which the sought failure showed on it last; its identity stays."""
+        seen = self.sighted.get(ranges(self._position[node.name] for node in case.graph.ops))
+        if seen is None:
+            return case
+        failure = replace(case.failure, type=seen.type, message=seen.message, traceback=seen.traceback)
+        return replace(case, failure=failure)
+
     def _note(self, case: Case, judged: Judged) -> None:
         self.counts[judged.verdict] += 1
+        ops = ranges(self._position[node.name] for node in case.graph.ops)
+        if judged.verdict is Verdict.SAME and judged.failure is not None:
+            self.sighted[ops] = judged.failure
         line = {
             "phase": self.phase,
-            "ops": ranges(self._position[node.name] for node in case.graph.ops),
+            "ops": ops,
             "verdict": judged.verdict.value,
             "seconds": round(judged.seconds, 4),
         }

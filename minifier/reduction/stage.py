@@ -87,7 +87,7 @@ def reduce_case(
             reduced = simplifier.without_data(reduced) if stopped else simplifier.run(reduced)
         except KeyboardInterrupt:
             stopped = stopped or "interrupted after the ops were proved, before inputs and state were made plain"
-        reduced = _save(lab, reduced, folder / "minimal")
+        reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         return Summary(
             ops_before=len(case.graph.ops),
             ops_after=len(reduced.graph.ops),
