@@ -1,0 +1,161 @@
+"""Every set of ops is a valid graph that computes what the whole one computes there."""
+
+import torch
+from case_samples import call, graph, meta, output, placeholder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minifier.case import Graph, Node, Opaque, Ref, Scalar, Sequence_, subset
+from minifier.case.graph import renamed
+from minifier.fx.build import build_graph
+from minifier.fx.tensors import StoredTensors
+
+NO_TENSORS = StoredTensors(None)
+TARGETS = ["torch.sin", "torch.nn.functional.relu", "operator.add", "torch.mul", "torch.maximum", "torch.stack"]
+
+
+@st.composite
+def graphs(draw):
+    """Up to three inputs and ten ops on 2 x 3 tensors, each reading anything before it; any live-outs."""
+    nodes = [placeholder(f"x{i}") for i in range(draw(st.integers(1, 3)))]
+    for i in range(draw(st.integers(1, 10))):
+        earlier = st.sampled_from([n for n in nodes if n.value == meta(2, 3)]).map(lambda node: Ref(node.name))
+        target = draw(st.sampled_from(TARGETS))
+        if target == "torch.stack":
+            pair = draw(st.lists(earlier, min_size=2, max_size=2))
+            nodes.append(call(f"stack{i}", target, pair, value=meta(2, 2, 3)))
+            nodes.append(call(f"v{i}", "torch.sum", Ref(f"stack{i}"), dim=0))
+        else:
+            nodes.append(call(f"v{i}", target, *(draw(earlier) for _ in range(1 if target in TARGETS[:2] else 2))))
+    names = [n.name for n in nodes if n.is_op]
+    returned = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    return graph(*nodes, output(*returned))
+
+
+class Values(torch.fx.Interpreter):
+    """Runs a graph and keeps what every node evaluates to."""
+
+    def __init__(self, module):
+        super().__init__(module, garbage_collect_values=False)
+
+    def of(self, *inputs):
+        result = self.run(*inputs)
+        return result, {node.name: value for node, value in self.env.items()}
+
+
+def values_of(whole, inputs):
+    return Values(build_graph(whole, NO_TENSORS)).of(*inputs)
+
+
+def inputs_of(whole):
+    torch.manual_seed(0)
+    return [torch.randn(2, 3) for _ in whole.placeholders]
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs(), st.data())
+def test_a_subset_is_closed_and_computes_the_same(whole, data):
+    inputs = inputs_of(whole)
+    _, known = values_of(whole, inputs)
+    kept = data.draw(st.sets(st.sampled_from([node.name for node in whole.ops])))
+    part = subset(whole, kept)
+
+    defined = set()
+    for node in part.nodes:
+        assert set(node.refs()) <= defined, "reads what is not there"
+        defined.add(node.name)
+    assert {node.name for node in part.ops} == kept
+
+    read = {name for op in kept for name in whole.node(op).refs()}
+    assert {node.name for node in part.placeholders} == read - kept, "inputs are what is read and not computed"
+    if kept:
+        needed = {n for n in kept if not whole.users[n] or set(whole.users[n]) - kept}
+        (returned,) = part.output.args
+        assert {ref.name for ref in returned} == needed, "outputs are what is used outside, or not at all"
+        result, _ = values_of(part, [known[node.name] for node in part.placeholders])
+        for ref, value in zip(returned, result, strict=True):
+            assert torch.equal(value, known[ref.name])
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs())
+def test_the_whole_set_is_the_whole_computation(whole):
+    inputs = inputs_of(whole)
+    _, known = values_of(whole, inputs)
+    part = subset(whole, {node.name for node in whole.ops})
+    assert [n for n in part.nodes if n.is_op] == list(whole.ops)
+    result, _ = values_of(part, [known[node.name] for node in part.placeholders])
+    (returned,) = part.output.args
+    assert all(torch.equal(value, known[ref.name]) for ref, value in zip(returned, result, strict=True))
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs(), st.data())
+def test_a_subset_of_a_subset_is_that_subset(whole, data):
+    larger = data.draw(st.sets(st.sampled_from([node.name for node in whole.ops]), min_size=1))
+    smaller = data.draw(st.sets(st.sampled_from(sorted(larger))))
+    twice, once = subset(subset(whole, larger), smaller), subset(whole, smaller)
+    assert [n for n in twice.nodes if n.is_op] == [n for n in once.nodes if n.is_op]
+    assert {n.name for n in twice.placeholders} == {n.name for n in once.placeholders}
+
+
+def test_no_ops_is_a_graph_too():
+    part = subset(graph(placeholder("x"), call("a", "torch.sin", Ref("x")), output("a")), ())
+    assert part.ops == () and part.placeholders == () and part.output.args == ((),)
+
+
+def test_what_is_not_a_tensor_is_no_output_unless_it_is_all_there_is():
+    sizes = Node("size", "call_method", "size", (Ref("x"), 0), {}, Scalar(2))
+    whole = graph(
+        placeholder("x"),
+        sizes,
+        call("v", "torch.sin", Ref("x")),
+        call("a", "torch.add", Ref("v"), Ref("size")),
+        output("a"),
+    )
+    assert subset(whole, {"size", "v"}).output.args == ((Ref("v"),),)
+    assert subset(whole, {"size"}).output.args == ((Ref("size"),),)
+
+
+def test_a_cut_number_comes_in_with_its_value():
+    sizes = Node("size", "call_method", "size", (Ref("x"), 0), {}, Scalar(2, "s0"))
+    whole = graph(placeholder("x"), sizes, call("a", "torch.add", Ref("x"), Ref("size")), output("a"))
+    part = subset(whole, {"a"})
+    assert [(n.name, n.value) for n in part.placeholders] == [("x", meta(2, 3)), ("size", Scalar(2, "s0"))]
+
+
+def test_attributes_and_modules_stay_only_where_they_are_used():
+    from minifier.case.graph import Module
+
+    nodes = (
+        placeholder("x"),
+        Node("w", "get_attr", "w", value=meta(3)),
+        Node("lin", "call_module", "blocks.0", (Ref("x"),), {}, meta(2, 3)),
+        call("a", "torch.add", Ref("lin"), Ref("w")),
+        output("a"),
+    )
+    whole = Graph(nodes, {"w": "w"}, {"blocks.0": Module("torch.nn.Linear")})
+    assert subset(whole, {"a"}).attributes == {"w": "w"} and subset(whole, {"a"}).modules == {}
+    assert subset(whole, {"lin"}).attributes == {} and set(subset(whole, {"lin"}).modules) == {"blocks.0"}
+
+
+def test_renaming_keeps_the_graph():
+    whole = graph(placeholder("l_x_"), call("sin_7", "torch.sin", Ref("l_x_")), output("sin_7"))
+    made = renamed(whole, {"l_x_": "x", "sin_7": "a"})
+    assert [node.name for node in made.nodes] == ["x", "a", "output"]
+    assert made.node("a").args == (Ref("x"),) and made.placeholders[0].target == "x"
+    assert made.output.args == ((Ref("a"),),)
+
+
+def test_names_that_say_something_about_ops_are_not_free():
+    whole = graph(
+        placeholder("l_x_"), call("tanh", "torch.tanh", Ref("l_x_")), call("tanh_1", "torch.tanh", Ref("tanh")),
+        call("hidden", "operator.add", Ref("tanh_1"), 1), output("hidden"),
+    )  # fmt: skip
+    assert whole.free_names == ("l_x_", "hidden")
+
+
+def test_values_that_cannot_cross_a_cut_are_told_by_their_kind():
+    pair = Node("split", "call_method", "chunk", (Ref("x"), 2), {}, Sequence_((meta(1, 3), meta(1, 3))))
+    enter = Node("enter", "call_function", "torch.enter", (), {}, Opaque("contextlib.ExitStack"))
+    assert not pair.value == enter.value and pair.is_op and enter.is_op

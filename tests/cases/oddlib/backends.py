@@ -1,0 +1,163 @@
+"""Backends that run the graph eagerly, each with one fault."""
+
+import time
+
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo import register_backend
+from torch._dynamo.backends.common import aot_autograd
+
+
+class LoweringError(RuntimeError):
+    """The compiler has no code for an op."""
+
+
+def called(gm):
+    """The plain names of the ops of a graph."""
+    for node in gm.graph.nodes:
+        if node.op == "call_method":
+            yield node.target
+        elif node.op == "call_function":
+            yield getattr(node.target, "__name__", str(node.target))
+
+
+def refuse(gm, *wanted):
+    if set(wanted) <= set(called(gm)):
+        raise LoweringError(f"no lowering for {' with '.join(wanted)}")
+
+
+@register_backend
+def oddlib_tanh(gm, example_inputs):
+    refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_pair(gm, example_inputs):
+    refuse(gm, "softmax", "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_two_errors(gm, example_inputs):
+    """Two errors of nearly the same text; a whole graph with both ops shows the first."""
+    found = set(called(gm))
+    if {"tanh", "layer_norm"} <= found:
+        raise LoweringError("fusion.cc:120: cannot fuse tanh: unsupported producer layer_norm")
+    if "tanh" in found:
+        raise LoweringError("fusion.cc:188: cannot fuse tanh: missing producer of its value")
+    return gm.forward
+
+
+class Overflow(ArithmeticError):
+    """A kernel met a value that it cannot hold."""
+
+
+class _Checked(torch.fx.Interpreter):
+    def run_node(self, n):
+        if getattr(n.target, "__name__", n.target) == "cumsum" and (self.env[n.args[0]].sum(-1) > 1.5).any():
+            raise Overflow("accumulator of cumsum ran over")
+        return super().run_node(n)
+
+
+@register_backend
+def oddlib_values(gm, example_inputs):
+    """Compiles; the compiled function fails where a row that goes into a cumsum has a sum above 1.5."""
+    return _Checked(gm).run
+
+
+@register_backend
+def oddlib_options(gm, example_inputs, *, options=None):
+    if (options or {}).get("fusion") == "aggressive":
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_index(gm, example_inputs):
+    """An IndexError: Dynamo lets some exceptions of backends through unwrapped, this one among them."""
+    return [gm.forward][list(called(gm)).count("tanh")]
+
+
+@register_backend
+def oddlib_rewrites(gm, example_inputs):
+    """Empties the graph it was given, then fails because of what was in it."""
+    found = "tanh" in set(called(gm))
+    for node in reversed(list(gm.graph.nodes)):
+        if node.op == "output":
+            node.args = ((),)
+        elif node.op != "placeholder":
+            gm.graph.erase_node(node)
+    gm.recompile()
+    if found:
+        raise LoweringError("no lowering for tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_overwrites(gm, example_inputs):
+    """The compiled function empties its inputs, then fails if one of them held something above 100."""
+
+    def run(*args):
+        high = any((value > 100).any() for value in args if isinstance(value, torch.Tensor))
+        for value in args:
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                value.detach().zero_()
+        if high and "tanh" in set(called(gm)):
+            raise Overflow("input above 100")
+        return gm.forward(*args)
+
+    return run
+
+
+@register_backend
+def oddlib_no_grad(gm, example_inputs):
+    if not torch.is_grad_enabled():
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_transposed(gm, example_inputs):
+    """Fails where a matmul reads an input that is not contiguous."""
+    if any(isinstance(x, torch.Tensor) and not x.is_contiguous() for x in example_inputs):
+        refuse(gm, "matmul")
+    return gm.forward
+
+
+@register_backend
+def oddlib_slow(gm, example_inputs):
+    """Takes its time, and says nothing about the ops that it cannot take together."""
+    time.sleep(0.3)
+    if {"tanh", "softmax", "sigmoid"} <= set(called(gm)):
+        raise LoweringError("no schedule found")
+    return gm.forward
+
+
+def at_level(gm, example_inputs, *, level, label="plain"):
+    """Not registered: used through functools.partial."""
+    if level >= 3:
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+class Compiler:
+    """A backend that is an instance."""
+
+    def __init__(self, level):
+        self.level = level
+
+    def __call__(self, gm, example_inputs):
+        return at_level(gm, example_inputs, level=self.level)
+
+
+strict = Compiler(level=3)
+
+
+def refusing(gm, example_inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LoweringError("no lowering for aten.tanh")
+    return make_boxed_func(gm.forward)
+
+
+aten = aot_autograd(fw_compiler=refusing)

@@ -1,0 +1,210 @@
+"""What cannot be worked on: the exit code says so, one message says why, and nothing is left behind."""
+
+import json
+import os
+import shutil
+
+import pytest
+from case_samples import small_case
+
+from minifier.case.store import save
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def refused(done, code, *texts, traceback=False):
+    assert done.code == code, done.stderr
+    assert done.says or done.stderr.startswith("Usage"), done.stderr
+    for text in texts:
+        assert text in done.stderr, done.stderr
+    assert ("Traceback" in done.stderr) is traceback, done.stderr
+    assert not done.out.exists() or not list(done.out.iterdir()), "something was left in the output folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("gone.py", None, "does not exist"),
+        ("folder", "/", "is a folder"),
+        ("bad.py", b"def f(:\n", "line 1"),
+        ("null.py", b"x = 1\x00\n", "null.py"),
+        ("latin.py", b"x = '\xe9'\n", "latin.py"),
+        ("data.bin", b"\x7fELF\x02\x01\x01\x00", "data.bin"),
+        ("gone/and/gone.py", None, "does not exist"),
+    ],
+)
+def test_a_script_that_is_none(project, name, content, said):
+    path = project.folder / name
+    if content == "/":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    refused(project.minify("run", "--out", project.out, name), 2, name, said)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--match", "(["], "regular expression"),
+        (["--timeout", "soon"], "--timeout"),
+        (["--timeout", "-3"], "--timeout"),
+        (["--workers", "0"], "--workers"),
+        (["--max-probes", "-1"], "--max-probes"),
+        (["--graph", "0"], "--graph"),
+        (["--memory", "lots"], "--memory"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_a_bad_option(minify, given, said):
+    refused(minify("import torch\n", given=given), 2, said)
+
+
+def test_no_arguments_at_all(project):
+    done = project.minify("run")
+    assert done.code == 2 and "SCRIPT" in done.stderr
+    assert project.minify("no-such-command").code == 2
+
+
+def test_an_output_folder_that_is_not_empty(minify, project):
+    project.out.mkdir()
+    (project.out / "notes.txt").write_text("mine")
+    done = minify("import torch\n")
+    assert done.code == 2 and "not empty" in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in project.out.iterdir()] == ["notes.txt"]
+
+
+def test_an_output_folder_that_is_a_file(minify, project):
+    project.out.write_text("mine")
+    done = minify("import torch\n")
+    assert done.code == 2 and "is a file" in done.stderr and project.out.read_text() == "mine"
+
+
+def test_an_output_folder_below_a_file(project):
+    project.write("import torch\n")
+    done = project.minify("run", "--out", project.folder / "failing.py" / "out", "failing.py")
+    assert done.code == 2 and "is not a folder" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_output_folder_that_cannot_be_made(project):
+    """Not even root can make a folder in /proc."""
+    project.write("import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n")
+    done = project.minify("run", "--out", "/proc/minify", "failing.py")
+    assert done.code == 2, done.stderr
+    assert "/proc" in done.stderr and "Choose another" in done.stderr and "Traceback" not in done.stderr
+
+
+NOTHING = {
+    "missing import": (
+        "import surely_missing_module\n",
+        ["fails by itself", "No module named 'surely_missing_module'"],
+        True,
+    ),
+    "own error": ("import torch\nraise KeyError('mine')\n", ["fails by itself", "KeyError: 'mine'"], True),
+    "own exit": ("import torch, sys\nsys.exit(9)\n", ["exit status 9", "nothing in it was compiled"], False),
+    "own death": ("import os\nos.kill(os.getpid(), 9)\n", ["died of signal 9"], False),
+    "unknown backend": (
+        "import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n",
+        ["does not exist", "inductor", "minify backends"],
+        True,
+    ),
+    "nothing compiled": ("import torch\nprint(torch.sin(torch.ones(2)))\n", ["nothing in it was compiled"], False),
+    "no failure": (
+        "import torch\nprint(torch.compile(torch.sin, backend='eager')(torch.ones(2)))\n",
+        ["no backend call failed", "1 graph", "eager"],
+        False,
+    ),
+    "refused by Dynamo": (
+        "import torch\n\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    print(x)\n    return x\n\nf(torch.ones(2))\n",
+        ["fails by itself"],
+        True,
+    ),
+    "wrong in eager": (
+        "import torch\nimport oddlib\nf = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
+        "f(torch.ones(3), torch.tensor([7]))\n",
+        ["without the backend as well"],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_script_with_nothing_to_reduce(minify, name):
+    script, said, traceback = NOTHING[name]
+    done = minify(script)
+    refused(done, 1, *said, traceback=traceback)
+    if name != "wrong in eager":  # there, what is called is the watched function
+        assert "minifier/" not in done.stderr, "frames of this tool in the script's traceback"
+
+
+def test_a_module_that_does_not_exist(project):
+    done = project.minify("run", "--out", project.out, "-m", "surely.missing")
+    assert done.code in (1, 2) and "surely" in done.stderr and not project.out.exists()
+    assert "minifier/" not in done.stderr
+
+
+def test_a_graph_that_did_not_fail_cannot_be_chosen(minify):
+    script = "import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n"
+    refused(minify(script, given=["--graph", "5"]), 2, "graph 5", "these did: 1", traceback=True)
+
+
+def test_a_graph_that_cannot_be_written_down_is_said_by_name(minify):
+    script = """
+    import torch
+    import oddlib
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    torch.compile(lambda x: torch.tanh(x) * 2, backend="oddlib_tanh")(TwoTensor(torch.ones(2), torch.ones(2)))
+    """
+    done = minify(script)
+    assert done.code == 4 and "TwoTensor" in done.stderr and "no lowering for tanh" in done.stderr
+
+
+@pytest.fixture
+def case(project):
+    save(small_case(), project.folder / "case")
+    return project.folder / "case"
+
+
+def damage(case, what):
+    if what == "gone":
+        shutil.rmtree(case)
+    elif what == "a file":
+        shutil.rmtree(case)
+        case.write_text("not a folder")
+    elif what == "empty":
+        shutil.rmtree(case)
+        case.mkdir()
+    elif what == "truncated":
+        text = (case / "graph.json").read_text()
+        (case / "graph.json").write_text(text[: len(text) // 2])
+    elif what == "version":
+        data = json.loads((case / "case.json").read_text())
+        (case / "case.json").write_text(json.dumps({**data, "version": 99}))
+    elif what == "tensors":
+        data = json.loads((case / "case.json").read_text())
+        data["inputs"][0]["source"] = {"is": "Stored", "key": "x"}
+        data["tensors"] = "tensors.safetensors"
+        (case / "case.json").write_text(json.dumps(data))
+        (case / "tensors.safetensors").write_bytes(os.urandom(64))
+
+
+@pytest.mark.parametrize("what", ["gone", "a file", "empty", "truncated", "version", "tensors"])
+def test_a_broken_case_folder(project, case, what):
+    damage(case, what)
+    refused(project.minify("reduce", "--out", project.out, case), 2, str(case))
+
+
+def test_a_case_whose_backend_is_not_there(project, case):
+    data = json.loads((case / "case.json").read_text())
+    data["backend"]["imports"] = ["import surely_missing_module"]
+    (case / "case.json").write_text(json.dumps(data))
+    done = project.minify("reduce", "--out", project.out, case)
+    assert done.code == 4 and "surely_missing_module" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_case_whose_failure_is_gone(project, case):
+    data = json.loads((case / "case.json").read_text())
+    data["backend"].update(imports=[], expression="'eager'", name="eager", options=None)
+    (case / "case.json").write_text(json.dumps(data))
+    done = project.minify("reduce", "--out", project.out, case)
+    assert done.code == 4 and "does not show the failure" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,157 @@
+"""check, reduce, backends, passes; budgets and Ctrl-C."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from vocabulary import tree
+from scripts import ONE_OP, SLOW
+
+from minifier.passes.table import TABLE
+
+pytestmark = pytest.mark.timeout(240)
+FOOTER = "\n\n# RuntimeError: no lowering for tanh\n# torch 2.13.0, Python 3.11\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("print('fine')" + FOOTER, 0, "gone"),
+        ("raise RuntimeError('no lowering for tanh')" + FOOTER, 1, "still there"),
+        ("raise RuntimeError('no lowering for erf')" + FOOTER, 125, "no lowering for erf"),
+        ("raise ValueError('no lowering for tanh')" + FOOTER, 125, "ValueError"),
+        ("import surely_missing_module" + FOOTER, 125, "surely_missing_module"),
+        ("def f(:" + FOOTER, 125, ""),
+        ("import os; os._exit(9)" + FOOTER, 125, "9"),
+        (None, 125, "does not exist"),
+    ],
+)
+def test_check_says_whether_a_failure_is_still_there(project, text, code, said):
+    if text is not None:
+        project.write(text, "repro.py")
+    done = project.minify("check", "repro.py")
+    assert done.code == code and said in done.stdout + done.stderr
+
+
+def test_check_ends_a_script_that_does_not_end(project):
+    project.write("import time\ntime.sleep(100)" + FOOTER, "repro.py")
+    started = time.monotonic()
+    assert project.minify("check", "--timeout", "3", "repro.py").code == 125
+    assert time.monotonic() - started < 40
+
+
+def test_check_leaves_nothing_in_the_folder_of_the_repro(project):
+    project.write("open('left.txt', 'w').close()" + FOOTER, "repro.py")
+    before = tree(project.folder)
+    assert project.minify("check", ".").code == 0 and tree(project.folder) == before
+
+
+@pytest.mark.slow
+def test_reduce_takes_a_case_and_check_knows_its_failure(project, bureau):
+    bureau.capture(ONE_OP)
+    before = tree(bureau.graphs)
+    done = project.minify("reduce", "--out", project.out, bureau.graphs / "1")
+    assert done.code == 0 and done.ops[1] == 1 and tree(bureau.graphs) == before
+    assert project.minify("check", project.out).code == 1
+    text = done.repro.replace("torch.tanh", "torch.sin")
+    (project.out / "repro.py").write_text(text)
+    assert project.minify("check", project.out / "repro.py").code == 0
+
+
+@pytest.mark.slow
+def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify, project):
+    done = minify(SLOW, given=["--max-probes", "7"])
+    assert done.code == 3, done.stderr
+    result = done.result
+    assert result["status"] == "stopped" and "budget" in result["stopped_because"] and result["one_minimal"] is False
+    assert result["verified"]["same"] == result["verified"]["runs"] == 3 and result["probes"]["total"] <= 8
+    assert 3 <= result["ops_after"] < result["ops_before"] and "not proved minimal" in done.stderr
+    spent = len((project.out / "journal.jsonl").read_text().splitlines())
+
+    again = project.minify("reduce", project.out)
+    assert again.code == 0 and again.ops[1] == 3 and again.result["one_minimal"] is True
+    lines = [json.loads(line) for line in (project.out / "journal.jsonl").read_text().splitlines()]
+    asked = [line["ops"] for line in lines if line["phase"] not in ("check", "simplify")]
+    assert len(lines) > spent and len(asked) == len(set(asked)), "a probe of the journal was made again"
+
+
+def wait_for(condition, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it never came so far"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
+    project.write(SLOW)
+    process = project.start("run", "--out", project.out, "failing.py")
+    journal = project.out / "journal.jsonl"
+    wait_for(lambda: journal.exists() and journal.read_text().count('"prefix"') >= 2, process)
+    send(process.pid, signal.SIGINT)
+    done = project.finish(process, 120)
+    assert done.code == 3 and "verifying the repro" in done.stderr, done.stderr
+    assert "interrupted" in done.result["stopped_because"] and done.result["verified"] == {"runs": 3, "same": 3}
+    assert 3 <= done.ops[1] < done.ops[0] and project.litter() == []
+    assert "minifier/" not in done.stderr
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+def test_an_interrupt_while_the_script_runs(project, send):
+    mark = project.root / "mark"
+    project.write(f"import time, pathlib\npathlib.Path({str(mark)!r}).touch()\ntime.sleep(100)\n")
+    process = project.start("run", "--out", project.out, "failing.py")
+    wait_for(mark.exists, process)
+    send(process.pid, signal.SIGINT)
+    done = project.finish(process, 60)
+    assert done.code == 3 and "interrupted" in done.stderr and not project.out.exists() and project.litter() == []
+    assert "minifier/" not in done.stderr
+
+
+def test_backends_lists_what_torch_finds_and_whence(project):
+    done = project.minify("backends")
+    assert done.code == 0
+    (row,) = [line for line in done.stdout.splitlines() if "faulty_installed" in line]
+    assert "minifier_backends.installed" in row and "minifier-backends 0.1.0" in row
+    assert any(line.split()[:1] == ["inductor"] for line in done.stdout.splitlines())
+    assert "oddlib" not in done.stdout
+
+
+def test_passes_lists_the_table(project):
+    done = project.minify("passes")
+    assert done.code == 0 and all(name in done.stdout and sentence in done.stdout for name, sentence in TABLE)
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["reduce"], ["check"], ["backends"], ["passes"]])
+def test_help_is_there_and_needs_no_torch(project, command):
+    project.write("raise ImportError('torch was imported')", "torch.py")
+    done = project.minify(*command, "--help", path=(project.folder,))
+    assert done.code == 0 and "Usage" in done.stdout and done.stderr == ""
+
+
+def test_without_torch_one_message_says_what_to_do(project):
+    project.write("raise ImportError('no torch here')", "torch.py")
+    done = project.run("print('never run')\n", path=(project.folder,))
+    assert (
+        done.code == 2 and "pip install torch" in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
+    )
+
+
+def test_the_version_is_printed(project):
+    import minifier
+
+    assert minifier.__version__ in project.minify("--version").stdout
+
+
+@pytest.mark.slow
+def test_without_out_each_run_has_a_folder_of_its_own(project):
+    project.write(ONE_OP, "my_model.py")
+    (project.folder / "minify-out" / "my_model-1").mkdir(parents=True)
+    done = project.finish(project.start("run", "--quiet", "my_model.py"), 150)
+    made = project.folder / "minify-out" / "my_model-2"
+    assert done.code == 0 and (made / "repro.py").exists() and done.stderr.splitlines()[-1] == str(made / "repro.py")
+    assert done.says == []

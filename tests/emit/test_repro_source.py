@@ -1,0 +1,342 @@
+"""The scripts that are written: they compute what the graph computes, and read as if a person had written them."""
+
+import ast
+import builtins
+import keyword
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from real_graphs import GRAPHS, Captured, compiled_graphs, fresh, seeded
+
+from minifier.case import BackendReference, Case, Drawn, Reach, ScalarInput, State, Stored, TensorInput
+from minifier.emit.repro import Template, write_repro
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.fx.arguments import as_hint, tensor_meta
+from minifier.fx.build import build_graph
+from minifier.fx.read import read_graph
+from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.fx.values import make_inputs
+from minifier.passes.ops import atoms, with_ops
+
+EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
+LONGEST = 25
+
+
+def case_of(captured: Captured, folder, stage=Stage.RUN) -> Case:
+    """A failure of this call at this stage, with the real inputs."""
+    file = TensorFile()
+    graph = read_graph(captured.module, file)
+    pairs = list(zip(graph.placeholders, captured.inputs, strict=True))
+    stored = file.add_inputs({node.name: value for node, value in pairs if isinstance(value, torch.Tensor)})
+    storages = {}
+    inputs = tuple(
+        TensorInput(
+            node.name,
+            tensor_meta(value, storages),
+            stored[node.name],
+            value.is_leaf,
+            isinstance(value, torch.nn.Parameter),
+        )
+        if isinstance(value, torch.Tensor)
+        else ScalarInput(node.name, as_hint(value), str(value))
+        for node, value in pairs
+    )
+    fingerprint = Fingerprint(stage, Kind.EXCEPTION, ("RuntimeError",), message="no lowering")
+    failure = Failure(fingerprint, "RuntimeError", "no lowering\nfor this graph")
+    return Case(graph, inputs, EAGER, failure, tensors=file.write(folder / "tensors.safetensors"))
+
+
+def run_up_to_the_call(text, file):
+    """The script's names after all but its last statement; the call of the backend is the last."""
+    tree = ast.parse(text)
+    assert "eager" in ast.unparse(tree.body.pop())
+    names = {"__name__": "__main__", "__file__": str(file)}
+    exec(compile(tree, str(file), "exec"), names)
+    return names
+
+
+def argument_names(text):
+    (function,) = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "fn"]
+    return [a.arg for a in function.args.args]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_function_in_the_script_computes_what_the_graph_computes(name, tmp_path):
+    for number, captured in enumerate(GRAPHS[name]()):
+        (folder := tmp_path / str(number)).mkdir()
+        case = case_of(captured, folder)
+        repro = write_repro(case, Template.COMPILE_FUNCTION)
+        path = repro.write(folder)
+        names = run_up_to_the_call(repro.text, path)
+        made = [names[argument] for argument in argument_names(repro.text)]
+        # Tensors that the graph holds come behind its inputs.
+        for mine, real in zip(made, captured.inputs, strict=name != "held tensors"):
+            if not isinstance(real, torch.Tensor):
+                assert mine == as_hint(real)
+                continue
+            torch.testing.assert_close(mine, real, rtol=0, atol=0)
+            assert (mine.stride(), mine.requires_grad) == (real.stride(), real.requires_grad)
+        if name == "modules":  # made anew by their constructors, so with weights of their own
+            assert names["fn"](*made).shape == captured.module(*captured.inputs).shape
+            continue
+        result = names["fn"](*made)
+        expected = build_graph(case.graph, StoredTensors(case.tensors))(*fresh(captured.inputs))
+        flat, _ = torch.utils._pytree.tree_flatten((result,))
+        wanted, _ = torch.utils._pytree.tree_flatten((expected,))
+        torch.testing.assert_close(flat, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_script_runs_to_its_end(name, tmp_path):
+    for number, captured in enumerate(GRAPHS[name]()):
+        (folder := tmp_path / str(number)).mkdir()
+        repro = write_repro(case_of(captured, folder), Template.COMPILE_FUNCTION)
+        torch._dynamo.reset()
+        exec(compile(repro.text, "repro.py", "exec"), {"__name__": "__main__", "__file__": str(repro.write(folder))})
+
+
+# What torch.fx.symbolic_trace, which this form of script uses, can trace.
+TRACEABLE = [
+    "kwargs",
+    "several results",
+    "operators",
+    "attention",
+    "methods",
+    "complex numbers",
+    "a module's parameters",
+    "small floats",
+]
+
+
+@pytest.mark.parametrize("name", TRACEABLE)
+def test_the_script_that_calls_the_backend_runs_to_its_end(name, tmp_path):
+    (captured,) = GRAPHS[name]()
+    repro = write_repro(case_of(captured, tmp_path), Template.CALL_BACKEND)
+    exec(compile(repro.text, "repro.py", "exec"), {"__name__": "__main__", "__file__": str(repro.write(tmp_path))})
+
+
+@pytest.fixture(scope="module")
+def one_op_repros(tmp_path_factory):
+    """For every atom of every graph of the table, the script that has it alone."""
+    found = {}
+    for name, make in GRAPHS.items():
+        for captured in make():
+            case = case_of(captured, tmp_path_factory.mktemp("graph"), Stage.COMPILE)
+            for group in atoms(case.graph):
+                part = with_ops(case, group)
+                drawn = tuple(
+                    replace(i, source=Drawn("zeros")) if isinstance(i, TensorInput) else i for i in part.inputs
+                )
+                found[f"{name}: {group[0]}"] = write_repro(replace(part, inputs=drawn), Template.COMPILE_FUNCTION)
+    assert len(found) > 90
+    return found
+
+
+def test_a_script_of_one_op_is_short(one_op_repros):
+    long = {name: repro.text for name, repro in one_op_repros.items() if repro.text.count("\n") > LONGEST}
+    assert not long, "\n".join(f"== {name}\n{text}" for name, text in long.items())
+
+
+def test_a_script_of_one_op_runs(one_op_repros, tmp_path):
+    for name, repro in one_op_repros.items():
+        try:
+            names = run_up_to_the_call(repro.text, repro.write(tmp_path))
+            names["fn"](*(names[argument] for argument in argument_names(repro.text)))
+        except Exception as error:  # noqa: BLE001 - the test fails with the script in its message
+            pytest.fail(f"{name}: {type(error).__name__}: {error}\n{repro.text}")
+
+
+def test_nothing_is_imported_in_vain_or_missing(one_op_repros, tmp_path):
+    for number, repro in enumerate(one_op_repros.values()):
+        (tmp_path / f"one_op_{number}.py").write_text(repro.text)
+    for number, (_, make) in enumerate(GRAPHS.items()):
+        for captured in make():
+            for template in Template:
+                text = write_repro(case_of(captured, tmp_path), template).text
+                (tmp_path / f"whole_{number}_{template.value}.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "F,E9", str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def local_names(text):
+    tree = ast.parse(text)
+    stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {a.arg for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for a in n.args.args}
+
+
+def imported_names(text):
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_names_are_short_and_shadow_nothing(name, tmp_path):
+    for captured in GRAPHS[name]():
+        text = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION).text
+        names = local_names(text)
+        assert all(len(n) <= 3 for n in names - {"tensors", "module", "module1", "module2", "module3", "module4"}), (
+            names
+        )
+        assert not names & ({*dir(builtins), *keyword.kwlist, "torch", "fn"} | imported_names(text))
+
+
+def test_an_in_place_matmul_makes_a_new_tensor_as_in_python(tmp_path):
+    """The code that torch.fx itself generates for this overwrites `x`; what Python does is the measure."""
+
+    def f(x, w):
+        y = x
+        y @= w
+        return y, x.sum()
+
+    x, w = seeded(2, 3), seeded(3, 3)
+    (captured,) = compiled_graphs(f, x, w)
+    repro = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION)
+    names = run_up_to_the_call(repro.text, repro.write(tmp_path))
+    torch.testing.assert_close(names["fn"](x, w), f(x, w))
+
+
+def test_a_module_called_like_a_value_is_not_shadowed(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("import torch\n\n\n@torch.compiler.allow_in_graph\ndef b(x):\n    return x * 3\n")
+    (tmp_path / "x.py").write_text("import torch\n\n\n@torch.compiler.allow_in_graph\ndef y(x):\n    return x + 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    a, x = __import__("a"), __import__("x")
+
+    def f(value):
+        return a.b(x.y(torch.sin(value)) * 2) - 1
+
+    value = seeded(3)
+    (captured,) = compiled_graphs(f, value)
+    repro = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION)
+    names = run_up_to_the_call(repro.text, repro.write(tmp_path))
+    torch.testing.assert_close(names["fn"](value), f(value))
+
+
+STATES = {
+    "no_grad": (State(grad=False), "with torch.no_grad():"),
+    "inference": (State(grad=False, inference=True), "with torch.inference_mode():"),
+    "autocast": (State(autocast=(("cpu", "bfloat16"),)), 'with torch.autocast("cpu", dtype=torch.bfloat16):'),
+    "dtype": (State(default_dtype="float64"), "torch.set_default_dtype(torch.float64)"),
+    "config": (
+        State(config=(("torch._dynamo.config", "cache_size_limit", 3),)),
+        "torch._dynamo.config.cache_size_limit = 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_state_is_written_and_the_script_still_runs(name, tmp_path):
+    state, line = STATES[name]
+    (captured,) = compiled_graphs(torch.sin, seeded(2, 3))
+    case = replace(case_of(captured, tmp_path), state=state)
+    inputs = tuple(replace(i, source=Drawn("randn")) for i in case.inputs)
+    repro = write_repro(replace(case, inputs=inputs), Template.COMPILE_FUNCTION)
+    assert line in repro.text
+    done = subprocess.run(
+        [sys.executable, "-"], input=repro.text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+DRAWS = [
+    (Drawn("randn"), "float32"), (Drawn("randn"), "bfloat16"), (Drawn("randn"), "float8_e4m3fn"), (Drawn("randn"), "complex64"),
+    (Drawn("zeros"), "int64"), (Drawn("zeros"), "complex128"), (Drawn("bools"), "bool"), (Drawn("rand", -2.0, 5.5), "float32"),
+    (Drawn("rand", 0.0, 1e-3), "float16"), (Drawn("randint", -3, 4), "int64"), (Drawn("randint", 0, 9), "uint8"),
+    (Drawn("list", values=(1.5, -2.0, float("inf"), 0.0, 5.0, float("nan"))), "float32"),
+    (Drawn("list", values=(True, False, True, True, False, False)), "bool"),
+    (Drawn("list", values=(1, 2, 3, -4, 5, 6)), "int32"),
+]  # fmt: skip
+LAYOUTS = [(3, 1), (1, 2), (6, 2), (3, 0)]
+
+
+@pytest.mark.parametrize("default", ["float32", "float64"])
+@pytest.mark.parametrize(("drawn", "dtype"), DRAWS, ids=str)
+def test_inputs_in_the_script_are_those_of_the_probe(drawn, dtype, default, tmp_path):
+    """Same values, types, strides and grades: otherwise the repro is not what was found to fail."""
+    (captured,) = compiled_graphs(torch.sin, seeded(2, 3))
+    case = replace(case_of(captured, tmp_path), state=State(default_dtype=default))
+    before = torch.get_default_dtype()
+    for stride in LAYOUTS if drawn.how != "list" else LAYOUTS[:1]:
+        for grad in (False, True) if dtype in ("float32", "bfloat16", "complex64") else (False,):
+            (item,) = case.inputs
+            meta = replace(item.meta, dtype=dtype, stride=stride, requires_grad=grad)
+            made = replace(case, inputs=(replace(item, meta=meta, source=drawn),))
+            text = write_repro(made, Template.COMPILE_FUNCTION).text
+            try:
+                torch.set_default_dtype(getattr(torch, default))
+                (probed,) = make_inputs(made.inputs, StoredTensors(None), None)
+                written = run_up_to_the_call(text, tmp_path / "repro.py")["x"]
+            finally:
+                torch.set_default_dtype(before)
+            told = (written.dtype, written.shape, written.stride(), written.requires_grad)
+            assert told == (probed.dtype, probed.shape, probed.stride(), probed.requires_grad), text
+            same = written.detach().float() if dtype.startswith("float8") else written.detach()
+            torch.testing.assert_close(same, probed.detach().to(same.dtype), rtol=0, atol=0, equal_nan=True)
+
+
+TYPES = ["float64", "bfloat16", "float8_e5m2", "complex64", "complex128", "uint16", "bool"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_stored_inputs_come_back_in_the_script(dtype, turned, tmp_path):
+    value = (torch.randn(2, 3) * 3).to(getattr(torch, dtype))
+    value = value.t() if turned else value
+    (captured,) = compiled_graphs(lambda x: x.clone(), value)
+    repro = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION)
+    made = run_up_to_the_call(repro.text, repro.write(tmp_path))["x"]
+    assert (made.dtype, made.shape, made.stride()) == (value.dtype, value.shape, value.stride())
+    assert torch.equal(made.clone().contiguous().view(torch.uint8), value.contiguous().view(torch.uint8))
+
+
+def test_inputs_that_share_memory_share_it_in_the_script(tmp_path):
+    base = torch.arange(6.0)
+    captured = Captured(torch.fx.symbolic_trace(lambda x, y: x.sum() + y), (base, base[2:]))
+    repro = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION)
+    names = run_up_to_the_call(repro.text, repro.write(tmp_path))
+    names["x"][3] = -1
+    assert names["y"].tolist() == [2, -1, 4, 5]
+    assert isinstance(case_of(captured, tmp_path).inputs[0].source, Stored)
+
+
+EXPRESSIONS = [
+    ('"eager"', ()),
+    (
+        'functools.partial(at_level, level=3, label="it\'s")',
+        ("import functools", "from oddlib.backends import at_level"),
+    ),
+    (
+        "functools.partial(at_level, level=3, label='say \"hi\"')",
+        ("import functools", "from oddlib.backends import at_level"),
+    ),
+    ("strict", ("from oddlib.backends import strict",)),
+]
+
+
+@pytest.mark.parametrize("template", Template)
+@pytest.mark.parametrize(("expression", "imports"), EXPRESSIONS)
+def test_the_backend_is_written_as_it_was_given(expression, imports, template, tmp_path):
+    (captured,) = compiled_graphs(torch.sin, seeded(2))
+    backend = BackendReference(
+        "some", Reach.EXPRESSION, expression, imports, mode=None, options={"level": 'a"b', "n": [1, (2,)]}
+    )
+    text = write_repro(replace(case_of(captured, tmp_path), backend=backend), template).text
+    parts = {ast.dump(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.expr)}
+    for part in (expression, "{'level': 'a\"b', 'n': [1, (2,)]}"):
+        assert ast.dump(ast.parse(part, mode="eval").body) in parts, text
+    assert set(imports) <= set(text.splitlines())
+
+
+def test_the_footer_says_error_and_versions_and_stays_a_comment(tmp_path):
+    (captured,) = compiled_graphs(torch.sin, seeded(2))
+    text = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION).text
+    error, versions = text.splitlines()[-2:]
+    assert error == "# RuntimeError: no lowering" and f"torch {torch.__version__}" in versions

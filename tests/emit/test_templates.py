@@ -1,0 +1,32 @@
+"""The templates are scripts in their own right."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import repro_templates
+from minifier.emit.repro import Template
+
+FOLDER = Path(repro_templates.__file__).parent
+SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_template_runs_with_its_own_values(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=80, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_there_is_a_template_for_each_form_and_no_other():
+    assert {path.stem for path in SCRIPTS} == {template.value for template in Template}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_template_imports_torch_alone(script):
+    lines = [line for line in script.read_text().splitlines() if line.startswith(("import", "from"))]
+    assert lines and all(line.split()[1].partition(".")[0] == "torch" for line in lines)

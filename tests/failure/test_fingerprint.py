@@ -1,0 +1,188 @@
+"""When two sightings are one failure."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from minifier.case.encode import pack, unpack
+from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage, matches, same
+from minifier.failure.fingerprint import failure_of, of_exception
+from minifier.failure.observed import describe
+
+
+def seen(error, nodes=(), stage=Stage.COMPILE):
+    return of_exception(stage, describe(error), nodes)
+
+
+def raised(work, *args):
+    try:
+        work(*args)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is what the test is about
+        return error
+    raise AssertionError("it did not raise")
+
+
+def lower(message, kind=RuntimeError):
+    raise kind(message)
+
+
+def schedule(message, kind=RuntimeError):
+    raise kind(message)
+
+
+def message(text, nodes=()):
+    return seen(raised(lower, text), nodes)
+
+
+def test_the_same_error_raised_twice_is_the_same():
+    assert same(message("cannot place 3 ops"), message("cannot place 7 ops"))
+
+
+def test_type_raising_function_stage_and_kind_tell_failures_apart():
+    sought = message("lost")
+    assert not same(sought, seen(raised(lower, "lost", ValueError)))
+    assert not same(sought, seen(raised(schedule, "lost")))
+    assert not same(sought, seen(raised(lower, "lost"), stage=Stage.RUN))
+    assert not same(sought, replace(sought, kind=Kind.SIGNAL))
+    assert not same(sought, replace(sought, site=Frame("acme", "lower")))
+
+
+def test_a_subclass_is_another_type():
+    class Narrow(RuntimeError):
+        pass
+
+    assert not same(message("lost"), seen(raised(lower, "lost", Narrow)))
+
+
+def test_op_names_matter_and_names_of_nodes_do_not():
+    assert not same(message("no lowering for tanh", ["x"]), message("no lowering for erf", ["x"]))
+    assert same(message("no lowering for hidden", ["hidden"]), message("no lowering for l_x_", ["l_x_"]))
+    assert not same(message("no lowering for hidden", ["hidden"]), message("no lowering for tanh", ["l_x_"]))
+    assert same(message("hidden_3 has no layout", ["hidden_3"]), message("score has no layout", ["score"]))
+
+
+def test_a_name_is_free_only_where_it_was_a_nodes_name():
+    sought = message("hidden has no layout", ["hidden"])
+    assert not same(sought, message("hidden has no device", ["hidden"]))
+    assert not same(sought, message("hidden has 3", ["hidden"]))
+
+
+def test_nearly_equal_texts_are_two_failures():
+    one = message("fusion.cc:120: cannot fuse tanh: unsupported producer layer_norm")
+    two = message("fusion.cc:188: cannot fuse tanh: missing producer")
+    assert not same(one, two)
+    assert same(one, message("fusion.cc:5: cannot fuse tanh: unsupported producer layer_norm"))
+
+
+def sighting(fingerprint):
+    return Failure(fingerprint, "RuntimeError", fingerprint.message)
+
+
+def test_match_replaces_the_comparison_of_messages():
+    sought, other = message("cannot fuse tanh after layer_norm"), message("cannot fuse tanh, missing producer")
+    raw = Failure(other, "RuntimeError", "error 1234: cannot fuse tanh, missing producer")
+    assert matches(sought, raw, "cannot fuse")
+    assert matches(sought, raw, "error 1234")  # in the user's own words, not the normalised ones
+    assert not matches(sought, raw, "layer_norm")
+    assert not matches(sought, replace(raw, fingerprint=replace(other, stage=Stage.RUN)), "cannot fuse")
+
+
+def test_where_the_graph_was_traced_anew_a_nodes_name_may_be_any():
+    sought = message("hidden has no layout", ["hidden"])
+    assert not same(sought, message("x has no layout"))
+    assert same(sought, message("x has no layout"), renamed=True)
+    assert not same(sought, message("x has no device"), renamed=True)
+    assert not same(sought, message("3 has no layout"), renamed=True)
+
+
+def test_an_exit_is_known_by_its_status_alone():
+    found = seen(raised(sys.exit, 259))
+    assert (found.kind, found.message, found.types) == (Kind.EXIT, "exit status 3", ())
+
+
+def test_a_recursion_without_end_is_known_by_where_it_began():
+    def deeper(depth):
+        return deeper(depth + 1)
+
+    found = seen(raised(deeper, 0))
+    assert found.types == ("RecursionError",) and found.raising is None and found.message == ""
+
+
+def test_digits_inside_a_word_tell_types_apart_and_generated_names_do_not():
+    assert not same(message("no kernel for int8"), message("no kernel for int16"))
+    assert same(message("buf12 has no layout"), message("buf3 has no layout"))
+
+
+def test_out_of_memory_is_a_kind_of_its_own():
+    assert seen(raised(lower, "arena exhausted", MemoryError)).kind is Kind.OUT_OF_MEMORY
+
+
+def test_the_chain_of_causes_is_part_of_the_identity():
+    def chained(cause):
+        try:
+            lower("inner", cause)
+        except cause as error:
+            raise RuntimeError("outer") from error
+
+    one, two = seen(raised(chained, KeyError)), seen(raised(chained, ValueError))
+    assert one.types == ("RuntimeError", "KeyError")
+    assert not same(one, two)
+    assert one.raising is not None and one.raising.function == "lower"
+
+
+def test_generated_code_is_not_the_raising_frame():
+    scope = {"lower": lower, "__name__": "made"}
+    exec(compile("def forward():\n    raise RuntimeError('bad')", "<eval_with_key>.3", "exec"), scope)
+    found = seen(raised(scope["forward"]))
+    assert found.raising is not None and found.raising.function == "raised"
+
+
+def test_the_site_is_the_backends_own_innermost_frame():
+    import json
+
+    found = seen(raised(json.loads, "{"))
+    assert found.raising is not None and found.raising.module == "json.decoder"
+    assert found.site == Frame(__name__, "raised")
+
+
+def test_the_script_itself_is_no_site():
+    scope = {"__name__": "__main__"}
+    exec(compile("def call(work, *args):\n    return work(*args)", "failing.py", "exec"), scope)
+    found = seen(raised(scope["call"], int, "no number"))
+    assert found.raising == Frame("__main__", "call") and found.site == Frame(__name__, "raised")
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_dynamos_wrapper_changes_nothing(wrapped):
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    inner = raised(lower, "no lowering for tanh")
+    outer = BackendCompilerFailed(lower, inner, None).with_traceback(inner.__traceback__)
+    found = failure_of(Stage.COMPILE, describe(outer if wrapped else inner), "")
+    assert (found.type, found.message) == ("RuntimeError", "no lowering for tanh")
+    assert same(message("no lowering for tanh"), found.fingerprint)
+
+
+def test_inductors_wrapper_is_one_of_dynamos():
+    from torch._inductor.exc import InductorError
+
+    inner = raised(lower, "no lowering for tanh", NotImplementedError)
+    outer = InductorError(inner, None).with_traceback(inner.__traceback__)
+    assert seen(outer).types == ("NotImplementedError",)
+
+
+def test_a_fingerprint_survives_json():
+    found = Failure(
+        message("hidden has no layout", ["hidden"]), "RuntimeError", "hidden has no layout", "trace", (("a", "b"),)
+    )
+    assert unpack(Failure, pack(found)) == found
+    signal = Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV")
+    assert unpack(Fingerprint, pack(signal)) == signal
+
+
+def test_a_sentence_names_type_place_stage_and_message():
+    assert (
+        message("no lowering for tanh").sentence()
+        == f"RuntimeError in {__name__}.lower (compile): no lowering for tanh"
+    )

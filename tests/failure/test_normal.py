@@ -1,0 +1,71 @@
+"""What of a message counts, and what does not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minifier.failure.normal import normalise, words
+
+SAME = [
+    ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),
+    ("tile of 0.25 does not fit", "tile of 1e-05 does not fit"),
+    ("object at 0x7f3aa1b2", "object at 0xDEADBEEF"),
+    ("cannot broadcast [2, 3] with (4, 5)", "cannot broadcast [64] with [1, 1]"),
+    ("shape torch.Size([2, 3]) is odd", "shape torch.Size([8]) is odd"),
+    ("add_12 reads mul_3", "add_1 reads mul"),
+    ("size s0 is not known", "size s17 is not known"),
+    ("cannot open /tmp/one/a.so", "cannot open /home/user/two/b.so"),
+    ("too    many\tblanks", "too many blanks"),
+    ("lost\n\nWhile executing %add : [num_users=1]", "lost\n\nWhile executing %mul : [num_users=2]"),
+    ("lost\n\nOriginal traceback:\n  File a.py", "lost"),
+    ("lost\n\nfrom user code:\n  File a.py, line 3", "lost\n\nfrom user code:\n  File b.py, line 7"),
+    ("lost\n\nSet TORCHDYNAMO_VERBOSE=1 for more", "lost"),
+]
+
+DIFFERENT = [
+    ("no lowering for tanh", "no lowering for erf"),
+    ("cannot fuse: unsupported producer layer_norm", "cannot fuse: missing producer"),
+    ("expected float32", "expected bfloat16"),
+    ("kernel failed", "kernel failed twice"),
+    ("aten.add.Tensor is unknown", "aten.add.Scalar is unknown"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_varies_from_graph_to_graph_is_taken_out(one, other):
+    assert normalise(one) == normalise(other)
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_what_tells_failures_apart_stays(one, other):
+    assert normalise(one) != normalise(other)
+
+
+def compiler_output(kernel: str, line: int, error: str) -> str:
+    noise = "\n".join(f"  note: in instantiation of {kernel}_{i} from /tmp/{kernel}{i}.cpp" for i in range(30))
+    return f"C++ compile error\n\nCommand:\ng++ /tmp/x/{kernel}.cpp -o /tmp/x/{kernel}.so\n{noise}\n/tmp/x/{kernel}.cpp:{line}:7: error: {error}\n{noise}"
+
+
+def test_of_a_compilers_output_the_first_line_and_the_accusation_count():
+    one = compiler_output("relu_add", 12, "‘compile error!’ was not declared in this scope")
+    other = compiler_output("sigmoid_mul", 1044, "‘compile error!’ was not declared in this scope")
+    assert normalise(one) == normalise(other)
+    assert "was not declared" in normalise(one)
+    assert normalise(one) != normalise(compiler_output("relu_add", 12, "expected ‘;’ before ‘}’ token"))
+
+
+def test_a_long_message_stays_short():
+    assert len(normalise("x " * 5000)) <= 600
+    assert len(normalise("line\n" * 5000)) <= 600
+
+
+@given(st.text(max_size=400))
+def test_normalising_never_fails_and_is_stable_once_split_into_words(text):
+    assert words(normalise(text)) == words(normalise(text))
+    assert len(normalise(text)) <= 3 * len(text) + 600
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=5), st.integers(0, 2**48))
+def test_numbers_shapes_and_addresses_never_matter(sizes, address):
+    said = normalise(f"bad shape {sizes} at {address:#x} after {len(sizes)} steps")
+    assert said == "bad shape <shape> at <address> after <number> steps"

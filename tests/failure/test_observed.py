@@ -1,0 +1,136 @@
+"""An exception as plain data."""
+
+import json
+import sys
+
+import pytest
+
+from minifier.failure.observed import describe, text
+
+
+def caught(work):
+    try:
+        work()
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is what the test is about
+        return error
+    raise AssertionError("it did not raise")
+
+
+def chain(work):
+    return [(link["type"], link["message"]) for link in describe(caught(work))]
+
+
+def test_one_link_has_type_message_bases_and_frames():
+    def lower():
+        raise FileNotFoundError("no table")
+
+    (link,) = describe(caught(lower))
+    assert (link["type"], link["message"]) == ("FileNotFoundError", "no table")
+    assert link["bases"] == ["OSError", "Exception", "BaseException"]
+    assert [frame[:2] for frame in link["frames"]] == [[__name__, "caught"], [__name__, "lower"]]
+    assert all(frame[2] == __file__ and isinstance(frame[3], int) for frame in link["frames"])
+
+
+def test_an_explicit_cause_is_followed():
+    def work():
+        try:
+            {}["table"]
+        except KeyError as error:
+            raise RuntimeError("no table") from error
+
+    assert chain(work) == [("RuntimeError", "no table"), ("KeyError", "'table'")]
+
+
+def test_a_context_inside_the_call_is_followed():
+    def work():
+        try:
+            {}["table"]
+        except KeyError:
+            raise RuntimeError("no table")  # noqa: B904 - the missing `from` is the point
+
+    assert chain(work) == [("RuntimeError", "no table"), ("KeyError", "'table'")]
+
+
+def test_a_context_outside_the_call_is_not():
+    def backend():
+        raise RuntimeError("no lowering")
+
+    def script():
+        try:
+            raise ValueError("something the script was busy with")
+        except ValueError:
+            return caught(backend)
+
+    assert [link["type"] for link in describe(script())] == ["RuntimeError"]
+
+
+def test_from_none_hides_the_context():
+    def work():
+        try:
+            {}["table"]
+        except KeyError:
+            raise RuntimeError("no table") from None
+
+    assert chain(work) == [("RuntimeError", "no table")]
+
+
+def test_a_ring_of_causes_ends():
+    def work():
+        one, two = RuntimeError("one"), RuntimeError("two")
+        one.__cause__, two.__cause__ = two, one
+        raise one
+
+    assert chain(work) == [("RuntimeError", "one"), ("RuntimeError", "two")]
+
+
+def test_dynamos_wrapper_is_a_link_before_the_backends_error():
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    def work():
+        raise BackendCompilerFailed(chain, KeyError("tanh"), None)
+
+    links = describe(caught(work))
+    assert [link["type"] for link in links] == ["torch._dynamo.exc.BackendCompilerFailed", "KeyError"]
+
+
+def test_a_faulty_str_is_told_not_raised():
+    class Broken(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    def work():
+        raise Broken
+
+    ((kind, message),) = chain(work)
+    assert kind.endswith("Broken") and message == "<Broken whose __str__ raises ValueError>"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("no \ud800", "no \\ud800"), ("no \0", "no \\x00"), ("é ü", "é ü")],
+    ids=["surrogate", "null", "accents"],
+)
+def test_what_no_file_takes_is_escaped(said, told):
+    def work():
+        raise RuntimeError(said)
+
+    ((_, message),) = chain(work)
+    assert ascii(message) == ascii(told)
+    assert json.loads(json.dumps(describe(caught(work))))[0]["message"].encode() == told.encode()
+    assert text(caught(work)).encode("utf-8")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups are new in Python 3.11")
+def test_members_of_a_group_follow_it():
+    def work():
+        raise ExceptionGroup("two", [KeyError("tanh"), ValueError("erf")])
+
+    assert chain(work) == [("ExceptionGroup", "two (2 sub-exceptions)"), ("KeyError", "'tanh'"), ("ValueError", "erf")]
+
+
+def test_text_is_what_python_prints():
+    def work():
+        raise RuntimeError("no lowering")
+
+    lines = text(caught(work)).splitlines()
+    assert lines[0] == "Traceback (most recent call last):" and lines[-1] == "RuntimeError: no lowering"

@@ -1,0 +1,193 @@
+"""Tensors to a file and back: values, strides, offsets, sharing, types."""
+
+import pytest
+import torch
+
+from minifier.case import Drawn, Stored, TensorInput, TensorMeta
+from minifier.errors import CannotSave
+from minifier.fx.arguments import tensor_meta
+from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.fx.values import RecordedValues, Recorder, make_inputs
+
+TYPES = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.bool,
+]  # fmt: skip
+
+
+def kept(folder, **tensors):
+    """The tensors after a detour through a Case's tensor file, as the inputs of a graph."""
+    file = TensorFile()
+    stored = file.add_inputs(tensors)
+    storages = {}
+    inputs = [
+        TensorInput(name, tensor_meta(t, storages), stored[name], t.is_leaf, isinstance(t, torch.nn.Parameter))
+        for name, t in tensors.items()
+    ]
+    path = file.write(folder / "tensors.safetensors")
+    return lambda: make_inputs(inputs, StoredTensors(path), None)
+
+
+def bits(tensor):
+    return tensor.detach().contiguous().flatten().view(torch.uint8).tolist() if tensor.numel() else []
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 4), (1,)], ids=str)
+def test_every_type_and_shape_keeps_its_bits(tmp_path, dtype, shape):
+    tensor = (torch.randn(shape) * 3).to(dtype)
+    (back,) = kept(tmp_path, x=tensor)()
+    assert (back.dtype, back.shape, back.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+    assert bits(back) == bits(tensor)
+
+
+BASE = torch.arange(24.0).reshape(4, 6)
+VIEWS = {
+    "transposed": BASE.t(),
+    "every second": BASE[:, ::2],
+    "from the middle": BASE[2:, 3:],
+    "expanded": torch.arange(3.0)[None].expand(4, 3),
+    "permuted": torch.randn(2, 3, 4).permute(2, 0, 1),
+    "channels last": torch.randn(1, 2, 3, 3).contiguous(memory_format=torch.channels_last),
+    "overlapping": torch.arange(7.0).as_strided((3, 2), (2, 1), 1),
+    "conjugated": torch.randn(3, dtype=torch.complex64).conj(),
+    "special": torch.tensor([float("nan"), float("inf"), -0.0, 1e-45]),
+    "complex, transposed": torch.randn(2, 3, dtype=torch.complex64).t(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_strides_and_values_stay(tmp_path, name):
+    (back,) = kept(tmp_path, x=VIEWS[name])()
+    assert back.stride() == VIEWS[name].stride()
+    torch.testing.assert_close(back, VIEWS[name].resolve_conj(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_inputs_that_share_memory_still_do_and_no_two_calls_share(tmp_path):
+    base = torch.arange(12.0)
+    make = kept(tmp_path, whole=base, half=base[6:].view(2, 3), turned=base.view(3, 4).t(), alone=torch.ones(2))
+    whole, half, turned, alone = make()
+    assert half.storage_offset() == 6 and turned.stride() == (1, 4)
+    whole[7] = -1.0
+    assert half[0, 1] == -1 and turned[3, 1] == -1 and alone.tolist() == [1, 1]
+    again, *_ = make()
+    assert again[7] == 7
+
+
+def test_views_of_one_storage_as_two_types_stay_together(tmp_path):
+    base = torch.arange(4, dtype=torch.int32)
+    ints, floats = kept(tmp_path, ints=base, floats=base.view(torch.float32))()
+    ints[0] = 0x3F800000
+    assert floats[0] == 1
+
+
+def test_gradients_leaves_and_parameters(tmp_path):
+    leaf = torch.randn(2, requires_grad=True)
+    made = kept(
+        tmp_path,
+        leaf=leaf,
+        result=leaf * 2,
+        parameter=torch.nn.Parameter(torch.ones(2)),
+        frozen=torch.nn.Parameter(torch.ones(2), False),
+        plain=torch.ones(2),
+    )()
+    assert [t.requires_grad for t in made] == [True, True, True, False, False]
+    assert [t.is_leaf for t in made] == [True, False, True, True, True]
+    assert [isinstance(t, torch.nn.Parameter) for t in made] == [False, False, True, True, False]
+    made[1].add_(1)
+
+
+class Tagged(torch.Tensor):
+    """A tensor subclass."""
+
+
+@pytest.mark.parametrize(
+    ("tensor", "said"),
+    [
+        (torch.ones(2).as_subclass(Tagged), r"input x is a .*Tagged, a tensor subclass"),
+        (torch.eye(2).to_sparse(), "input x is a sparse_coo tensor"),
+        (torch.eye(2).to_sparse_csr(), "input x is a sparse_csr tensor"),
+        (torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "input x is a quantised tensor"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_more_than_numbers_is_refused_by_name(tensor, said):
+    with pytest.raises(CannotSave, match=said):
+        TensorFile().add_inputs({"x": tensor})
+
+
+def test_nothing_is_written_where_there_is_nothing(tmp_path):
+    assert TensorFile().write(tmp_path / "tensors.safetensors") is None and not list(tmp_path.iterdir())
+
+
+DRAWN = [
+    (Drawn("randn"), "float32"), (Drawn("randn"), "float8_e5m2"), (Drawn("randn"), "complex64"), (Drawn("zeros"), "int64"),
+    (Drawn("ones"), "bool"), (Drawn("bools"), "bool"), (Drawn("rand", -2, 5.5), "float16"), (Drawn("randint", -3, 4), "int32"),
+    (Drawn("list", values=(1, 2, 3, 4, 5, 6)), "float64"),
+]  # fmt: skip
+
+
+LAYOUTS = [(3, 1), (1, 2), (6, 2)]  # a list is only ever drawn for a contiguous input
+
+
+@pytest.mark.parametrize(
+    ("drawn", "dtype", "stride"),
+    [(drawn, dtype, stride) for drawn, dtype in DRAWN for stride in (LAYOUTS if drawn.how != "list" else LAYOUTS[:1])],
+    ids=str,
+)
+def test_drawn_inputs_have_the_type_and_layout_asked_for(drawn, dtype, stride):
+    meta = TensorMeta((2, 3), stride, dtype)
+    (one,), (two,) = (make_inputs([TensorInput("x", meta, drawn)], StoredTensors(None), None) for _ in range(2))
+    assert (one.dtype, one.shape, one.stride()) == (getattr(torch, dtype), (2, 3), stride)
+    assert bits(one) == bits(two), "another draw from the same seed"
+    if drawn.low is not None:
+        assert one.min() >= drawn.low and one.max() < drawn.high + 0.01
+
+
+def test_a_missing_key_is_a_key_error(tmp_path):
+    file = TensorFile()
+    file.add("x", torch.ones(2))
+    with pytest.raises(KeyError):
+        StoredTensors(file.write(tmp_path / "t.safetensors")).get("y")
+    with pytest.raises(KeyError):
+        StoredTensors(None).get("x")
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_recorded_values_keep_bits_and_strides(tmp_path, dtype):
+    def f(x):
+        return x.t(), x[1], x.reshape(-1)[:0]
+
+    x = (torch.randn(2, 3) * 3).to(dtype)
+    module = torch.fx.symbolic_trace(f)
+    names = [node.name for node in module.graph.nodes if node.op.startswith("call")]
+    Recorder(module, names, tmp_path).record([x])
+    recorded = RecordedValues(tmp_path)
+    for name, value in zip(["t", "getitem", "getitem_1"], f(x), strict=True):
+        back = recorded.get(name)
+        assert (
+            name in recorded
+            and (back.dtype, back.stride()) == (value.dtype, value.stride())
+            and bits(back) == bits(value)
+        )
+
+
+def test_a_value_is_recorded_before_a_later_op_changes_it(tmp_path):
+    def f(x):
+        y = x * 2
+        y.add_(1)
+        return y
+
+    module = torch.fx.symbolic_trace(f)
+    Recorder(module, ["mul", "add_"], tmp_path).record([torch.ones(2)])
+    recorded = RecordedValues(tmp_path)
+    assert recorded.get("mul").tolist() == [2, 2] and recorded.get("add_").tolist() == [3, 3]
+    recorded.get("mul").zero_()
+    assert recorded.get("mul").tolist() == [2, 2], "a recorded value was changed through its copy"
+
+
+def test_stored_is_shared_only_between_inputs_of_one_storage():
+    x = torch.ones(4)
+    assert TensorFile().add_inputs({"x": x, "y": x.clone()}) == {"x": Stored("x"), "y": Stored("y")}
+    shared = TensorFile().add_inputs({"x": x, "y": x[:2]})
+    assert shared["x"] == shared["y"] and shared["x"].shared

@@ -1,0 +1,144 @@
+"""What has no readable form is refused, with the node and the thing by name."""
+
+import functools
+
+import pytest
+import torch
+from real_graphs import compiled_graphs, seeded
+
+from minifier.errors import CannotSave
+from minifier.fx.names import path_of, resolve
+from minifier.fx.read import read_graph
+from minifier.fx.tensors import TensorFile
+
+
+def graph_calling(function, *args):
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    call = graph.call_function(function, (x,), name="called")
+    graph.output(call)
+    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    call.args = (x, *args)  # torch cannot write source for all of these either
+    return module
+
+
+def refused(module):
+    with pytest.raises(CannotSave) as caught:
+        read_graph(module, TensorFile())
+    return str(caught.value)
+
+
+def in_main(x):
+    return x
+
+
+in_main.__module__ = "__main__"
+
+
+def test_a_function_of_the_script():
+    assert "in_main, which is defined in the failing script itself" in refused(graph_calling(in_main))
+
+
+def test_a_lambda_and_a_closure():
+    assert "<lambda>, which no import statement reaches" in refused(graph_calling(lambda x: x))
+
+    def inner(x):
+        return x
+
+    assert "inner, which no import statement reaches" in refused(graph_calling(inner))
+
+
+def test_a_partial():
+    with pytest.raises(CannotSave, match=r"functools\.partial"):
+        path_of(functools.partial(torch.add, 1))
+
+
+@pytest.mark.parametrize("value", [b"bytes", torch.Generator(), object()], ids=["bytes", "generator", "object"])
+def test_an_argument(value):
+    said = refused(graph_calling(torch.add, value))
+    assert "node called of the graph" in said and type(value).__name__ in said
+
+
+def test_a_sparse_tensor_that_the_graph_holds():
+    module = graph_calling(torch.add)
+    module.register_buffer("table", torch.eye(2).to_sparse())
+    with module.graph.inserting_before(next(iter(module.graph.nodes))):
+        module.graph.get_attr("table")
+    assert "node table" in refused(module) and "sparse_coo" in refused(module)
+
+
+def test_a_held_object_that_is_not_a_tensor():
+    module = graph_calling(torch.add)
+    module.table = {"a": 1}
+    with module.graph.inserting_before(next(iter(module.graph.nodes))):
+        module.graph.create_node("get_attr", "table")
+    assert "an attribute of type dict" in refused(module)
+
+
+class Counting(torch.nn.Module):
+    """Importable, with an attribute that no file can hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = open("/dev/null")  # noqa: SIM115 - the open file is the point
+
+    def forward(self, x):
+        return x
+
+
+class OnlyCounting(torch.fx.Tracer):
+    def is_leaf_module(self, m, name):
+        return True
+
+
+def module_graph(child):
+    root = torch.nn.Sequential(child)
+    return torch.fx.GraphModule(root, OnlyCounting().trace(root))
+
+
+def test_a_module_with_an_odd_attribute_or_a_hook():
+    assert "0.log" in refused(module_graph(Counting()))
+    hooked = torch.nn.Linear(2, 2)
+    hooked.register_forward_hook(lambda *_: None)
+    assert "forward hooks" in refused(module_graph(hooked))
+
+
+FUNCTIONS = {
+    torch.tanh: "torch.tanh",
+    torch._C._nn.gelu: "torch.nn.functional.gelu",
+    torch.functional.einsum: "torch.einsum",
+    torch._C._fft.fft_rfft: "torch.fft.rfft",
+    torch.nn.functional.layer_norm: "torch.nn.functional.layer_norm",
+    torch.ops.aten.add.Tensor: "torch.ops.aten.add.Tensor",
+    torch.ops.aten.mul: "torch.ops.aten.mul",
+    torch.ops.higher_order.cond: "torch.ops.higher_order.cond",
+}
+
+
+@pytest.mark.parametrize(("function", "path"), FUNCTIONS.items(), ids=FUNCTIONS.values())
+def test_functions_are_named_as_a_person_would(function, path):
+    assert resolve(path_of(function)) is function
+    if path != "torch.fft.rfft":
+        assert path_of(function) == path
+
+
+@pytest.mark.parametrize("path", ["no_such_module.f", "torch.no_such_thing", "torch.nn:Missing.f"])
+def test_a_path_to_nothing_is_an_import_error(path):
+    with pytest.raises((ImportError, AttributeError, ValueError)):
+        resolve(path)
+
+
+def test_an_import_error_inside_a_users_module_is_not_hidden(tmp_path, monkeypatch):
+    (tmp_path / "halfway.py").write_text("import surely_missing_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="surely_missing_module"):
+        resolve("halfway.f")
+
+
+def test_a_tensor_subclass_is_refused_where_it_comes_in():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    (captured,) = compiled_graphs(torch.sin, seeded(2))
+    assert read_graph(captured.module, TensorFile()).ops
+    with pytest.raises(CannotSave, match="TwoTensor, a tensor subclass"):
+        TensorFile().add_inputs({"x": TwoTensor(torch.ones(2), torch.ones(2))})

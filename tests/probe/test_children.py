@@ -1,0 +1,262 @@
+"""Real children: what they do to themselves, and what is left of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from minifier.probe.children import Ended, Limits, run_children, tell
+
+pytestmark = pytest.mark.timeout(60)
+MIB = 2**20
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(*jobs, seconds=, memory=)`; afterwards no child, no file and no descriptor may be left."""
+
+    def go(*jobs, seconds=20.0, memory=None):
+        before = set(os.listdir("/proc/self/fd"))
+        ended = run_children(jobs, Limits(seconds, memory), tmp_path)
+        assert set(os.listdir("/proc/self/fd")) == before, "descriptors were left open"
+        assert [path.name for path in tmp_path.iterdir() if path.name != "compiled"] == [], "files were left"
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        return ended
+
+    return go
+
+
+def one(ended) -> Ended:
+    (only,) = ended
+    return only
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone_soon(pid):
+    end = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
+def test_what_the_job_gives_comes_back(run):
+    ended = one(run(lambda: {"status": "pass", "more": [1, None, "é"]}))
+    assert ended.result == {"status": "pass", "more": [1, None, "é"]}
+    assert (ended.signal, ended.status, ended.timed_out, ended.fault) == (None, 0, False, "")
+
+
+def test_an_exception_is_a_fault_of_the_job(run):
+    def job():
+        raise KeyError("lost")
+
+    ended = one(run(job))
+    assert ended.result is None and ended.fault.endswith("KeyError: 'lost'\n") and "in job" in ended.fault
+
+
+def test_sys_exit_is_one_too(run):
+    ended = one(run(lambda: sys.exit(3)))
+    assert ended.result is None and "SystemExit: 3" in ended.fault
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGINT])
+def test_a_death_by_signal_is_told(run, number):
+    def job():
+        tell(stage="run")
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    ended = one(run(job))
+    assert (ended.signal, ended.status, ended.result, ended.stage) == (number, None, None, "run")
+
+
+def test_an_exit_without_a_word_is_told(run):
+    ended = one(run(lambda: os._exit(7)))
+    assert (ended.status, ended.signal, ended.result, ended.fault) == (7, None, None, "")
+
+
+def test_facts_told_before_the_end_stay_and_later_ones_win(run):
+    def job():
+        tell(stage="compile")
+        tell(stage="run")
+        os._exit(0)
+
+    assert one(run(job)).stage == "run"
+
+
+def test_a_hang_ends_at_the_limit_with_all_its_descendants(run, tmp_path_factory):
+    note = tmp_path_factory.mktemp("note") / "pid"
+
+    def job():
+        child = subprocess.Popen(["sleep", "100"])
+        note.write_text(str(child.pid))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            time.sleep(1)
+
+    started = time.monotonic()
+    ended = one(run(job, seconds=1.0))
+    assert ended.timed_out and ended.result is None and 1 <= time.monotonic() - started < 5
+    assert gone_soon(int(note.read_text()))
+
+
+def test_a_stopped_child_ends_at_the_limit(run):
+    assert one(run(lambda: os.kill(os.getpid(), signal.SIGSTOP), seconds=1.0)).timed_out
+
+
+def test_a_grandchild_that_holds_the_pipe_does_not_hold_us(run, tmp_path_factory):
+    note = tmp_path_factory.mktemp("note") / "pid"
+
+    def job():
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(100)
+            os._exit(0)
+        note.write_text(str(pid))
+        return {"status": "pass"}
+
+    started = time.monotonic()
+    ended = one(run(job))
+    assert ended.result == {"status": "pass"} and time.monotonic() - started < 5
+    assert gone_soon(int(note.read_text()))
+
+
+def test_memory_beyond_the_limit_is_a_memory_error(run):
+    def job():
+        try:
+            bytearray(512 * MIB)
+        except MemoryError:
+            return {"status": "refused"}
+        return {"status": "granted"}
+
+    assert one(run(job, memory=128 * MIB)).result == {"status": "refused"}
+    assert one(run(job, memory=2048 * MIB)).result == {"status": "granted"}
+    assert one(run(job)).result == {"status": "granted"}
+
+
+def test_the_end_of_what_is_printed_is_kept(run, capfd):
+    def job():
+        os.write(1, b"x" * MIB)
+        os.write(2, b"to standard error, too\n")
+        os.write(1, b"the last words\n")
+        return {"status": "pass"}
+
+    ended = one(run(job))
+    assert (
+        ended.result == {"status": "pass"}
+        and len(ended.output) <= 4000
+        and ended.output.endswith("xto standard error, too\nthe last words\n")
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_large_result_comes_back_whole(run):
+    text = "y" * (3 * MIB)
+    assert one(run(lambda: {"text": text})).result == {"text": text}
+
+
+@pytest.mark.parametrize(
+    "close",
+    [lambda: sys.stdout.close(), lambda: os.close(1), lambda: (sys.stdout.close(), sys.stderr.close()), lambda: setattr(sys, "stdout", None)],
+    ids=["object", "descriptor", "both", "None"],
+)  # fmt: skip
+def test_a_job_that_closes_its_output_still_answers(run, close):
+    def job():
+        close()
+        return {"status": "pass"}
+
+    ended = one(run(job))
+    assert (ended.result, ended.fault) == ({"status": "pass"}, "")
+
+
+def test_input_is_empty_and_temporary_files_go_away(run):
+    import tempfile
+
+    def job():
+        assert os.read(0, 10) == b""
+        with open(tempfile.mkstemp()[1], "w") as file:
+            file.write("left behind")
+        open("in the working folder", "w").close()
+        return {"here": os.getcwd(), "there": tempfile.gettempdir(), "variable": os.environ["TMPDIR"]}
+
+    result = one(run(job)).result
+    assert result["here"] == result["there"] == result["variable"] and not os.path.exists(result["here"])
+
+
+def test_a_child_is_alone_in_its_session_and_changes_nothing_here(run):
+    def job():
+        os.environ["MARK"] = "child"
+        sys.path.append("child")
+        return {"session": os.getsid(0), "pid": os.getpid(), "group": os.getpgid(0)}
+
+    result = one(run(job)).result
+    assert result["session"] == result["pid"] == result["group"] != os.getpid()
+    assert "MARK" not in os.environ and "child" not in sys.path
+
+
+def test_jobs_run_side_by_side_and_answer_in_order(run):
+    def job(number):
+        def work():
+            time.sleep(0.6 if number == 0 else 0.3)
+            return {"number": number}
+
+        return work
+
+    started = time.monotonic()
+    ended = run(*(job(number) for number in range(6)))
+    assert [e.result["number"] for e in ended] == list(range(6))
+    assert time.monotonic() - started < 1.8
+
+
+def test_each_of_several_ends_in_its_own_way(run):
+    def fails():
+        raise ValueError
+
+    hangs, ends, dies, faulty = run(
+        lambda: time.sleep(60), lambda: {"status": "pass"}, lambda: os.abort(), fails, seconds=1.5
+    )
+    assert hangs.timed_out and ends.result and dies.signal == signal.SIGABRT and "ValueError" in faulty.fault
+
+
+def test_no_jobs_is_no_children(run):
+    assert run() == []
+
+
+def test_an_interrupt_while_waiting_leaves_no_child(tmp_path):
+    note = tmp_path / "pids"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def job():
+        with note.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(60)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(KeyboardInterrupt):
+            run_children([job, job], Limits(50), scratch)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    pids = [int(line) for line in note.read_text().split()]
+    assert len(pids) == 2 and not any(map(alive, pids))
+    assert [p.name for p in scratch.iterdir() if p.name != "compiled"] == []
+
+
+def test_told_outside_a_child_goes_nowhere():
+    tell(stage="run")

@@ -1,0 +1,82 @@
+"""From the way a child ended to a verdict."""
+
+import signal
+
+import pytest
+
+from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict
+from minifier.probe.children import Ended
+from minifier.probe.judge import judge
+
+PLACE = Frame("oddlib.backends", "lower")
+SOUGHT = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError",), PLACE, PLACE, "no lowering for tanh")
+
+
+def link(message, kind="RuntimeError"):
+    frames = [["oddlib.backends", "lower", "/oddlib/backends.py", 3]]
+    return {"type": kind, "bases": ["Exception", "BaseException"], "message": message, "frames": frames}
+
+
+def failed(message, kind="RuntimeError", stage="compile"):
+    return Ended(
+        {"status": "failure", "stage": stage, "links": [link(message, kind)], "traceback": "..."}, 0.1, status=0
+    )
+
+
+ENDS = {
+    "the same": (failed("no lowering for tanh"), Verdict.SAME),
+    "another op": (failed("no lowering for erf"), Verdict.OTHER),
+    "another type": (failed("no lowering for tanh", "ValueError"), Verdict.OTHER),
+    "another stage": (failed("no lowering for tanh", stage="run"), Verdict.OTHER),
+    "pass": (Ended({"status": "pass"}, 0.1, status=0), Verdict.PASS),
+    "eager fails": (
+        Ended({"status": "invalid", "links": [link("no lowering for tanh")], "traceback": ""}, 0.1, status=0),
+        Verdict.INVALID,
+    ),
+    "signal": (Ended(None, 0.1, signal=signal.SIGSEGV), Verdict.OTHER),
+    "exit": (Ended(None, 0.1, status=3), Verdict.OTHER),
+    "timeout": (Ended(None, 9.0, timed_out=True, signal=signal.SIGKILL), Verdict.UNRESOLVED),
+    "memory": (failed("arena exhausted", "MemoryError"), Verdict.UNRESOLVED),
+    "own fault": (Ended(None, 0.1, status=0, fault="Traceback ..."), Verdict.UNRESOLVED),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_each_end_has_its_verdict(name):
+    ended, verdict = ENDS[name]
+    judged = judge(ended, SOUGHT)
+    assert judged.verdict is verdict
+    assert (judged.failure is None) == (name in ("pass", "own fault"))
+    assert bool(judged.fault) == (name == "own fault")
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "message"),
+    [
+        (Ended(None, 0.1, signal=signal.SIGSEGV, stage="compile"), Kind.SIGNAL, "SIGSEGV"),
+        (Ended(None, 0.1, status=3, stage="compile"), Kind.EXIT, "exit status 3"),
+        (failed("arena exhausted", "MemoryError"), Kind.OUT_OF_MEMORY, "arena exhausted"),
+    ],
+)
+def test_deaths_and_lack_of_memory_can_be_what_is_sought(ended, kind, message):
+    found = judge(ended, SOUGHT).failure.fingerprint
+    assert (found.stage, found.kind, found.message) == (Stage.COMPILE, kind, message)
+    assert judge(ended, found).verdict is Verdict.SAME
+
+
+def test_a_timeout_that_is_sought_is_the_same_whatever_its_length():
+    sought = judge(Ended(None, 8.0, timed_out=True, stage="compile"), SOUGHT).failure.fingerprint
+    assert judge(Ended(None, 9.4, timed_out=True, stage="compile"), sought).verdict is Verdict.SAME
+    assert judge(Ended(None, 9.4, timed_out=True, stage="run"), sought).verdict is Verdict.UNRESOLVED
+
+
+def test_another_signal_is_another_failure():
+    sought = judge(Ended(None, 0.1, signal=signal.SIGSEGV, stage="compile"), SOUGHT).failure.fingerprint
+    assert judge(Ended(None, 0.1, signal=signal.SIGABRT, stage="compile"), sought).verdict is Verdict.OTHER
+
+
+def test_match_is_about_the_message_alone():
+    ended = failed("tanh after layer_norm is not supported", "ValueError")
+    assert judge(ended, SOUGHT).verdict is Verdict.OTHER
+    assert judge(ended, SOUGHT, match="tanh").verdict is Verdict.SAME
+    assert judge(ended, SOUGHT, match="erf").verdict is Verdict.OTHER

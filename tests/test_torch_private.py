@@ -1,0 +1,405 @@
+"""Each private API of torch that is used, used: a release of torch that changes one fails here, by name."""
+
+import ast
+import importlib
+import inspect
+import sys
+import warnings
+
+import pytest
+import torch
+from real_graphs import compiled_graphs
+
+from minifier import torch_private
+from minifier.torch_private import (
+    aot_autograd_arguments,
+    as_dynamo_calls,
+    as_hint,
+    asked_backend,
+    backend_error,
+    backend_table,
+    compiler_for,
+    config_values,
+    entry_point_of,
+    fake_tensor,
+    graph_module,
+    inductor_folder,
+    inductor_headers,
+    is_default_config,
+    is_failure,
+    library_stack,
+    loaded_entry_point,
+    new_fake_mode,
+    note_registrations,
+    observe_backend_calls,
+    registered_names,
+    registration_stack,
+    set_config,
+    storage_key,
+    tame_inductor,
+)
+
+X = torch.ones(2, 3)
+
+
+def passing(gm, example_inputs, **_):
+    return gm.forward
+
+
+def test_every_function_has_a_test_here():
+    own = [f for f in vars(torch_private).values() if inspect.isfunction(f) and f.__module__ == torch_private.__name__]
+    public = {f.__name__ for f in own if not f.__name__.startswith("_")}
+    with open(__file__) as file:
+        tree = ast.parse(file.read())
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    assert public - used == set() and public
+
+
+def test_dynamos_own_protocol_is_no_failure():
+    from torch._dynamo import exc
+
+    for kind in (exc.RestartAnalysis, exc.SkipFrame, exc.Unsupported, KeyboardInterrupt):
+        assert not is_failure(kind.__new__(kind))
+    assert is_failure(RuntimeError()) and is_failure(exc.BackendCompilerFailed(passing, KeyError(), None))
+
+
+def test_the_wrapper_around_a_backends_error_comes_off():
+    def failing(gm, example_inputs):
+        raise LookupError("no lowering")
+
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        torch.compile(torch.sin, backend=failing)(X)
+    inner = backend_error(caught.value)
+    assert type(inner) is LookupError and str(inner) == "no lowering" and inner.__traceback__ is not None
+    assert backend_error(inner) is inner
+
+
+def test_a_symbolic_number_has_its_hint():
+    seen = []
+
+    def backend(gm, example_inputs):
+        seen.extend(example_inputs)
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(lambda x: x * x.shape[0], backend=backend, dynamic=True)(torch.ones(7, 3))
+    symbols = [value for value in seen if isinstance(value, torch.SymInt)]
+    assert symbols and 7 in {as_hint(value) for value in symbols}
+    assert all(type(as_hint(value)) is int for value in symbols)
+    assert as_hint(3) == 3 and as_hint("x") == "x"
+
+
+def test_storages_are_told_apart_real_and_fake():
+    def check(tensor):
+        assert storage_key(tensor) == storage_key(tensor[0]) == storage_key(tensor.t())
+        assert storage_key(tensor) != storage_key(tensor * 2)
+
+    check(X)
+    mode = new_fake_mode()
+    with mode:
+        check(mode.from_tensor(X))
+    assert storage_key(torch.eye(2).to_sparse()) is None
+
+
+def watched(work):
+    """(compiler functions seen, what `work` gives) with the hook in place; for a child."""
+    seen = []
+
+    def observe(compiler_fn, gm, example_inputs, call):
+        ops = [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
+        seen.append((compiler_fn, ops, [type(value).__name__ for value in example_inputs]))
+        return call()
+
+    observe_backend_calls(observe)
+    torch._dynamo.reset()
+    return seen, work()
+
+
+def test_every_backend_call_is_observed_once_and_goes_on(forked):
+    def work():
+        def f(x):
+            x = torch.sin(x)
+            torch._dynamo.graph_break()
+            return torch.cos(x)
+
+        seen, result = watched(lambda: torch.compile(f, backend="eager")(X))
+        return [(ops, kinds) for _, ops, kinds in seen], torch.equal(result, torch.cos(torch.sin(X)))
+
+    calls, right = forked(work)
+    assert right and [kinds for _, kinds in calls] == [["Tensor"], ["Tensor"]]
+    assert ["sin" in str(calls[0][0]), "cos" in str(calls[1][0])] == [True, True]
+
+
+def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
+    def named(gm, example_inputs, *, options=None, mode=None):
+        return gm.forward
+
+    def work():
+        def asked(compile):
+            torch._dynamo.reset()
+            start = len(log)
+            compile()(X)
+            (compiler_fn,) = [entry[0] for entry in log[start:]]
+            found = asked_backend(compiler_fn)
+            return found.name, found.function is named, found.mode, found.options, found.dynamic
+
+        log, _ = watched(lambda: None)
+        return [
+            asked(lambda: torch.compile(torch.sin, backend=named)),
+            asked(lambda: torch.compile(torch.sin, backend=named, options={"a": 1})),
+            asked(lambda: torch.compile(torch.sin, backend=named, dynamic=True)),
+            asked(lambda: torch.compile(torch.sin, backend="eager")),
+            asked(lambda: torch._dynamo.optimize(named)(torch.sin)),
+        ]
+
+    found = forked(work)
+    assert found[0] == ("named", True, None, None, None)
+    assert found[1] == ("named", True, None, {"a": 1}, None)
+    assert found[2][:2] == ("named", True) and found[2][4] is True
+    assert found[3][0] == "eager" and found[3][1] is False
+    assert found[4][:2] == ("named", True)
+
+
+def test_inductors_mode_and_options_are_kept_as_given(forked):
+    def work():
+        watched(lambda: None)
+        made = [
+            torch._TorchCompileInductorWrapper("max-autotune", None, None),
+            torch._TorchCompileInductorWrapper(None, {"max_fusion_size": 3}, True),
+        ]
+        return [(a.function, a.name, a.mode, a.options, a.dynamic) for a in map(asked_backend, made)]
+
+    assert forked(work) == [
+        (None, "inductor", "max-autotune", None, None),
+        (None, "inductor", None, {"max_fusion_size": 3}, True),
+    ]
+
+
+def test_a_compiler_is_what_torch_compile_would_hand_to_dynamo():
+    given = []
+
+    def backend(gm, example_inputs, *, options=None):
+        given.append((len(example_inputs), options))
+        return gm.forward
+
+    module = torch.fx.symbolic_trace(torch.nn.ReLU())
+    compiled = compiler_for(backend, None, {"a": 1}, None)(module, [X])
+    assert given == [(1, {"a": 1})] and torch.equal(compiled(X), X)
+    assert isinstance(compiler_for("inductor", None, None, None), torch._TorchCompileInductorWrapper)
+    assert torch.equal(compiler_for("eager", None, None, None)(module, [X])(X), X)
+    with pytest.raises(Exception, match="nowhere_to_be_found"):
+        compiler_for("nowhere_to_be_found", None, None, None)
+
+
+def test_arguments_of_aot_autograd_are_had_back():
+    from torch._dynamo.backends.common import aot_autograd
+
+    assert aot_autograd_arguments(aot_autograd(fw_compiler=passing)) == {"fw_compiler": passing}
+    assert aot_autograd_arguments(passing) is None
+
+
+def test_who_registered_a_backend_is_known(forked):
+    def work():
+        assert registration_stack("surely_new") == ()
+        note_registrations()
+        note_registrations()
+
+        def register_it():
+            torch._dynamo.register_backend(passing, name="surely_new")
+
+        register_it()
+        assert "surely_new" in torch._dynamo.list_backends()
+        return (
+            registration_stack("surely_new"),
+            registered_names(passing),
+            registered_names(test_who_registered_a_backend_is_known),
+        )
+
+    stack, names, none = forked(work)
+    assert (__name__, "register_it") in stack and (__name__, "work") in stack
+    assert stack.index((__name__, "register_it")) < stack.index((__name__, "work"))
+    assert names == ["surely_new"] and none == []
+
+
+def test_entry_points_are_found_and_loaded(forked):
+    def work():
+        rows = {name: (function, point) for name, function, point in backend_table()}
+        point = entry_point_of("faulty_installed")
+        assert entry_point_of("eager") is None
+        assert "inductor" in rows and "eager" in rows and rows["faulty_installed"][1] == point
+        function, problem = loaded_entry_point(point)
+        torch._dynamo.lookup_backend("faulty_installed")
+        assert entry_point_of("faulty_installed") == point, "forgotten once loaded"
+        return point.value, point.dist.name, callable(function), problem
+
+    assert forked(work) == ("minifier_backends.installed:faulty_installed", "minifier-backends", True, "")
+
+
+def test_an_entry_point_that_cannot_be_loaded_says_why():
+    from importlib.metadata import EntryPoint
+
+    function, problem = loaded_entry_point(EntryPoint("x", "surely_missing:backend", "torch_dynamo_backends"))
+    assert function is None and problem == "ModuleNotFoundError: No module named 'surely_missing'"
+
+
+def test_configuration_is_read_set_and_compared(forked):
+    def work():
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            before = config_values()
+        key = ("torch._dynamo.config", "raise_on_ctx_manager_usage")
+        assert key in before and before[key] is True and is_default_config(*key)
+        assert ("torch._inductor.config", "max_autotune") in before
+        assert ("torch._functorch.config", "enable_autograd_cache") in before
+        set_config(*key, False)
+        after = config_values()
+        assert after[key] is False and not is_default_config(*key)
+        return [k for k in before if before[k] != after[k]]
+
+    assert forked(work) == [("torch._dynamo.config", "raise_on_ctx_manager_usage")]
+
+
+@pytest.mark.parametrize(
+    ("module", "key", "error"),
+    [("torch._dynamo.config", "no_such_key", AttributeError), ("no.such.module", "key", ImportError)],
+)
+def test_a_value_that_this_torch_does_not_have_is_an_error(module, key, error):
+    with pytest.raises(error):
+        set_config(module, key, 1)
+
+
+def test_a_backend_finds_what_dynamo_has_around_its_call():
+    from torch._dynamo.utils import detect_fake_mode
+    from torch._guards import TracingContext
+
+    seen = []
+
+    def backend(gm, example_inputs):
+        (x,) = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        context = TracingContext.try_get()
+        seen.append(
+            (context is not None, detect_fake_mode() is context.fake_mode, type(x.meta["example_value"]).__name__)
+        )
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend)(X)
+    mode = new_fake_mode()
+    with as_dynamo_calls(mode):
+        assert detect_fake_mode() is mode
+        context = TracingContext.try_get()
+        twin = fake_tensor(mode, (2, 3), (3, 1), torch.float32, "cpu")
+        seen.append((context is not None, detect_fake_mode() is context.fake_mode, type(twin).__name__))
+    assert seen[0] == seen[1] == (True, True, "FakeTensor")
+    assert TracingContext.try_get() is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_a_fake_tensor_made_directly_is_one_of_the_modes(device):
+    mode = new_fake_mode()
+    made = fake_tensor(mode, (3, 2), (1, 3), torch.bfloat16, device)
+    assert (made.shape, made.stride(), made.dtype, str(made.device)) == ((3, 2), (1, 3), torch.bfloat16, device)
+    with mode:
+        usual = torch.empty_strided((3, 2), (1, 3), dtype=torch.bfloat16, device="cpu")
+    assert type(made) is type(usual) and made.fake_mode is usual.fake_mode is mode
+    if device == "cpu":
+        assert torch.sin(made).shape == torch.sin(usual).shape == (3, 2)
+        with pytest.raises(AssertionError):
+            made + X.t()  # a real tensor is refused, as under Dynamo
+
+
+def test_a_graph_module_is_made_as_dynamo_makes_its_own():
+    (captured,) = compiled_graphs(torch.sin, X)
+    made = graph_module(torch.nn.Module(), captured.module.graph)
+    assert isinstance(made, torch.fx.GraphModule) and torch.equal(made(X)[0], torch.sin(X))
+    kinds = []
+
+    def backend(gm, example_inputs):
+        kinds.append(type(gm).__mro__[1:])
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend)(X)
+    assert type(made).__mro__[1:] == kinds[0]
+
+
+def test_who_made_a_library_of_operators_is_known(forked):
+    def work():
+        assert library_stack("surelynew") == ()
+        note_registrations()
+
+        def make_it():
+            torch.library.custom_op(
+                "surelynew::same", lambda x: x.clone(), mutates_args=(), schema="(Tensor x) -> Tensor"
+            )
+
+        make_it()
+        return library_stack("surelynew")
+
+    stack = forked(work)
+    assert (__name__, "make_it") in stack and (__name__, "work") in stack
+
+
+def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
+    def work():
+        import torch._functorch.config as functorch_config
+        import torch._inductor.config as inductor_config
+
+        tame_inductor()
+        return (
+            inductor_config.compile_threads, inductor_config.fx_graph_cache,
+            inductor_config.fx_graph_remote_cache, functorch_config.enable_autograd_cache,
+        )  # fmt: skip
+
+    assert forked(work) == (1, False, False, False)
+
+
+def test_the_compiled_headers_are_where_inductor_puts_them(forked, tmp_path):
+    def work():
+        import os
+        import tempfile
+
+        os.environ["TMPDIR"] = tempfile.tempdir = str(tmp_path)
+        os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        inductor_folder.cache_clear()
+        first = inductor_headers()
+        from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+        os.makedirs(os.path.join(default_cache_dir(), "precompiled_headers"))
+        return first, inductor_headers(), inductor_folder()
+
+    first, second, folder = forked(work)
+    assert first is None and second == folder and folder.is_relative_to(tmp_path)
+
+
+def test_graphs_reach_backends_with_real_inputs_and_examples():
+    """What capture stands on: real tensors as example inputs, an example value on every node."""
+    (captured,) = compiled_graphs(lambda x: torch.relu(x).sum(), X)
+    assert all("example_value" in node.meta for node in captured.module.graph.nodes if node.op != "output")
+    assert all("stack_trace" in node.meta for node in captured.module.graph.nodes if node.op.startswith("call"))
+    kinds = []
+
+    def backend(gm, example_inputs):
+        kinds.extend(type(value) for value in example_inputs)
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend)(X)
+    assert kinds == [torch.Tensor]
+
+
+def test_nothing_else_touches_what_is_private():
+    from pathlib import Path
+
+    folder = Path(torch_private.__file__).parent
+    allowed = {"torch_private.py"}
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if path.name not in allowed
+        for line in path.read_text().splitlines()
+        if line.strip().startswith(("import torch._", "from torch._"))
+    }
+    assert found == set() and sys.modules["torch"] is torch

@@ -1,0 +1,221 @@
+"""The vocabulary of the tests: a script that is minified, a function that runs in a child, a captured Case."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CASES = Path(__file__).parent / "cases"
+
+
+def source_of(text: str) -> str:
+    """Source written inside a test, without its indentation."""
+    return textwrap.dedent(text).lstrip("\n")
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file below the folder with a digest of its content; what Python caches beside modules left out."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@dataclass(frozen=True)
+class Minified:
+    """What a `minify` command left: its exit code (negative: a signal), what it printed, what it wrote."""
+
+    code: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return json.loads((self.out / "result.json").read_text())
+
+    @property
+    def repro(self) -> str:
+        return (self.out / "repro.py").read_text()
+
+    @property
+    def ops(self) -> tuple[int, int | None]:
+        return self.result["ops_before"], self.result["ops_after"]
+
+    @property
+    def says(self) -> list[str]:
+        """The lines of its own, without what the script printed."""
+        return [line.removeprefix("minify: ") for line in self.stderr.splitlines() if line.startswith("minify: ")]
+
+
+class Project:
+    """A folder with the user's files, an output folder, and a temporary folder to look into afterwards."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder, self.out, self.temporary = root / "project", root / "out", root / "tmp"
+        self.folder.mkdir()
+        self.temporary.mkdir()
+
+    def write(self, text: str, name: str = "failing.py") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source_of(text))
+        return path
+
+    def environment(self, path: Sequence[str | Path] = (CASES,), **extra: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TORCH", "PYTEST"))}
+        return {**kept, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(map(str, path)), **extra}
+
+    def start(self, *arguments: str | Path, command: str = "minifier", **options: Any) -> subprocess.Popen[str]:
+        """The command, started in the project's folder in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", command, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(**options),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str], timeout: float) -> Minified:
+        """Waits for the end; whatever is left of the session then is killed."""
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait(timeout=10)
+        return Minified(process.returncode, stdout, stderr, self.out)
+
+    def minify(self, *arguments: str | Path, timeout: float = 150, **options: Any) -> Minified:
+        """`minify ARGUMENTS...`; the user's files are looked at before and after, the temporary folder after."""
+        before = tree(self.folder)
+        done = self.finish(self.start(*arguments, **options), timeout)
+        assert tree(self.folder) == before, "the user's files were changed"
+        assert self.litter() == [], "temporary files were left"
+        return done
+
+    def litter(self) -> list[str]:
+        """What this tool left in the temporary folder."""
+        return sorted(path.name for path in self.temporary.iterdir() if path.name.startswith("minify-"))
+
+    def run(self, text: str, *arguments: str, given: Sequence[str] = (), **options: Any) -> Minified:
+        """`minify run --out out GIVEN... failing.py ARGUMENTS...` for a script of this text."""
+        self.write(text)
+        return self.minify("run", "--out", self.out, *given, "failing.py", *arguments, **options)
+
+
+def run_alone(repro: Path, folder: Path, path: Path = CASES, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+    """`python repro.py` in `folder`, with nothing on the path but the folder of the backend's package."""
+    folder.mkdir()
+    (folder / "repro.py").write_text(repro.read_text())
+    values = repro.with_name("inputs.safetensors")
+    if values.exists():
+        (folder / values.name).write_bytes(values.read_bytes())
+    return subprocess.run(
+        [sys.executable, "repro.py"],
+        cwd=folder,
+        env={"PATH": os.defpath, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(path)},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
+    """What `work()` gives, run in a forked child; an exception of it fails the test, with its traceback."""
+    answer = folder / f"answer-{time.monotonic_ns()}"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            atexit._clear()  # what pytest has registered is not for a child
+            found: tuple[str, Any] = ("value", work())
+        except BaseException:  # noqa: BLE001 - told to the test, which fails with it
+            found = ("error", traceback.format_exc())
+        try:
+            answer.write_bytes(pickle.dumps(found))
+        finally:
+            os._exit(0)
+    end = time.monotonic() + timeout
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            pytest.fail(f"the child did not end in {timeout} s")
+        time.sleep(0.01)
+    assert answer.exists(), "the child died"
+    kind, value = pickle.loads(answer.read_bytes())
+    assert kind == "value", value
+    return value
+
+
+class Bureau:
+    """Captures and reduces scripts without the command line and without verification: a second, not ten."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.graphs = folder / "graphs"
+
+    def capture(self, text: str, *arguments: str, timeout: float = 60) -> Any:
+        """What running a script of this text showed; the Cases are in `graphs`."""
+        from minifier.capture.script import Program
+        from minifier.capture.stage import capture
+
+        script = self.folder / "failing.py"
+        script.write_text(source_of(text))
+        crash = self.folder / "crash.txt"
+
+        def work() -> Any:
+            sys.path[0] = str(CASES)
+            captured = capture(Program(str(script), arguments), self.graphs, lambda t: crash.write_text(t) and None)
+            assert not crash.exists(), crash.read_text()
+            return captured
+
+        return in_child(work, self.folder, timeout)
+
+    def case(self, number: int = 1) -> Any:
+        """The Case of the script's n-th graph."""
+        from minifier.case.store import load
+
+        return load(self.graphs / str(number))
+
+    def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
+        """(summary, minimal Case) of the n-th graph."""
+        from minifier.case.store import load
+        from minifier.pipeline import Surroundings, reduce_in_child
+        from minifier.settings import Settings
+
+        out = self.folder / f"out-{number}"
+        out.mkdir()
+
+        def work() -> Any:
+            source = self.graphs / str(number)
+            return reduce_in_child(source, out, Settings(**settings), Surroundings(lambda text: None))
+
+        summary = in_child(work, self.folder, timeout)
+        return summary, load(out / "minimal") if not summary.error else None
