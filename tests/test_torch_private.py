@@ -1,7 +1,6 @@
 """Each private API of torch that is used, used: a release of torch that changes one fails here, by name."""
 
 import ast
-import importlib
 import inspect
 import sys
 import warnings

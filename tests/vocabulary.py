@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -101,10 +102,8 @@ class Project:
         try:
             stdout, stderr = process.communicate(timeout=timeout)
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait(timeout=10)
         return Minified(process.returncode, stdout, stderr, self.out)
 
@@ -155,7 +154,7 @@ def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
             os.setsid()
             atexit._clear()  # what pytest has registered is not for a child
             found: tuple[str, Any] = ("value", work())
-        except BaseException:  # noqa: BLE001 - told to the test, which fails with it
+        except BaseException:
             found = ("error", traceback.format_exc())
         try:
             answer.write_bytes(pickle.dumps(found))

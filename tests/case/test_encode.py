@@ -104,15 +104,16 @@ META = st.builds(
     offset=st.integers(0, 9),
     symbols=st.lists(st.none() | st.just("s0 + 1"), max_size=4).map(tuple),
 )
+PLAIN = st.integers() | st.booleans() | st.floats(allow_nan=False)
 SOURCES = st.one_of(
     st.builds(Stored, key=st.text(max_size=5), shared=st.booleans()),
     st.builds(Recorded, node=NAMES),
     st.builds(Drawn, how=st.just("rand"), low=st.none() | st.floats(allow_nan=False), high=st.none() | st.integers()),
-    st.builds(Drawn, how=st.just("list"), values=st.lists(st.integers() | st.booleans() | st.floats(allow_nan=False), max_size=3).map(tuple)),
+    st.builds(Drawn, how=st.just("list"), values=st.lists(PLAIN, max_size=3).map(tuple)),
 )  # fmt: skip
 INPUTS = st.one_of(
     st.builds(TensorInput, name=NAMES, meta=META, source=SOURCES, leaf=st.booleans(), parameter=st.booleans()),
-    st.builds(ScalarInput, name=NAMES, value=st.none() | st.integers() | st.booleans() | st.text(max_size=4) | st.floats(allow_nan=False)),
+    st.builds(ScalarInput, name=NAMES, value=st.none() | st.text(max_size=4) | PLAIN),
 )  # fmt: skip
 
 

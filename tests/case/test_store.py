@@ -191,7 +191,8 @@ def places(data, here=()):
 
 
 NONSENSE = [
-    None, True, -2, 0.5, "", "x", [], {}, [[]], {"tuple": None}, {"node": 3}, {"complex": []}, {"complex": [1]}, {"slice": []},
+    None, True, -2, 0.5, "", "x", [], {}, [[]], {"tuple": None}, {"node": 3},
+    {"complex": []}, {"complex": [1]}, {"slice": []},
     {"dict": [[[], 1]]}, {"set": [[1]]}, {"range": [1, 2, 0]}, {"float": "much"}, {"is": "State"}, {"is": "TensorMeta"},
 ]  # fmt: skip
 

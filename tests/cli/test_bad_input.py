@@ -114,12 +114,14 @@ NOTHING = {
         False,
     ),
     "refused by Dynamo": (
-        "import torch\n\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    print(x)\n    return x\n\nf(torch.ones(2))\n",
+        "import torch\n\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n"
+        "    print(x)\n    return x\n\nf(torch.ones(2))\n",
         ["fails by itself"],
         True,
     ),
     "wrong in eager": (
-        "import torch\nimport oddlib\nf = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
+        "import torch\nimport oddlib\n"
+        "f = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
         "f(torch.ones(3), torch.tensor([7]))\n",
         ["without the backend as well"],
         True,

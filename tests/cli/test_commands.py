@@ -6,8 +6,8 @@ import signal
 import time
 
 import pytest
-from vocabulary import tree
 from scripts import ONE_OP, SLOW
+from vocabulary import tree
 
 from minifier.passes.table import TABLE
 

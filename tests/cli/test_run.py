@@ -4,8 +4,8 @@ import json
 import zipfile
 
 import pytest
-from vocabulary import CASES, run_alone
 from scripts import DEFINITION, ONE_OP, OPS, TWO_OPS
+from vocabulary import CASES, run_alone
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.slow]
 
@@ -21,7 +21,8 @@ def test_one_op(minify, project):
     done = minify(ONE_OP)
     assert_reduced(done, 1, before=OPS)
     assert done.repro.splitlines()[:9] == [
-        "import torch", "import oddlib", "", "", "def fn(x):", "    return torch.tanh(x)", "", "", "x = torch.randn(4, 8)",
+        "import torch", "import oddlib", "", "",
+        "def fn(x):", "    return torch.tanh(x)", "", "", "x = torch.randn(4, 8)",
     ]  # fmt: skip
     assert 'torch.compile(fn, backend="oddlib_tanh")(x)' in done.repro and len(done.repro.splitlines()) <= 25
 
@@ -228,7 +229,10 @@ def test_every_failing_graph_in_turn(minify):
             torch._dynamo.graph_break()
             return torch.softmax(x, -1)
 
-        for function, backend in ((torch.sin, "oddlib_tanh"), (f, "oddlib_tanh"), (lambda x: torch.tanh(torch.softmax(x, -1)) + 1, "oddlib_pair")):
+        def g(x):
+            return torch.tanh(torch.softmax(x, -1)) + 1
+
+        for function, backend in ((torch.sin, "oddlib_tanh"), (f, "oddlib_tanh"), (g, "oddlib_pair")):
             try:
                 torch.compile(function, backend=backend)(torch.randn(4, 8))
             except Exception:

@@ -1,8 +1,8 @@
 """What a script may do, and how a backend may be given: captured, reduced, and shown once in a fresh interpreter."""
 
 import pytest
-from vocabulary import CASES
 from scripts import DEFINITION
+from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
 from minifier.verify import verify
@@ -39,7 +39,8 @@ GIVEN = {
     "default": ("", 'torch.compiler.set_default_backend("oddlib_tanh")\ntorch.compile(f)(x)', 'backend="oddlib_tanh"'),
     "Module.compile": (
         "",
-        "class M(torch.nn.Module):\n    def forward(self, x):\n        return f(x)\n\nm = M()\nm.compile(backend='oddlib_tanh')\nm(x)",
+        "class M(torch.nn.Module):\n    def forward(self, x):\n        return f(x)\n\n"
+        "m = M()\nm.compile(backend='oddlib_tanh')\nm(x)",
         'backend="oddlib_tanh"',
     ),
     "decorator": (
@@ -195,7 +196,8 @@ def test_a_backend_that_ends_the_process_is_a_failure(bureau, stage):
         import torch
         import minifier_backends.faulty
 
-        torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_exit", options={{"stage": "{stage}"}})(torch.ones(3))
+        f = torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_exit", options={{"stage": "{stage}"}})
+        f(torch.ones(3))
         """
     )
     assert len(captured.failing) == 1 and captured.failing[0].stage.value == stage
@@ -207,7 +209,8 @@ def test_a_crash_at_run_time_is_a_failure(bureau):
         import torch
         import minifier_backends.faulty
 
-        torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_segfault", options={"stage": "run"})(torch.ones(3))
+        f = torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_segfault", options={"stage": "run"})
+        f(torch.ones(3))
         """
     )
     assert len(captured.failing) == 1 and captured.failing[0].stage.value == "run"

@@ -43,15 +43,18 @@ def test_what_tells_failures_apart_stays(one, other):
 
 def compiler_output(kernel: str, line: int, error: str) -> str:
     noise = "\n".join(f"  note: in instantiation of {kernel}_{i} from /tmp/{kernel}{i}.cpp" for i in range(30))
-    return f"C++ compile error\n\nCommand:\ng++ /tmp/x/{kernel}.cpp -o /tmp/x/{kernel}.so\n{noise}\n/tmp/x/{kernel}.cpp:{line}:7: error: {error}\n{noise}"
+    start = f"C++ compile error\n\nCommand:\ng++ /tmp/x/{kernel}.cpp -o /tmp/x/{kernel}.so\n{noise}\n"
+    return f"{start}/tmp/x/{kernel}.cpp:{line}:7: error: {error}\n{noise}"
 
 
 def test_of_a_compilers_output_the_first_line_and_the_accusation_count():
-    one = compiler_output("relu_add", 12, "‘compile error!’ was not declared in this scope")
-    other = compiler_output("sigmoid_mul", 1044, "‘compile error!’ was not declared in this scope")
+    one = compiler_output("relu_add", 12, "\u2018compile error!\u2019 was not declared in this scope")
+    other = compiler_output("sigmoid_mul", 1044, "\u2018compile error!\u2019 was not declared in this scope")
     assert normalise(one) == normalise(other)
     assert "was not declared" in normalise(one)
-    assert normalise(one) != normalise(compiler_output("relu_add", 12, "expected ‘;’ before ‘}’ token"))
+    assert normalise(one) != normalise(
+        compiler_output("relu_add", 12, "expected \u2018;\u2019 before \u2018}\u2019 token")
+    )
 
 
 def test_a_long_message_stays_short():

@@ -11,7 +11,8 @@ from minifier.fx.values import RecordedValues, Recorder, make_inputs
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-    torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.bool,
+    torch.complex64, torch.complex128, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.uint16, torch.bool,
 ]  # fmt: skip
 
 
@@ -121,8 +122,10 @@ def test_nothing_is_written_where_there_is_nothing(tmp_path):
 
 
 DRAWN = [
-    (Drawn("randn"), "float32"), (Drawn("randn"), "float8_e5m2"), (Drawn("randn"), "complex64"), (Drawn("zeros"), "int64"),
-    (Drawn("ones"), "bool"), (Drawn("bools"), "bool"), (Drawn("rand", -2, 5.5), "float16"), (Drawn("randint", -3, 4), "int32"),
+    (Drawn("randn"), "float32"), (Drawn("randn"), "float8_e5m2"), (Drawn("randn"), "complex64"),
+    (Drawn("zeros"), "int64"),
+    (Drawn("ones"), "bool"), (Drawn("bools"), "bool"), (Drawn("rand", -2, 5.5), "float16"),
+    (Drawn("randint", -3, 4), "int32"),
     (Drawn("list", values=(1, 2, 3, 4, 5, 6)), "float64"),
 ]  # fmt: skip
 

@@ -157,7 +157,8 @@ def test_ops_in_place_are_known_by_name(node, expected):
 def test_kinds_tell_ops_apart_by_target_type_and_arity():
     whole = graph(
         placeholder("x"), call("a", "torch.sin", Ref("x")), call("b", "torch.sin", Ref("a")),
-        call("c", "torch.cos", Ref("b")), call("d", "torch.add", Ref("c"), Ref("a")), call("e", "torch.add", Ref("d"), 1), output("e"),
+        call("c", "torch.cos", Ref("b")), call("d", "torch.add", Ref("c"), Ref("a")),
+        call("e", "torch.add", Ref("d"), 1), output("e"),
     )  # fmt: skip
     kinds = [kind(whole, (name,)) for name in "abcde"]
     assert kinds[0] == kinds[1] and len(set(kinds)) == 4

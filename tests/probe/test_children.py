@@ -167,9 +167,14 @@ def test_a_large_result_comes_back_whole(run):
 
 @pytest.mark.parametrize(
     "close",
-    [lambda: sys.stdout.close(), lambda: os.close(1), lambda: (sys.stdout.close(), sys.stderr.close()), lambda: setattr(sys, "stdout", None)],
+    [
+        lambda: sys.stdout.close(),
+        lambda: os.close(1),
+        lambda: (sys.stdout.close(), sys.stderr.close()),
+        lambda: setattr(sys, "stdout", None),
+    ],
     ids=["object", "descriptor", "both", "None"],
-)  # fmt: skip
+)
 def test_a_job_that_closes_its_output_still_answers(run, close):
     def job():
         close()
