@@ -28,6 +28,13 @@ class TensorMeta:
         return count
 
     @property
+    def span(self) -> int:
+        """Elements of storage from the tensor's first to its last."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+
+    @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in memory in order, without gaps; sizes of one do not matter."""
         return (

@@ -64,12 +64,7 @@ def _agrees(run: Run, sought: Fingerprint | None, script: Path) -> bool:
     wanted = _error_comment(script.read_text(encoding="utf-8"))
     if wanted is None:  # a script of unknown origin: an error of the script itself is something else
         return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_own_mistake(run.failure)
-    return normalise(_one_line(run.failure)) == normalise(wanted)
-
-
-def _one_line(failure: Failure) -> str:
-    first = failure.message.strip().splitlines()[:1]
-    return f"{failure.type}: {first[0]}" if first and first[0] else failure.type
+    return normalise(run.failure.line) == normalise(wanted)
 
 
 def _error_comment(text: str) -> str | None:

@@ -46,8 +46,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
         if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
             turned = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
             return f"{_operand(turned, drawn, default)}.t()"
-        count = 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride, strict=True))
-        flat = replace(meta, shape=(count,), stride=(1,))
+        flat = replace(meta, shape=(meta.span,), stride=(1,))
         return f"{_operand(flat, drawn, default)}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     shape = _shape(meta)
     if drawn.how in ("zeros", "ones"):
@@ -66,7 +65,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
         return made if meta.dtype == default else f"({made}).to(torch.{meta.dtype})"
     if meta.dtype in _DRAWN_DIRECTLY:
         return f"torch.randn({shape}{_options(meta, default)})"
-    return f"torch.randn({shape}).to(torch.{meta.dtype})"
+    return f"torch.randn({shape}{_options(meta, default, dtype=False)}).to(torch.{meta.dtype})"
 
 
 def _stored(meta: TensorMeta, stored: Stored) -> str:

@@ -101,12 +101,6 @@ def _backend_arguments(backend: BackendReference, template: Template) -> tuple[s
     return tuple(found)
 
 
-def error_line(case: Case) -> str:
-    """The failure in one line, as Python ends a traceback."""
-    first = case.failure.message.strip().splitlines()[:1]
-    return f"{case.failure.type}: {first[0]}" if first and first[0] else case.failure.type
-
-
 def _footer(case: Case) -> tuple[str, ...]:
     import torch
 
@@ -114,7 +108,7 @@ def _footer(case: Case) -> tuple[str, ...]:
     if case.backend.distribution:
         versions.append(f"{case.backend.distribution} {case.backend.version}")
     versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
-    lines = [error_line(case), ", ".join(versions)]
+    lines = [case.failure.line, ", ".join(versions)]
     if case.folders:
         lines.append(
             f"Needs the folder with {', '.join(_own_modules(case))}, beside the failing script, on PYTHONPATH."

@@ -65,6 +65,12 @@ class Failure:
     traceback: str = ""
     hints: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def line(self) -> str:
+        """The failure in one line, as Python ends a traceback."""
+        first = self.message.strip().splitlines()[:1]
+        return f"{self.type}: {first[0]}" if first and first[0] else self.type
+
 
 def _owned(module: str) -> bool:
     """Whether a frame of this module is the backend's: not torch's plumbing, the standard library, this

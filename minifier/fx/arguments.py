@@ -57,7 +57,11 @@ def read(value: Any) -> Any:
     raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
 
 
-def write(value: Any, node: Callable[[str], Any]) -> Any:
+def _no_node(name: str) -> Any:
+    raise KeyError(f"{name} is the name of a node, but this value belongs to no graph")
+
+
+def write(value: Any, node: Callable[[str], Any] = _no_node) -> Any:
     """The inverse of `read`; `node` gives what stands for a Ref."""
     if isinstance(value, Ref):
         return node(value.name)

@@ -26,7 +26,7 @@ def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
     module: torch.nn.Module = kind.__new__(kind)
     torch.nn.Module.__init__(module)
     for name, value in spec.plain.items():
-        object.__setattr__(module, name, write(value, _no_nodes))
+        object.__setattr__(module, name, write(value))
     for name, key in spec.parameters.items():
         module.register_parameter(name, torch.nn.Parameter(tensors.get(key), requires_grad=False))
     for name, key in spec.buffers.items():
@@ -34,10 +34,6 @@ def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
     for name, child in spec.children.items():
         module.add_module(name, build_module(child, tensors))
     return module.train(spec.training)
-
-
-def _no_nodes(name: str) -> Any:
-    raise KeyError(name)
 
 
 def example_of(value: Value, fake: Fake) -> Any:

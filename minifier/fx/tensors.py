@@ -42,13 +42,6 @@ def refuse_odd(tensor: torch.Tensor, what: str) -> None:
         raise CannotSave(f"{what} is a {layout} tensor, which cannot be saved yet")
 
 
-def span(meta: TensorMeta) -> int:
-    """Elements of storage from the tensor's first to its last."""
-    if 0 in meta.shape:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(meta.shape, meta.stride, strict=True))
-
-
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """The stretch of storage that the tensor covers, one-dimensional and contiguous."""
     if tensor.numel() == 0:

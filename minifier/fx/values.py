@@ -13,7 +13,7 @@ import torch
 from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import TensorMeta
 from minifier.fx.arguments import short
-from minifier.fx.tensors import StoredTensors, flat, restrided, span
+from minifier.fx.tensors import StoredTensors, flat, restrided
 
 
 class RecordedValues:
@@ -31,7 +31,7 @@ class RecordedValues:
         entry = self._index[node]
         dtype = getattr(torch, entry["dtype"])
         meta = TensorMeta(tuple(entry["shape"]), tuple(entry["stride"]), entry["dtype"])
-        if span(meta) == 0:
+        if meta.span == 0:
             return torch.empty(meta.shape, dtype=dtype)
         with self._bytes.open("rb") as file:
             file.seek(entry["at"])
@@ -74,7 +74,7 @@ class Recorder(torch.fx.Interpreter):
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     """Values drawn as the repro will draw them; a tensor with gaps is a view of one drawn flat."""
     if not meta.is_contiguous:
-        whole = replace(meta, shape=(span(meta),), stride=(1,))
+        whole = replace(meta, shape=(meta.span,), stride=(1,))
         return _drawn(whole, drawn).as_strided(meta.shape, meta.stride)
     dtype, device, shape = getattr(torch, meta.dtype), meta.device, meta.shape
     if drawn.how == "list":

@@ -75,10 +75,6 @@ class Bench:
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
 
 
-def _not_nodes(name: str) -> Any:
-    raise KeyError(name)
-
-
 def extend_path(path: Sequence[str]) -> None:
     """Puts before the ordinary import path what the script had there: its folder, and what it added itself;
     a copy of a package beside the script hides the installed one, as it did for the script."""
@@ -104,7 +100,7 @@ def imported_backend(backend: BackendReference) -> Any:
 
 def plain_options(backend: BackendReference) -> dict[str, Any] | None:
     """The options as the backend got them."""
-    return None if backend.options is None else {k: write(v, _not_nodes) for k, v in backend.options.items()}
+    return None if backend.options is None else {k: write(v) for k, v in backend.options.items()}
 
 
 def _threads() -> int:

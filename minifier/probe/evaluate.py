@@ -29,16 +29,12 @@ from minifier.torch_private import (
 )
 
 
-def _not_nodes(name: str) -> Any:
-    raise KeyError(name)
-
-
 @contextlib.contextmanager
 def in_state(state: State) -> Iterator[None]:
     """Puts this process, which is not used for anything else, into the state of the Case."""
     torch.set_default_dtype(getattr(torch, state.default_dtype))
     for module, key, value in state.config:
-        set_config(module, key, write(value, _not_nodes))
+        set_config(module, key, write(value))
     with contextlib.ExitStack() as stack:
         if state.inference:
             stack.enter_context(torch.inference_mode())
