@@ -143,7 +143,7 @@ def finish(
     if not reachable:
         reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
-            "Move it to a module that can be imported, or register it in one."
+            "Hold it under a name of a module that can be imported, or register it in one."
         )
     else:
         summary = reduce_in_child(out / "case", out, settings, around)

@@ -211,7 +211,7 @@ def entry_point_of(name: str) -> EntryPoint | None:
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
     """(name, callable or None if not loaded, entry point or None) of every backend torch can find."""
     registry.list_backends(exclude_tags=())
-    return [(n, registry._COMPILER_FNS.get(n), point) for n, point in sorted(registry._BACKENDS.items())]
+    return [(n, registry._COMPILER_FNS.get(n), entry_point_of(n)) for n in sorted(registry._BACKENDS)]
 
 
 # ---- configuration ------------------------------------------------------------------------------------

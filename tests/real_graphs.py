@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import oddops
 import torch
 import torch.nn.functional as F
-from oddlib import ops
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def aten_ops(x):
 
 
 def custom_ops(x):
-    return ops.twice(x, 0.5) + ops.smooth(x, 2).sum() + ops.Outer.halve(x)
+    return oddops.twice(x, 0.5) + oddops.smooth(x, 2).sum() + oddops.Outer.halve(x)
 
 
 def autocast_region(x, w):
@@ -236,4 +236,4 @@ GRAPHS: dict[str, Case] = {
 }
 # What every graph of the table together must hold, so that the table cannot quietly lose a kind of node.
 KINDS = {"call_function", "call_method", "call_module", "get_attr", "placeholder", "output"}
-TARGETS = {operator.getitem, operator.setitem, operator.iadd, torch.einsum, torch.ops.aten.add.Tensor, ops.smooth}
+TARGETS = {operator.getitem, operator.setitem, operator.iadd, torch.einsum, torch.ops.aten.add.Tensor, oddops.smooth}

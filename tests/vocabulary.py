@@ -185,6 +185,7 @@ class Bureau:
         from minifier.capture.script import Program
         from minifier.capture.stage import capture
 
+        assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
         script.write_text(source_of(text))
         crash = self.folder / "crash.txt"

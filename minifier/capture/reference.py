@@ -134,7 +134,9 @@ def _by_object(asked: AskedBackend) -> BackendReference:
 def _write(value: Any) -> _Written:
     """A callable, or an argument of one, as source; raises CannotSave saying what is in the way."""
     if isinstance(value, functools.partial):
-        return _call("functools.partial", "import functools", [value.func, *value.args], value.keywords)
+        return _importable(value) or _call(
+            "functools.partial", "import functools", [value.func, *value.args], value.keywords
+        )
     arguments = aot_autograd_arguments(value)
     if arguments is not None:
         line = "from torch._dynamo.backends.common import aot_autograd"

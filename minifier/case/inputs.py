@@ -39,6 +39,12 @@ class Drawn:
     high: float | int | None = None
     values: tuple[float | int | bool, ...] = ()
 
+    @property
+    def spread(self) -> float:
+        """Of rand: the width of the interval, without the noise of the subtraction."""
+        low, high = self.low or 0.0, 1.0 if self.high is None else self.high
+        return float(f"{high - low:.6g}")
+
 
 Source = Stored | Recorded | Drawn
 

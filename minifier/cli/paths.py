@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import itertools
 import os
+import sys
 import tempfile
 import tokenize
 from pathlib import Path
@@ -15,6 +17,9 @@ from minifier.errors import UsageError
 def check_program(program: Program) -> None:
     """Raises UsageError unless the script is a readable file of Python source."""
     if program.is_module:
+        top = program.target.partition(".")[0]
+        if importlib.machinery.PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is None:
+            raise UsageError(f"no module named {top} can be found from here.")
         return
     path = Path(program.target)
     if path.is_dir():

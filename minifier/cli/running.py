@@ -204,7 +204,8 @@ def _nothing(program: Program, captured: Captured) -> MinifyError:
     )
     if captured.end.signal is not None:
         return NothingToReduce(
-            f"{name} died of signal {captured.end.signal} outside a backend's compilation. Checked: {checked}."
+            f"{name} died of signal {captured.end.signal} while no backend was compiling: a death while "
+            f"compiled code runs cannot be reduced yet. Checked: {checked}."
         )
     last = captured.error
     if "InvalidBackend" in captured.traceback:

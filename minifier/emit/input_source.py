@@ -60,8 +60,9 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if drawn.how == "randint":
         return f"torch.randint({drawn.low}, {drawn.high}, {literal(meta.shape)}{_options(meta, 'int64')})"
     if drawn.how == "rand":
-        low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
-        made = f"torch.rand({shape}{_options(meta, default, dtype=False)}) * {high - low!r} + {low!r}"
+        low = float(drawn.low or 0.0)
+        made = f"torch.rand({shape}{_options(meta, default, dtype=False)}) * {drawn.spread!r}"
+        made += f" {'-' if low < 0 else '+'} {abs(low)!r}" if low else ""
         return made if meta.dtype == default else f"({made}).to(torch.{meta.dtype})"
     if meta.dtype in _DRAWN_DIRECTLY:
         return f"torch.randn({shape}{_options(meta, default)})"

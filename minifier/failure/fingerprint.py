@@ -17,6 +17,8 @@ _WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
 # Parts of torch that are backends themselves; the rest of torch only passes an exception on.
 _BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.backends", "torch.jit")
 _CALLERS = ("minifier.", "torch._dynamo.output_graph")
+# Frames of this tool, which stood around the backend's call, with their lines of source.
+_OWN_FRAMES = re.compile(r'  File "[^"\n]*/minifier/(?:capture|probe)/[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -161,7 +163,7 @@ def failure_of(
         fingerprint=of_exception(stage, links, nodes),
         type=chain[0]["type"],
         message=chain[0]["message"],
-        traceback=traceback,
+        traceback=_OWN_FRAMES.sub("", traceback),
         hints=hints,
     )
 

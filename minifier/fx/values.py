@@ -90,8 +90,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     if drawn.how == "randint":
         return torch.randint(int(drawn.low or 0), int(drawn.high or 1), shape, dtype=dtype, device=device)
     if drawn.how == "rand":
-        low, high = float(drawn.low or 0.0), float(drawn.high if drawn.high is not None else 1.0)
-        return (torch.rand(shape, device=device) * (high - low) + low).to(dtype)
+        return (torch.rand(shape, device=device) * drawn.spread + float(drawn.low or 0.0)).to(dtype)
     if dtype in (
         torch.float32,
         torch.float64,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case, TensorMeta
+from minifier.case import Case, ScalarInput, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Stage, Verdict
 from minifier.passes.ops import with_ops
@@ -49,7 +49,7 @@ def check(lab: Lab) -> Case:
         case = _fewest_calls(lab, case)
     whole, *rest = _probes(lab, case)
     if whole.verdict is not Verdict.SAME:
-        raise _not_again(whole, lab)
+        raise _not_again(whole, case)
     again = Counter(judged.verdict for judged in rest)
     if again[Verdict.SAME] < len(rest):
         raise NoRepro(
@@ -84,12 +84,17 @@ def _probes(lab: Lab, case: Case) -> list[Judged]:
     return first
 
 
-def _not_again(judged: Judged, lab: Lab) -> MinifyError:
+def _not_again(judged: Judged, case: Case) -> MinifyError:
     head = "calling the backend on the captured graph again does not show the failure: "
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
         return NoRepro(head + f"it showed {judged.failure.fingerprint.sentence()}\n{judged.failure.traceback}")
+    if any(isinstance(item, ScalarInput) and item.symbol for item in case.inputs):
+        return NoRepro(
+            head + "the backend took it. The graph has symbolic sizes, which were replayed as fixed ones: "
+            "a failure that needs the symbol cannot be reduced yet."
+        )
     return NoRepro(
         head + "the backend took it. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

@@ -61,7 +61,10 @@ def _minimality(outcome: Outcome) -> str:
         return "The graph was not reduced.\n"
     text = f"From {summary.ops_before} ops to {summary.ops_after} in {summary.probes['total']} probes. "
     if summary.one_minimal:
-        return text + "Minimal: each remaining op was taken away alone, and the failure was gone every time.\n"
+        return text + (
+            "Minimal: each remaining op was taken away alone (one with several results together with these), "
+            "and the failure was gone every time.\n"
+        )
     return text + f"Not proved minimal: {summary.stopped_because}.\n"
 
 

@@ -26,4 +26,5 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
     for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
         if len(folder) > 1:
             text = text.replace(folder.rstrip("/") + "/", name + "/")
-    return text
+    # Whatever absolute path is left, of a package installed from its sources for instance: file and folder.
+    return re.sub(r'(File \\?")/[^"\\]*/([^/"\\]+/[^/"\\]+)', r"\1<path>/\2", text)

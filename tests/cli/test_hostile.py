@@ -114,7 +114,8 @@ def test_a_backend_that_starts_threads_processes_and_prints_when_imported(projec
         "threading.Thread(target=lambda: time.sleep(3600), daemon=True).start()\n"
         + REFUSES.replace(
             "def refuse(gm, example_inputs):\n",
-            "def refuse(gm, example_inputs):\n    subprocess.Popen(['sleep', '4711.5'], start_new_session=True, stdout=-3, stderr=-3)\n",
+            "def refuse(gm, example_inputs):\n"
+            "    subprocess.Popen(['sleep', '4711.5'], start_new_session=True, stdout=-3, stderr=-3)\n",
         ),
         "busy.py",
     )

@@ -189,31 +189,18 @@ def test_a_crash_while_compiling_leaves_the_case(bureau):
     assert [node.target for node in minimal.graph.ops] == ["torch.tanh"] and summary.one_minimal
 
 
-@pytest.mark.parametrize("stage", ["compile", "run"])
-def test_a_backend_that_ends_the_process_is_a_failure(bureau, stage):
+@pytest.mark.parametrize(("backend", "kind"), [("faulty_exit", "exit"), ("faulty_segfault", "signal")])
+def test_a_backend_that_ends_the_process_while_compiling_is_a_failure(bureau, backend, kind):
     captured = bureau.capture(
         f"""
         import torch
         import minifier_backends.faulty
 
-        f = torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_exit", options={{"stage": "{stage}"}})
-        f(torch.ones(3))
+        torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="{backend}")(torch.ones(3))
         """
     )
-    assert len(captured.failing) == 1 and captured.failing[0].stage.value == stage
-
-
-def test_a_crash_at_run_time_is_a_failure(bureau):
-    captured = bureau.capture(
-        """
-        import torch
-        import minifier_backends.faulty
-
-        f = torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="faulty_segfault", options={"stage": "run"})
-        f(torch.ones(3))
-        """
-    )
-    assert len(captured.failing) == 1 and captured.failing[0].stage.value == "run"
+    (failing,) = captured.failing
+    assert (failing.stage.value, failing.failure.fingerprint.kind.value) == ("compile", kind)
 
 
 def test_the_state_at_the_call_is_what_is_saved(bureau):

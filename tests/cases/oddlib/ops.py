@@ -1,13 +1,6 @@
-"""What graphs may call beside torch: a custom op, a plain function, an enum, a module."""
-
-import enum
+"""A custom op of the compiler's own package."""
 
 import torch
-
-
-class Mode(enum.Enum):
-    FAST = 1
-    EXACT = 2
 
 
 @torch.library.custom_op("oddlib::twice", mutates_args=())
@@ -18,17 +11,3 @@ def twice(x: torch.Tensor, factor: float) -> torch.Tensor:
 @twice.register_fake
 def _(x, factor):
     return torch.empty_like(x)
-
-
-@torch.compiler.allow_in_graph
-def smooth(x, window):
-    return torch.nn.functional.avg_pool1d(x[None], window, 1)[0]
-
-
-class Outer:
-    @staticmethod
-    def halve(x):
-        return x / 2
-
-
-torch.compiler.allow_in_graph(Outer.halve)
