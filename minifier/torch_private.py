@@ -298,11 +298,3 @@ def inductor_folder() -> Path:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     return Path(default_cache_dir())
-
-
-def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
-    """(the backend, "") or (None, why it cannot be loaded). Runs the code of the distribution."""
-    try:
-        return point.load(), ""
-    except Exception as error:  # noqa: BLE001 - a broken distribution is a line of the listing
-        return None, f"{type(error).__name__}: {error}"

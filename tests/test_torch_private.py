@@ -10,6 +10,7 @@ import torch
 from real_graphs import compiled_graphs
 
 from minifier import torch_private
+from minifier.cli.listing import loaded_entry_point
 from minifier.torch_private import (
     aot_autograd_arguments,
     as_dynamo_calls,
@@ -27,7 +28,6 @@ from minifier.torch_private import (
     is_default_config,
     is_failure,
     library_stack,
-    loaded_entry_point,
     new_fake_mode,
     note_registrations,
     observe_backend_calls,

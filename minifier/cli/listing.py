@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from typing import Any
 
 from minifier.passes.table import TABLE
 
@@ -30,12 +32,20 @@ def list_passes() -> int:
     return 0
 
 
+def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
+    """(the backend, "") or (None, why it cannot be loaded). Runs the code of the distribution."""
+    try:
+        return point.load(), ""
+    except Exception as error:  # noqa: BLE001 - a broken distribution is a line of the listing
+        return None, f"{type(error).__name__}: {error}"
+
+
 def list_backends() -> int:
     """Prints every backend that torch.compile finds: name, tags, whence."""
     from minifier.cli.running import _import_torch
 
     _import_torch()
-    from minifier.torch_private import backend_table, loaded_entry_point
+    from minifier.torch_private import backend_table
 
     rows = []
     for name, loaded, point in backend_table():
