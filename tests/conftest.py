@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ from vocabulary import CASES, Bureau, Minified, Project, in_child
 # Children are forked from this process: with one thread there is no pool that a fork could break.
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.append(str(CASES))
+# A shell starts what it puts in the background deaf to Ctrl-C, and the tests of Ctrl-C would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
