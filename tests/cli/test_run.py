@@ -293,6 +293,6 @@ with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
 def test_a_backend_defined_in_the_script_is_captured_and_said_so(minify, backend):
     done = minify(f"import torch\n\n{backend}\n\ntorch.compile(torch.sin, backend=backend)(torch.ones(3))\n")
     assert done.code == 4 and not (done.out / "repro.py").exists()
-    assert "cannot be imported" in done.stderr and "Move it to a module" in done.stderr
+    assert "cannot be imported" in done.stderr and "Hold it under a name of a module" in done.stderr
     assert (done.out / "case" / "case.json").exists() and done.result["status"] == "no-repro"
     assert done.stderr.count("Traceback") == 1, "only the script's own"
