@@ -14,6 +14,8 @@ _CUTS = (
     re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1.*", re.DOTALL),
 )
 _REPLACEMENTS = (
+    # A compiler's command line is no part of the failure: it names files, and flags may follow the graph.
+    (re.compile(r"Command .+ (?=returned non-zero exit status|died with )", re.DOTALL), "Command <command> "),
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
     (re.compile(r"(?:/[\w.+@-]+){2,}"), "<path>"),
     (re.compile(r"(?:torch\.Size\()?[\[(](?:\s*-?\d+\s*,?)+[\])]\)?"), "<shape>"),
@@ -49,11 +51,11 @@ def normalise(message: str) -> str:
         message = cut.sub("", message)
     message = message.strip()
     if message.count("\n") >= _WHOLE or len(message) > _LONGEST:
-        message = _telling_lines(message)[:_LONGEST]
+        message = _telling_lines(message)
     message = _SETS.sub(lambda found: "{" + ", ".join(sorted(found.group(1).split(", "))) + "}", message)
     for pattern, name in _REPLACEMENTS:
         message = pattern.sub(name, message)
-    return message.strip()
+    return message.strip()[:_LONGEST]  # cut when paths of any length have become alike
 
 
 def words(message: str) -> list[str]:

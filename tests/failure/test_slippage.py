@@ -87,6 +87,10 @@ ALIKE = {
     "numbered functions": (kernel("12"), kernel("7")),
     "the order of a set": (lambda: say("unsupported: {'erf', 'sin'}"), lambda: say("unsupported: {'sin', 'erf'}")),
     "the depth of a recursion": (lambda: recursion(0), lambda: (lambda: recursion(0))()),
+    "a compiler's command line": (
+        lambda: say(f"Command '['g++', '/tmp/a/{'b' * 40}.cpp', {'-Wall, ' * 200}]' returned non-zero exit status 1."),
+        lambda: say(f"Command '['g++', '/tmp/much/longer/c.cpp', {'-Wall, ' * 180}]' returned non-zero exit status 1."),
+    ),
     "a numbered name": (lambda: say("cannot place add_12"), lambda: say("cannot place add_3")),
 }
 
