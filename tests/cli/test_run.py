@@ -296,3 +296,31 @@ def test_a_backend_defined_in_the_script_is_captured_and_said_so(minify, backend
     assert "cannot be imported" in done.stderr and "Hold it under a name of a module" in done.stderr
     assert (done.out / "case" / "case.json").exists() and done.result["status"] == "no-repro"
     assert done.stderr.count("Traceback") == 1, "only the script's own"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_real_inductor_writes_what_its_compiler_refuses(project):
+    """torch's own switch makes inductor write a relu that g++ refuses; the repro needs the switch."""
+    done = project.run(
+        """
+        import torch
+        import torch._inductor.config
+
+        torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
+
+
+        @torch.compile
+        def f(x):
+            for _ in range(3):
+                x = torch.nn.functional.gelu(x) + torch.sin(x)
+            return torch.nn.functional.relu(x) * 2
+
+        f(torch.randn(4, 32))
+        """,
+        timeout=270,
+    )
+    assert done.code == 0, done.stderr
+    assert done.ops[1] == 1 and "relu" in done.repro
+    assert 'torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"' in done.repro
+    assert done.result["failure"]["type"].endswith("CppCompileError")
