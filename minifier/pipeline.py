@@ -62,14 +62,13 @@ def reduce_in_child(
         write_summary(out, summary)
         return 0
 
-    crash: list[str] = []
-    path = out / "crash.txt"
+    crash, path = "", out / "crash.txt"
     end = run_stage(work, lambda text: _write(path, text))
     if path.exists():
-        crash.append(path.read_text(encoding="utf-8"))
+        crash = path.read_text(encoding="utf-8")
         path.unlink()
     if end.status == TOOL_FAILED or crash:
-        raise MinifyError("".join(crash) or "the reduction ended without a word")
+        raise MinifyError(crash or "the reduction ended without a word")
     if end.status == _STARTS_THREADS:
         around.say("the backend starts threads when it is imported: each probe imports it for itself, which is slower")
         return reduce_in_child(source, out, settings, around, late=True)

@@ -64,15 +64,12 @@ def run_command(
     from minifier.capture.stage import capture
 
     with _temporary() as work:
-        crash: list[str] = []
         crash_file = work / "crash.txt"
         captured = capture(program, work / "graphs", lambda text: _write(crash_file, text))
-        if crash_file.exists():
-            crash.append(crash_file.read_text(encoding="utf-8"))
         tempfile.tempdir = str(work)  # not before: the script has its own
-        if crash and not captured.failing:
-            raise MinifyError(crash[0])
         if not captured.failing:
+            if crash_file.exists():
+                raise MinifyError(crash_file.read_text(encoding="utf-8"))
             raise _nothing(program, captured)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -84,6 +83,6 @@ def _positions(text: str) -> list[int]:
     return found
 
 
-def deadline_after(seconds: float | None, started: float | None = None) -> float | None:
-    """The moment at which a budget in seconds ends."""
-    return None if seconds is None else (time.monotonic() if started is None else started) + seconds
+def deadline_after(seconds: float | None, started: float) -> float | None:
+    """The moment at which a budget in seconds ends that began at `started`."""
+    return None if seconds is None else started + seconds
