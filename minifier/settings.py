@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from minifier.failure.difference import Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +18,5 @@ class Settings:
     budget: float | None = None
     max_probes: int | None = None
     include_data: bool = False
+    match_log: str | None = None
+    measure: Measure = field(default_factory=Measure)

@@ -1,6 +1,6 @@
 """A Case: everything needed to see one failure again, as plain data, in readable files."""
 
-from minifier.case.case import BackendReference, Case, Reach, Script, State
+from minifier.case.case import BackendReference, Case, Level, Reach, Script, State, Symbolic
 from minifier.case.graph import Graph, Node, Ref, subset
 from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import Opaque, Scalar, Sequence_, TensorMeta
@@ -11,6 +11,7 @@ __all__ = [
     "Drawn",
     "Graph",
     "Input",
+    "Level",
     "Node",
     "Opaque",
     "Reach",
@@ -22,6 +23,7 @@ __all__ = [
     "Sequence_",
     "State",
     "Stored",
+    "Symbolic",
     "TensorInput",
     "TensorMeta",
     "subset",

@@ -22,6 +22,22 @@ class Reach(str, Enum):
     NONE = "none"
 
 
+class Level(str, Enum):
+    """Whose graph it is: Dynamo's, or one that AOTAutograd made of it and gave to a backend's compiler."""
+
+    DYNAMO = "dynamo"
+    AOT_FORWARD = "aot-forward"
+    AOT_BACKWARD = "aot-backward"
+
+
+class Symbolic(str, Enum):
+    """How symbolic sizes came about: dynamic=True, torch._dynamo.mark_dynamic, or a second size that was seen."""
+
+    GIVEN = "given"
+    MARKED = "marked"
+    AUTOMATIC = "automatic"
+
+
 @dataclass(frozen=True, slots=True)
 class BackendReference:
     """A backend, written down: import lines, and an expression that torch.compile takes.
@@ -48,7 +64,9 @@ class State:
     """What the process was set to when the backend was called.
 
     `config` has (module, key, value) of each configuration value that was not its default; `autocast`
-    has (device type, dtype); `skipped` names what could not be written down.
+    has (device type, dtype); `switches` has (name, value) of each of torch's global switches that was not
+    as in a fresh process (minifier.case.switches knows them); `environment` has the variables that torch and
+    its compilers read; `skipped` names what could not be written down.
     """
 
     grad: bool = True
@@ -56,6 +74,8 @@ class State:
     autocast: tuple[tuple[str, str], ...] = ()
     default_dtype: str = "float32"
     config: tuple[tuple[str, str, Any], ...] = ()
+    switches: tuple[tuple[str, Any], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
     skipped: tuple[str, ...] = ()
 
 
@@ -79,6 +99,10 @@ class Case:
     """Everything needed to see one failure again. `tensors` is the file with stored values, if any.
 
     `calls` is how often what the backend gave back has to be called, the failure showing at the last.
+    `backward` says that a backward pass follows the call (of a graph of Dynamo's), with seeded random
+    tangents. `rate` is how often the failure shows, of all times that it could: 1.0 unless it is flaky.
+    `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
+    matter.
     """
 
     graph: Graph
@@ -89,6 +113,10 @@ class Case:
     script: Script = field(default_factory=lambda: Script("script"))
     tensors: Path | None = None
     calls: int = 1
+    level: Level = Level.DYNAMO
+    backward: bool = False
+    rate: float = 1.0
+    symbolic: Symbolic | None = None
 
     @property
     def folders(self) -> tuple[str, ...]:

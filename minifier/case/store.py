@@ -9,19 +9,20 @@ import dataclasses
 import json
 import os
 import shutil
+import typing
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from minifier.case.case import BackendReference, Case, Script, State
+from minifier.case.case import Case
 from minifier.case.encode import pack, unpack
 from minifier.case.graph import Graph, Module, Node, tensor_keys
 from minifier.case.inputs import Input, Recorded, Stored, TensorInput
 from minifier.errors import CannotSave, UsageError
-from minifier.failure import Failure
 
 VERSION = 1
+_ALWAYS = {"backend", "failure", "state", "script"}  # what no case.json is without
 CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
 
 
@@ -88,6 +89,12 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path} is damaged: it is not UTF-8 text. Capture the Case again.") from None
 
 
+def _fields() -> dict[str, Any]:
+    """Name and type of what case.json holds beside the inputs; what has a default may be missing."""
+    hints = typing.get_type_hints(Case)
+    return {f.name: hints[f.name] for f in dataclasses.fields(Case) if f.name not in ("graph", "inputs", "tensors")}
+
+
 def load(folder: Path) -> Case:
     """Reads a Case; raises UsageError, naming the file and the place, if it is not a sound one."""
     where = folder / CASE
@@ -96,11 +103,7 @@ def load(folder: Path) -> Case:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError(f"expected version {VERSION}")
         inputs = unpack(tuple[Input, ...], data["inputs"])
-        backend = unpack(BackendReference, data["backend"])
-        failure = unpack(Failure, data["failure"])
-        state = unpack(State, data["state"])
-        script = unpack(Script, data["script"])
-        calls = unpack(int, data.get("calls", 1))
+        rest = {name: unpack(kind, data[name]) for name, kind in _fields().items() if name in (_ALWAYS | set(data))}
         tensors = folder / TENSORS if data["tensors"] else None
         where = folder / GRAPH
         graph = graph_from_text(_read(where))
@@ -108,7 +111,7 @@ def load(folder: Path) -> Case:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{where} is damaged: {what}. Capture the Case again.") from None
-    return Case(graph, inputs, backend, failure, state, script, tensors, calls)
+    return Case(graph=graph, inputs=inputs, tensors=tensors, **rest)
 
 
 def _keys(path: Path) -> set[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.normal import normalise, words
 
@@ -59,13 +60,14 @@ class Fingerprint:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One sighting: its fingerprint, and what a person wants to read. `hints` are groups of node names
-    that the error points at, best first."""
+    that the error points at, best first; `differences` are what a comparison with eager found."""
 
     fingerprint: Fingerprint
     type: str
     message: str
     traceback: str = ""
     hints: tuple[tuple[str, ...], ...] = ()
+    differences: tuple[Difference, ...] = ()
 
     @property
     def line(self) -> str:

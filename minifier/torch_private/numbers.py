@@ -1,0 +1,23 @@
+"""What lies behind fake tensors and symbolic numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def as_hint(value: Any) -> Any:
+    """The concrete number behind a symbolic one; other values as they are, None for one without a hint."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        node = value.node
+        return node.hint if node.has_hint() else None
+    return value
+
+
+def storage_key(tensor: torch.Tensor) -> object | None:
+    """Identity of the tensor's storage, fake or real; None where it has no storage."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
