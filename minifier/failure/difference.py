@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 
 class Aspect(str, Enum):
@@ -42,9 +41,9 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Measure:
     """The user's own measure: tolerances as torch.testing.assert_close takes them (both or none), aspects that do
-    not count, and a Python file whose `differs(compiled, eager)` decides instead of all that."""
+    not count, and the text of a Python file whose `differs(compiled, eager)` decides instead of all that."""
 
     rtol: float | None = None
     atol: float | None = None
     ignored: tuple[Aspect, ...] = ()
-    predicate: Path | None = None
+    predicate: str = ""
