@@ -56,7 +56,7 @@ class _Steps:
         self.at = stage
         tell(stage=stage.value)
 
-    def around_compiler(self, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
+    def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
         """Stands around AOTAutograd's calls of compilers: a backward graph is compiled within another step."""
         if part != Level.AOT_BACKWARD.value:
             return call()
@@ -95,7 +95,7 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     tame_inductor()
     steps = _Steps()
     if case.backward:
-        observe_aot_compilers(steps.around_compiler)
+        observe_aot_compilers(lambda: None, steps.around_compiler)
     with in_state(case.state):
         steps.enter(compiling)
         try:

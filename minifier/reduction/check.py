@@ -109,6 +109,8 @@ def _fewest_calls(lab: Lab, case: Case) -> Case:
 def _probes(lab: Lab, case: Case) -> list[Judged]:
     """Two tries, one if that is expensive; as soon as they do not agree, as many as tell the rate."""
     known = case.script.seconds
+    if case.failure.fingerprint.kind is Kind.TIMEOUT:
+        return lab.probe([case])
     tries = lab.probe([case] * (2 if lab.workers > 1 and known < _EXPENSIVE else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE:
         tries += lab.probe([case])

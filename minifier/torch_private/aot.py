@@ -19,31 +19,33 @@ _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
 FORWARD, BACKWARD = "aot-forward", "aot-backward"
 
 Call = Callable[[], Any]
-OnCompile = Callable[[str, torch.fx.GraphModule, Sequence[Any], Call], Any]
+OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
 OnRun = Callable[[Any, list[Any], Call], Any]
 
 
-def observe_aot_compilers(on_compile: OnCompile, on_run: OnRun | None = None) -> None:
-    """From now on `on_compile(part, graph_module, example_inputs, call)` stands around every call of a forward or
-    backward compiler in a training graph (`part` is FORWARD or BACKWARD), and `on_run(compiled, args, call)` around
-    every call of a compiled backward. Each must call `call()` and give back what that gives."""
+def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None) -> None:
+    """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a forward
+    or backward compiler for a training graph (`part` is FORWARD or BACKWARD), and `on_run(token, args, call)` around
+    every call of a compiled backward. Each must call `call()` and give back what that gives. `token` is what
+    `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is first needed."""
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
     runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
     stage2 = graph_compile.aot_stage2_autograd
-    backwards: dict[int, Any] = {}  # kept alive, so that no other object gets the same identity
+    backwards: dict[int, tuple[Any, Any]] = {}  # with the compiled one kept, so that its identity stays its own
 
-    def observed(part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
+    def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compiler, updated=())
         def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            compiled = on_compile(part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
+            compiled = on_compile(token, part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
             if part == BACKWARD:
-                backwards[id(compiled)] = compiled
+                backwards[id(compiled)] = compiled, token
             return compiled
 
         return compile_part
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
-        return stage2(state, capture, partition, observed(FORWARD, fw), observed(BACKWARD, bw))
+        token = begin()
+        return stage2(state, capture, partition, observed(token, FORWARD, fw), observed(token, BACKWARD, bw))
 
     graph_compile.aot_stage2_autograd = aot_stage2_autograd
     if on_run is None:
@@ -53,7 +55,7 @@ def observe_aot_compilers(on_compile: OnCompile, on_run: OnRun | None = None) ->
     def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
         if id(f) not in backwards:
             return call_runtime(f, args, *rest, **kwargs)
-        return on_run(f, args, lambda: call_runtime(f, args, *rest, **kwargs))
+        return on_run(backwards[id(f)][1], args, lambda: call_runtime(f, args, *rest, **kwargs))
 
     runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
 
