@@ -22,6 +22,7 @@ from minifier.probe.bench import Bench
 from minifier.probe.children import tell
 from minifier.probe.compiling import compile_candidate
 from minifier.torch_private import (
+    NoCompiler,
     backend_error,
     leaves,
     observe_aot_compilers,
@@ -100,6 +101,8 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
         steps.enter(compiling)
         try:
             compiled = compile_candidate(bench, case, values)
+        except NoCompiler:
+            raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return steps.failure(error)
         if until is compiling:

@@ -5,6 +5,7 @@ changes what it stands on. Read against torch 2.13.
 """
 
 from minifier.torch_private.aot import (
+    NoCompiler,
     as_aot_calls_backward,
     backward_arguments,
     call_compiled,
@@ -39,6 +40,7 @@ from minifier.torch_private.registrations import (
 __all__ = [
     "AskedBackend",
     "Call",
+    "NoCompiler",
     "Observe",
     "Stack",
     "aot_autograd_arguments",
