@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,15 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
             except BaseException as error:  # noqa: BLE001 - as above
                 return steps.failure(error)
     return {"status": "pass"}
+
+
+def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+    """The same; the parent is told what was imported on the way, so that no later child has to."""
+    before = set(sys.modules)
+    try:
+        return evaluate(bench, case, until)
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 def run_backward(result: Any) -> None:
