@@ -16,6 +16,7 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.numbers import as_hint, storage_key
@@ -32,7 +33,9 @@ from minifier.torch_private.registrations import (
 __all__ = [
     "AskedBackend",
     "Call",
+    "Draw",
     "Observe",
+    "OtherDraws",
     "Stack",
     "aot_autograd_arguments",
     "as_dynamo_calls",
@@ -44,6 +47,7 @@ __all__ = [
     "config_values",
     "entry_point_of",
     "fake_tensor",
+    "giving_draws",
     "graph_module",
     "inductor_folder",
     "inductor_headers",
@@ -52,10 +56,12 @@ __all__ = [
     "library_stack",
     "new_fake_mode",
     "note_registrations",
+    "noting_draws",
     "observe_backend_calls",
     "registered_names",
     "registration_stack",
     "set_config",
     "storage_key",
     "tame_inductor",
+    "unsettled",
 ]
