@@ -24,6 +24,7 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.numbers import as_hint, leaves, storage_key
@@ -40,8 +41,10 @@ from minifier.torch_private.registrations import (
 __all__ = [
     "AskedBackend",
     "Call",
+    "Draw",
     "NoCompiler",
     "Observe",
+    "OtherDraws",
     "Stack",
     "aot_autograd_arguments",
     "as_aot_calls_backward",
@@ -56,6 +59,7 @@ __all__ = [
     "config_values",
     "entry_point_of",
     "fake_tensor",
+    "giving_draws",
     "graph_module",
     "inductor_folder",
     "inductor_headers",
@@ -65,6 +69,7 @@ __all__ = [
     "library_stack",
     "new_fake_mode",
     "note_registrations",
+    "noting_draws",
     "observe_aot_compilers",
     "observe_backend_calls",
     "registered_names",
@@ -72,5 +77,6 @@ __all__ = [
     "set_config",
     "storage_key",
     "tame_inductor",
+    "unsettled",
     "with_aot_compiler",
 ]
