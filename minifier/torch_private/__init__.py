@@ -28,16 +28,19 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of
 
 __all__ = [
     "AskedBackend",
     "Call",
     "Observe",
     "Stack",
+    "SymbolicSizes",
     "aot_autograd_arguments",
     "as_dynamo_calls",
     "as_hint",
     "asked_backend",
+    "assumes_dynamic",
     "backend_error",
     "backend_table",
     "compiler_for",
@@ -50,6 +53,7 @@ __all__ = [
     "is_default_config",
     "is_failure",
     "library_stack",
+    "marked_dims",
     "new_fake_mode",
     "note_registrations",
     "observe_backend_calls",
@@ -57,5 +61,6 @@ __all__ = [
     "registration_stack",
     "set_config",
     "storage_key",
+    "symbols_of",
     "tame_inductor",
 ]
