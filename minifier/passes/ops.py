@@ -10,6 +10,7 @@ from minifier.case import (
     Drawn,
     Graph,
     Input,
+    Level,
     Node,
     Recorded,
     Scalar,
@@ -153,9 +154,18 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     """The Case with these ops alone. Values at the cut: by shape where the failure is one of compiling,
     as recorded in an eager run where it is one of running."""
     graph = subset(case.graph, names)
+    if case.level is Level.AOT_BACKWARD:
+        graph = _tangents_last(graph)
     known = {item.name: item for item in case.inputs}
     inputs = tuple(known.get(node.name) or _cut(node, case.failure.fingerprint.stage) for node in graph.placeholders)
     return replace(case, graph=graph, inputs=inputs)
+
+
+def _tangents_last(graph: Graph) -> Graph:
+    """As AOTAutograd orders the inputs of a backward graph, and compilers rely on."""
+    inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
+    rest = tuple(node for node in graph.nodes if node.op != "placeholder")
+    return replace(graph, nodes=(*inputs, *rest))
 
 
 def _cut(node: Node, stage: Stage) -> Input:
@@ -163,5 +173,5 @@ def _cut(node: Node, stage: Stage) -> Input:
         return ScalarInput(node.name, node.value.value, node.value.symbol)
     if not isinstance(node.value, TensorMeta):
         return ScalarInput(node.name, None)
-    source = Drawn("zeros") if stage is Stage.COMPILE else Recorded(node.name)
+    source = Drawn("zeros") if stage.compiles else Recorded(node.name)
     return TensorInput(node.name, node.value, source, leaf=not node.value.requires_grad)

@@ -4,6 +4,13 @@ Each function here has a test in tests/test_torch_private.py that fails loudly w
 changes what it stands on. Read against torch 2.13.
 """
 
+from minifier.torch_private.aot import (
+    as_aot_calls_backward,
+    backward_arguments,
+    call_compiled,
+    observe_aot_compilers,
+    with_aot_compiler,
+)
 from minifier.torch_private.calls import (
     AskedBackend,
     Call,
@@ -18,7 +25,7 @@ from minifier.torch_private.calls import (
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
-from minifier.torch_private.numbers import as_hint, storage_key
+from minifier.torch_private.numbers import as_hint, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -37,12 +44,15 @@ __all__ = [
     "Stack",
     "SymbolicSizes",
     "aot_autograd_arguments",
+    "as_aot_calls_backward",
     "as_dynamo_calls",
     "as_hint",
     "asked_backend",
     "assumes_dynamic",
     "backend_error",
     "backend_table",
+    "backward_arguments",
+    "call_compiled",
     "compiler_for",
     "config_values",
     "entry_point_of",
@@ -52,10 +62,12 @@ __all__ = [
     "inductor_headers",
     "is_default_config",
     "is_failure",
+    "leaves",
     "library_stack",
     "marked_dims",
     "new_fake_mode",
     "note_registrations",
+    "observe_aot_compilers",
     "observe_backend_calls",
     "registered_names",
     "registration_stack",
@@ -63,4 +75,5 @@ __all__ = [
     "storage_key",
     "symbols_of",
     "tame_inductor",
+    "with_aot_compiler",
 ]
