@@ -103,8 +103,8 @@ class Case:
     `backward` says that a backward pass follows the call (of a graph of Dynamo's), with seeded random
     tangents. `rate` is how often the failure shows, of all times that it could: 1.0 unless it is flaky.
     `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
-    matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds after which a run counts as one; `measure` is by what a
-    result that differs from eager's is judged.
+    matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds
+    after which a run counts as one; `measure` is by what a result that differs from eager's is judged.
     """
 
     graph: Graph

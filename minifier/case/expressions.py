@@ -41,8 +41,8 @@ def value_of(
 ) -> Any:
     """What the expression comes to for these values of its symbols, which may be symbolic themselves; None
     where it cannot be told. `functions` are `Max` and `Min`, for values that Python's own are not for."""
-    known = {"Max": max, "Min": min, **(functions or {})}
-    calls = {**known, "Mod": operator.mod, "PythonMod": operator.mod, "FloorDiv": operator.floordiv}
+    calls: dict[str, Callable[[Any, Any], Any]] = {"Max": max, "Min": min, **(functions or {})}
+    calls |= {"Mod": operator.mod, "PythonMod": operator.mod, "FloorDiv": operator.floordiv}
 
     def inner(node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
@@ -54,10 +54,11 @@ def value_of(
         if isinstance(node, ast.BinOp):
             return _BINARY[type(node.op)](inner(node.left), inner(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return functools.reduce(calls[node.func.id], map(inner, node.args))
+            first, *rest = map(inner, node.args)
+            return functools.reduce(calls[node.func.id], rest, first)
         raise KeyError(type(node).__name__)
 
     try:
         return inner(ast.parse(expression.strip(), mode="eval").body)
-    except (KeyError, SyntaxError, ZeroDivisionError):
+    except (KeyError, SyntaxError, ValueError, ZeroDivisionError):
         return None

@@ -23,9 +23,9 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
-from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
+from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
-from minifier.torch_private.numbers import as_hint, leaves, storage_key
+from minifier.torch_private.numbers import as_hint, expression_of, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -56,6 +56,7 @@ __all__ = [
     "compiler_for",
     "config_values",
     "entry_point_of",
+    "expression_of",
     "fake_tensor",
     "graph_module",
     "inductor_folder",
@@ -72,6 +73,7 @@ __all__ = [
     "registered_names",
     "registration_stack",
     "set_config",
+    "static_context",
     "storage_key",
     "symbols_of",
     "tame_inductor",

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 import torch._dynamo
 from torch._dispatch.python import enable_python_dispatcher
-from torch._dynamo.source import LocalSource, TensorProperty, TensorPropertySource
+from torch._dynamo.source import AttrSource, LocalSource, TensorProperty, TensorPropertySource
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import (
@@ -22,6 +22,8 @@ from torch.fx.experimental.symbolic_shapes import (
     constrain_range,
     free_symbols,
 )
+
+from minifier.torch_private.fakes import static_context
 
 _MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
 
@@ -173,9 +175,7 @@ class SymbolicSizes:
 def _base_context(tensor: torch.Tensor, source: Any) -> Any:
     """For an input that is a view: its base, whose own sizes are nobody's business, as it is."""
     base = tensor._base
-    if base is None:
-        return None
-    return StatefulSymbolicContext(dynamic_sizes=[DimDynamic.STATIC] * base.dim(), tensor_source=source)
+    return None if base is None else static_context(base, AttrSource(source, "_base"))
 
 
 class _Tracer(torch.fx.Interpreter):
