@@ -35,7 +35,7 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
-from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
 
 __all__ = [
     "AskedBackend",
@@ -77,5 +77,6 @@ __all__ = [
     "storage_key",
     "symbols_of",
     "tame_inductor",
+    "warm_up_symbols",
     "with_aot_compiler",
 ]

@@ -172,6 +172,18 @@ class SymbolicSizes:
             yield
 
 
+def warm_up_symbols() -> None:
+    """Makes what symbols need when they are first used, a tenth of a second, for all children of this process."""
+    sizes = SymbolicSizes()
+    x = torch.empty(4, 3)
+    fake = sizes.tensor("x", x, [sizes.size("s0", 4, duck=True), sizes.size("s1", 3, duck=True)])
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.tanh, (graph.placeholder("x"),))
+    node = graph.call_function(torch.add, (node, graph.call_method("size", (node, 0))))
+    graph.output((graph.call_method("reshape", (node, -1)),))
+    sizes.trace(torch.fx.GraphModule(torch.nn.Module(), graph), [fake])
+
+
 def _base_context(tensor: torch.Tensor, source: Any) -> Any:
     """For an input that is a view: its base, whose own sizes are nobody's business, as it is."""
     base = tensor._base
