@@ -21,7 +21,8 @@ from minifier.fx.arguments import write
 from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import RecordedValues
-from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode, tame_inductor
+from minifier.passes.symbols import is_symbolic
+from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode, tame_inductor, warm_up_symbols
 
 
 class StartsThreads(Exception):
@@ -131,4 +132,6 @@ def make_bench(case: Case, late: bool = False) -> Bench:
             raise StartsThreads(case.backend.name)
     bench.tensors.load_all()
     build_graph(case.graph, bench.tensors, bench.example)  # what children would import and make on first use
+    if is_symbolic(case):
+        warm_up_symbols()
     return bench

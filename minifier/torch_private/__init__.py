@@ -25,9 +25,9 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
-from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
+from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
-from minifier.torch_private.numbers import as_hint, leaves, storage_key
+from minifier.torch_private.numbers import as_hint, expression_of, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -37,6 +37,7 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
 
 __all__ = [
     "AskedBackend",
@@ -46,11 +47,13 @@ __all__ = [
     "Observe",
     "OtherDraws",
     "Stack",
+    "SymbolicSizes",
     "aot_autograd_arguments",
     "as_aot_calls_backward",
     "as_dynamo_calls",
     "as_hint",
     "asked_backend",
+    "assumes_dynamic",
     "backend_error",
     "backend_table",
     "backward_arguments",
@@ -58,6 +61,7 @@ __all__ = [
     "compiler_for",
     "config_values",
     "entry_point_of",
+    "expression_of",
     "fake_tensor",
     "giving_draws",
     "graph_module",
@@ -67,6 +71,7 @@ __all__ = [
     "is_failure",
     "leaves",
     "library_stack",
+    "marked_dims",
     "new_fake_mode",
     "note_registrations",
     "noting_draws",
@@ -75,8 +80,11 @@ __all__ = [
     "registered_names",
     "registration_stack",
     "set_config",
+    "static_context",
     "storage_key",
+    "symbols_of",
     "tame_inductor",
     "unsettled",
+    "warm_up_symbols",
     "with_aot_compiler",
 ]
