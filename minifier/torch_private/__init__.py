@@ -15,9 +15,15 @@ from minifier.torch_private.calls import (
     is_failure,
     observe_backend_calls,
 )
-from minifier.torch_private.configuration import config_values, is_default_config, set_config
+from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
+from minifier.torch_private.modes import (
+    as_while_compiling,
+    default_device,
+    inference_mode_outside,
+    note_inference_mode,
+)
 from minifier.torch_private.numbers import as_hint, storage_key
 from minifier.torch_private.registrations import (
     Stack,
@@ -37,20 +43,25 @@ __all__ = [
     "aot_autograd_arguments",
     "as_dynamo_calls",
     "as_hint",
+    "as_while_compiling",
     "asked_backend",
     "backend_error",
     "backend_table",
     "compiler_for",
     "config_values",
+    "default_device",
     "entry_point_of",
     "fake_tensor",
     "graph_module",
+    "has_config",
+    "inference_mode_outside",
     "inductor_folder",
     "inductor_headers",
     "is_default_config",
     "is_failure",
     "library_stack",
     "new_fake_mode",
+    "note_inference_mode",
     "note_registrations",
     "observe_backend_calls",
     "registered_names",
