@@ -76,7 +76,11 @@ SWITCHES: tuple[Switch, ...] = (
         "float32_matmul_precision",
         "torch.get_float32_matmul_precision()",
         "torch.set_float32_matmul_precision({})",
-        implies={"highest": _matmul("ieee", "ieee"), "high": _matmul("tf32", "tf32"), "medium": _matmul("tf32", "bf16")},
+        implies={
+            "highest": _matmul("ieee", "ieee"),
+            "high": _matmul("tf32", "tf32"),
+            "medium": _matmul("tf32", "bf16"),
+        },
     ),
     *(_attribute(f"backends.{place}.{_PRECISION}") for place in ("cuda.matmul", "mkldnn.matmul", *_OPERATORS)),
     _attribute("backends.cuda.matmul.allow_fp16_reduced_precision_reduction"),
@@ -144,16 +148,17 @@ def changed_switches(now: Values, baseline: Values) -> tuple[tuple[str, Any], ..
 
 def implied_config(switches: tuple[tuple[str, Any], ...]) -> dict[tuple[str, str], Any]:
     """Configuration values that setting these switches sets."""
-    return {
-        place: bool(value) for name, value in switches if name in _BY_NAME for place in _BY_NAME[name].sets
-    }
+    return {place: bool(value) for name, value in switches if name in _BY_NAME for place in _BY_NAME[name].sets}
+
+
+def known(name: str) -> bool:
+    """Whether there is a switch of this name."""
+    return name in _BY_NAME or name in CONTEXTS
 
 
 def statements(state: State) -> tuple[str, ...]:
-    """The lines of source that set the switches of a Case; raises KeyError for one that is not known."""
-    given = {name: value for name, value in state.switches if name not in CONTEXTS}
-    for name in given:
-        _BY_NAME[name]  # noqa: B018 - says which
+    """The lines of source that set the switches of a Case which are not contexts."""
+    given = dict(state.switches)
     return tuple(switch.statement(given[switch.name]) for switch in SWITCHES if switch.name in given)
 
 

@@ -4,6 +4,13 @@ Each function here has a test in tests/test_torch_private.py that fails loudly w
 changes what it stands on. Read against torch 2.13.
 """
 
+from minifier.torch_private.aot import (
+    as_aot_calls_backward,
+    backward_arguments,
+    call_compiled,
+    observe_aot_compilers,
+    with_aot_compiler,
+)
 from minifier.torch_private.calls import (
     AskedBackend,
     Call,
@@ -23,8 +30,9 @@ from minifier.torch_private.modes import (
     default_device,
     inference_mode_outside,
     note_inference_mode,
+    without_modes,
 )
-from minifier.torch_private.numbers import as_hint, storage_key
+from minifier.torch_private.numbers import as_hint, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -41,12 +49,15 @@ __all__ = [
     "Observe",
     "Stack",
     "aot_autograd_arguments",
+    "as_aot_calls_backward",
     "as_dynamo_calls",
     "as_hint",
     "as_while_compiling",
     "asked_backend",
     "backend_error",
     "backend_table",
+    "backward_arguments",
+    "call_compiled",
     "compiler_for",
     "config_values",
     "default_device",
@@ -54,19 +65,23 @@ __all__ = [
     "fake_tensor",
     "graph_module",
     "has_config",
-    "inference_mode_outside",
     "inductor_folder",
     "inductor_headers",
+    "inference_mode_outside",
     "is_default_config",
     "is_failure",
+    "leaves",
     "library_stack",
     "new_fake_mode",
     "note_inference_mode",
     "note_registrations",
+    "observe_aot_compilers",
     "observe_backend_calls",
     "registered_names",
     "registration_stack",
     "set_config",
     "storage_key",
     "tame_inductor",
+    "with_aot_compiler",
+    "without_modes",
 ]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
-import torch._dynamo.convert_frame as convert_frame
-from torch.overrides import _len_torch_function_stack, _pop_mode, _push_mode
+from torch import overrides
+from torch._dynamo import convert_frame
 from torch.utils import _device
+
+# Untyped in torch, or not exported for type checkers.
+_depth: Callable[[], int] = overrides._len_torch_function_stack  # type: ignore[attr-defined]
+_pop: Callable[[], Any] = overrides._pop_mode
+_push: Callable[[Any], None] = overrides._push_mode
 
 _OUTSIDE = threading.local()
 
 
 def note_inference_mode() -> None:
     """From now on `inference_mode_outside` knows whether a compilation began under inference mode."""
-    original = convert_frame.maybe_disable_inference_mode
+    original = convert_frame.maybe_disable_inference_mode  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
     def noting() -> Iterator[None]:
@@ -44,15 +50,25 @@ def default_device() -> str | None:
 
 
 @contextlib.contextmanager
+def _without_function_modes() -> Iterator[None]:
+    modes = [_pop() for _ in range(_depth())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _push(mode)
+
+
+@contextlib.contextmanager
 def as_while_compiling() -> Iterator[None]:
-    """The modes in which Dynamo calls a backend: inference mode is no_grad, and no function modes."""
-    with contextlib.ExitStack() as stack:
-        if torch.is_inference_mode_enabled():
-            stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(torch.no_grad())
-        modes = [_pop_mode() for _ in range(_len_torch_function_stack())]
-        try:
-            yield
-        finally:
-            for mode in reversed(modes):
-                _push_mode(mode)
+    """The modes in which Dynamo calls a backend: no_grad for inference mode, and no function modes."""
+    grad = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    with torch.inference_mode(False), torch.set_grad_enabled(grad), _without_function_modes():
+        yield
+
+
+@contextlib.contextmanager
+def without_modes() -> Iterator[None]:
+    """No inference mode, no default device, grad mode on: where a script makes its inputs."""
+    with torch.inference_mode(False), torch.enable_grad(), _without_function_modes():
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 
 def as_hint(value: Any) -> Any:
@@ -21,3 +22,8 @@ def storage_key(tensor: torch.Tensor) -> object | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def leaves(value: Any) -> list[Any]:
+    """What a nest of tuples, lists and dicts holds, in order."""
+    return tree_leaves(value)
