@@ -14,6 +14,7 @@ from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, Te
 from minifier.case.values import TensorMeta
 from minifier.fx.arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
+from minifier.torch_private import without_modes
 
 
 class NotRecorded(KeyError):
@@ -114,7 +115,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
 def make_inputs(
     inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None, *, own: bool = True
 ) -> list[Any]:
-    """Inputs after `torch.manual_seed(0)`; those that share a storage share one.
+    """Inputs after `torch.manual_seed(0)`, whatever modes are on; those that share a storage share one.
 
     With `own`, stored values are copied, so that no two calls share memory. Without, this call gets the
     stored tensors themselves: enough for a child that makes its inputs once.
@@ -127,10 +128,16 @@ def make_inputs(
 
     def held(key: str) -> torch.Tensor:
         if key not in shared:
-            shared[key] = tensors.get(key).clone() if own else tensors.get(key)
+            copied = own or torch.is_inference_mode_enabled()  # only what is made there is an inference tensor
+            shared[key] = tensors.get(key).clone() if copied else tensors.get(key)
         return shared[key]
 
-    return [_make(item, held, recorded) for item in inputs]
+    made = []
+    with without_modes():
+        for item in inputs:
+            with torch.inference_mode(isinstance(item, TensorInput) and item.inference):
+                made.append(_make(item, held, recorded))
+    return made
 
 
 def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:

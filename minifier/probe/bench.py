@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import RecordedValues
 from minifier.passes.symbols import is_symbolic
+from minifier.probe.ambient import make_plain, set_environment, settled
 from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode, tame_inductor, warm_up_symbols
 
 
@@ -123,8 +124,11 @@ def _threads() -> int:
 
 def make_bench(case: Case, late: bool = False) -> Bench:
     """The bench for a Case, everything imported unless `late`; raises NoRepro, or StartsThreads."""
-    bench = Bench(case, StoredTensors(case.tensors), late)
     extend_path(case.import_path)
+    make_plain()
+    case = replace(case, state=settled(case.state))
+    set_environment(case.state)  # a backend may look at it when it is imported
+    bench = Bench(case, StoredTensors(case.tensors), late)
     if not late:
         before = _threads()
         bench.import_all()
