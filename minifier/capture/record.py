@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,16 @@ from minifier.case import (
     TensorMeta,
 )
 from minifier.case.encode import pack
-from minifier.case.store import TENSORS, save
+from minifier.case.store import TENSORS, load, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of
+from minifier.failure.normal import normalise
 from minifier.failure.observed import describe, text
 from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile
+from minifier.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Record:
         self.state = State()
         self.unsaved = ""
         self._failed = False
+        self._kept = 0
         with _Kept(self):
             self.backend = reference(compiler_fn, observer.ordinary_path)
             self.state = current_state(observer.baseline)
@@ -72,7 +76,7 @@ class Record:
         """Call nodes of the graph, if it could be read."""
         return len(self.graph.ops) if self.graph is not None else None
 
-    def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None) -> None:
+    def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None, call: int = 0) -> None:
         assert self.graph is not None
         imports = operator_imports(node.target for node in self.graph.ops)
         modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
@@ -84,37 +88,61 @@ class Record:
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )
-        calls = max(1, self.runs)
-        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, calls), self.folder)
+        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call)), self.folder)
 
-    def failed(self, stage: Stage, error: BaseException, values: Sequence[Any], changed: bool = False) -> None:
-        """Writes the Case of the graph's first failure, and an event for each. `changed` says that the
-        failing call had changed the inputs."""
+    def keep(self, values: Sequence[Any], call: int) -> None:
+        """Writes the Case with the inputs of a call that is about to begin, and that failed in an earlier run."""
+        if self.graph is not None and not self.unsaved:
+            with _Kept(self):
+                self._save_real(values, _PENDING, call)
+                self._kept, self._failed = call, False
+        self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
+
+    def failed(
+        self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
+    ) -> None:
+        """Writes the Case of the graph's first failure, and an event for each. `values` are the call's inputs;
+        `changed` says that the failing call had changed them."""
         inner = backend_error(error)
         names = self.graph.free_names if self.graph is not None else ()
         found: tuple[tuple[str, ...], ...] = ()
-        with _Kept(self):
-            found = hints(inner, self.graph) if self.graph is not None else ()
-        failure = failure_of(stage, describe(inner), text(inner), names, found)
+        with spare_memory():
+            with _Kept(self):
+                found = hints(inner, self.graph) if self.graph is not None else ()
+            self._note(failure_of(stage, describe(inner), text(inner), names, found), values, call, changed)
+
+    def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
+        """The same for a call that came back, but said something that the user takes for a failure."""
+        kind = Kind.SILENT_FALLBACK
+        self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
+
+    def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
+        kept = self._kept == call and call > 0
         if self.graph is not None and not self.unsaved and not self._failed:
             with _Kept(self):
-                inputs = self._real_inputs(values)
-                self._save(inputs, failure, self.tensors.write(self.folder / TENSORS))
+                if kept:
+                    save(replace(load(self.folder), failure=failure), self.folder)
+                else:
+                    self._save_real(values, failure, call)
         self._failed = True
         self.observer.log.write(
             "failed",
             number=self.number,
-            stage=stage.value,
+            stage=failure.fingerprint.stage.value,
             sentence=failure.fingerprint.sentence(),
             traceback=failure.traceback,
             unsaved=self.unsaved,
             failure=pack(failure),
             reference=pack(self.backend),
             backend=self.backend.name,
-            call=self.runs,
-            changed=changed,
+            call=call,
+            changed=changed and not kept,
             ops=self.ops,
         )
+
+    def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
+        inputs = self._real_inputs(values)
+        self._save(inputs, failure, self.tensors.write(self.folder / TENSORS), call)
 
     def _real_inputs(self, values: Sequence[Any]) -> tuple[Input, ...]:
         assert self.graph is not None
