@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import hashlib
 import json
 import os
@@ -180,20 +181,21 @@ class Bureau:
         self.folder = folder
         self.graphs = folder / "graphs"
 
-    def capture(self, text: str, *arguments: str, timeout: float = 60) -> Any:
-        """What running a script of this text showed; the Cases are in `graphs`."""
+    def capture(self, text: str, *arguments: str, timeout: float = 60, **terms: Any) -> Any:
+        """What running a script of this text showed, on these terms; the Cases are in `graphs`."""
         from minifier.capture.script import Program
         from minifier.capture.stage import capture
+        from minifier.capture.terms import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
         script.write_text(source_of(text))
-        crash = self.folder / "crash.txt"
 
         def work() -> Any:
+            faulthandler.disable()  # pytest's; a user's is respected
             sys.path[0] = str(CASES)
-            captured = capture(Program(str(script), arguments), self.graphs, lambda t: crash.write_text(t) and None)
-            assert not crash.exists(), crash.read_text()
+            captured = capture(Program(str(script), arguments), self.graphs, Terms(**terms))
+            assert not captured.end.crash, captured.end.crash
             return captured
 
         return in_child(work, self.folder, timeout)
