@@ -42,7 +42,7 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
     def heard_handle(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.levelno >= level:
+        if record.levelno >= level and record.name != "py.warnings":  # a warning that was heard already
             _told(record, tell)
         handle(self, record)
 

@@ -157,7 +157,7 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
             final = event
     call = _fatal_call(status, end, watch, folder / STACKS)
     if call is not None and call.number in begun:
-        has_case = call.number not in {f.number for f in failing}
+        has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
         failing.append(_died(folder, begun[call.number], call, _how(end, watch, folder, call), has_case, kept))
     for graph in failing:
         _complete(folder / str(graph.number), seconds - watch.seconds, len(begun))
