@@ -5,9 +5,10 @@ import os
 import torch
 import torch._dynamo.config
 import torch._inductor.config
+from torch._dynamo import register_backend
+
 from oddlib import settings
 from oddlib.backends import refuse
-from torch._dynamo import register_backend
 
 COMPILING = {
     "always": lambda: True,
@@ -31,6 +32,7 @@ COMPILING = {
     "anomaly": torch.is_anomaly_enabled,
     "dynamo's config": lambda: torch._dynamo.config.recompile_limit == 3,
     "inductor's config": lambda: torch._inductor.config.triton.cudagraphs,
+    "tuned": lambda: torch._inductor.config.max_autotune,
     "own config": lambda: settings.unroll == 16,
     "own nested config": lambda: settings.schedule.greedy,
     "variable": lambda: os.environ.get("TORCH_ODDLIB_FUSE") == "2",
