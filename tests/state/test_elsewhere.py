@@ -103,7 +103,9 @@ def test_what_the_environment_sets_is_written_as_configuration(project):
         """,
         TORCHINDUCTOR_MAX_AUTOTUNE="1",
         TORCHINDUCTOR_FREEZING="1",
-        TORCH_LOGS="",
     )
     assert done.code == 0, done.stderr
+    captured = load(done.out / "case").state
+    assert {key for _, key, _ in captured.config} == {"max_autotune", "freezing"}
+    assert dict(captured.environment)["TORCHINDUCTOR_FREEZING"] == "1"
     assert "torch._inductor.config.max_autotune = True" in done.repro and "freezing" not in done.repro

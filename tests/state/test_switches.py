@@ -97,14 +97,12 @@ def test_contexts_say_how_the_call_was_made(state, expected):
 
 def test_only_variables_that_torch_and_compilers_read_belong_to_a_case():
     kept = {
-        "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
-        "TRITON_INTERPRET": "1",
-        "PYTORCH_CUDA_ALLOC_CONF": "a:1",
+        "TORCHINDUCTOR_MAX_AUTOTUNE": "1", "TRITON_INTERPRET": "1", "PYTORCH_CUDA_ALLOC_CONF": "a:1",
         "OMP_NUM_THREADS": "2",
-    }
+    }  # fmt: skip
     left = {
-        "HOME": "x", "TORCH_HOME": "x", "TORCHINDUCTOR_CACHE_DIR": "x", "TORCH_EXTENSIONS_DIR": "x", "TORCH_LOGS": "+dynamo",
-        "TORCH_TRACE": "x", "TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCH_HUB_TOKEN": "x", "http_proxy": "x",
+        "HOME": "x", "TORCH_HOME": "x", "TORCHINDUCTOR_CACHE_DIR": "x", "TORCH_EXTENSIONS_DIR": "x", "TORCH_TRACE": "x",
+        "TORCH_LOGS": "+dynamo", "TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCH_HUB_TOKEN": "x", "http_proxy": "x",
         "TORCH_LIBRARY": "/home/me/libtorch.so", "TORCHELASTIC_RUN_ID": "3", "PYTHONPATH": "x",
     }  # fmt: skip
     assert dict(variables({**kept, **left})) == kept
