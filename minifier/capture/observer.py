@@ -58,7 +58,7 @@ class Observer:
         if os.getpid() != self.log.pid:
             return call()
         self.count += 1
-        record = Record(self, self.count, compiler_fn, gm)
+        record = Record(self, self.count, compiler_fn, gm, inputs)
         self.log.write("compiling", number=record.number, ops=record.ops, backend=record.backend.name)
         try:
             compiled = call()

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import torch
 
 from minifier.capture.hints import hints
 from minifier.capture.reference import folders_of, operator_imports, reference
+from minifier.capture.sizes import Sizes, symbolic_sizes
 from minifier.capture.state import at_the_call, current_state
 from minifier.case import (
     BackendReference,
@@ -37,7 +39,7 @@ from minifier.failure.observed import describe, text
 from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile
-from minifier.torch_private import as_hint, backend_error
+from minifier.torch_private import as_hint, backend_error, expression_of
 
 if TYPE_CHECKING:
     from minifier.capture.observer import Observer
@@ -49,7 +51,9 @@ class Record:
     """What is known of one graph. Nothing here raises into the user's script: what cannot be written, or
     a fault of this tool, becomes the reason in `unsaved`."""
 
-    def __init__(self, observer: Observer, number: int, compiler_fn: Any, gm: torch.fx.GraphModule) -> None:
+    def __init__(
+        self, observer: Observer, number: int, compiler_fn: Any, gm: torch.fx.GraphModule, values: Sequence[Any]
+    ) -> None:
         self.observer, self.number = observer, number
         self.folder = observer.folder / str(number)
         self.tensors = TensorFile()
@@ -57,14 +61,17 @@ class Record:
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", Reach.NONE, reason="it could not be looked at")
         self.state = State()
+        self.sizes = Sizes()
         self.unsaved = ""
         self._failed = False
         with _Kept(self):
             self.backend = reference(compiler_fn, observer.ordinary_path)
             self.state = current_state(observer.baseline)
             self.graph = read_graph(gm, self.tensors)
+            self.sizes = symbolic_sizes(gm, values)
+            self.backend, self.state = self.sizes.told(self.backend, self.state)
             # With inputs by their shape alone, before the backend can die on the graph.
-            inputs = tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders)
+            inputs = self.sizes.named(tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders))
             self._save(inputs, _PENDING, tensors=None)
 
     @property
@@ -85,7 +92,8 @@ class Record:
             graph_number=self.number,
         )
         calls = max(1, self.runs)
-        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, calls), self.folder)
+        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, calls)
+        save(replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols), self.folder)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], changed: bool = False, inference: bool = False
@@ -137,11 +145,11 @@ class Record:
             elif value is None or isinstance(value, (bool, int, float, str)):
                 inputs.append(ScalarInput(node.name, value))
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                inputs.append(ScalarInput(node.name, as_hint(value), str(value)))
+                inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
             else:
                 kind = type(value)
                 raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
-        return tuple(inputs)
+        return self.sizes.named(tuple(inputs))
 
 
 def _by_shape(name: str, value: Any) -> Input:

@@ -17,6 +17,10 @@ from minifier.fx.tensors import StoredTensors, flat, restrided
 from minifier.torch_private import without_modes
 
 
+class NotRecorded(KeyError):
+    """The graph, run eagerly, did not come to this value."""
+
+
 class RecordedValues:
     """Values of nodes in one file of bytes with an index beside it, mapped into memory when asked for."""
 
@@ -28,7 +32,9 @@ class RecordedValues:
         return node in self._index
 
     def get(self, node: str) -> torch.Tensor:
-        """A private copy of the tensor that the node evaluated to; raises KeyError if it was not recorded."""
+        """A private copy of the tensor that the node evaluated to; raises NotRecorded if there is none."""
+        if node not in self._index:
+            raise NotRecorded(node)
         entry = self._index[node]
         dtype = getattr(torch, entry["dtype"])
         meta = TensorMeta(tuple(entry["shape"]), tuple(entry["stride"]), entry["dtype"])
@@ -66,10 +72,12 @@ class Recorder(torch.fx.Interpreter):
         return value
 
     def record(self, inputs: Sequence[Any]) -> None:
-        """Runs, and writes the index; raises what the graph raises."""
-        self.run(*inputs)
-        self._file.close()
-        (self._folder / "values.json").write_text(json.dumps(self._index))
+        """Runs, and writes the index, of what there is where the graph raises; raises that then."""
+        try:
+            self.run(*inputs)
+        finally:
+            self._file.close()
+            (self._folder / "values.json").write_text(json.dumps(self._index))
 
 
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:

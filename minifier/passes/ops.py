@@ -20,6 +20,7 @@ from minifier.case import (
     subset,
 )
 from minifier.case.graph import refs_in
+from minifier.passes.symbols import as_dynamo_would, has_symbols
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
     f"operator.{name}"
@@ -157,7 +158,8 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
         graph = _tangents_last(graph)
     known = {item.name: item for item in case.inputs}
     inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
-    return replace(case, graph=graph, inputs=inputs)
+    made = replace(case, graph=graph, inputs=inputs)
+    return as_dynamo_would(made) if case.symbolic is not None or has_symbols(inputs) else made
 
 
 def _tangents_last(graph: Graph) -> Graph:

@@ -9,7 +9,9 @@ import torch
 
 from minifier.case import Case, Level
 from minifier.fx.build import build_graph
+from minifier.passes.symbols import is_symbolic
 from minifier.probe.bench import Bench, plain_options
+from minifier.probe.symbolic import call_with_symbols
 from minifier.torch_private import (
     as_aot_calls_backward,
     as_dynamo_calls,
@@ -27,12 +29,15 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
     if case.level is not Level.DYNAMO:
         return _compile_part(bench, case, compiler)
-    module = build_graph(case.graph, bench.tensors, bench.example)
-    with as_dynamo_calls(bench.fakes):
-        compiled = compiler(module, list(values))
+    if is_symbolic(case):
+        compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
+    else:
+        module = build_graph(case.graph, bench.tensors, bench.example)
+        with as_dynamo_calls(bench.fakes, values):
+            compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own words
         raise AssertionError("compiler_fn did not return callable")
-    return lambda args: compiled(*args)
+    return lambda args: compiled(*needed(args))
 
 
 def _compile_part(bench: Bench, case: Case, compiler: Callable[..., Any]) -> Compiled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,21 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
+from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
+from minifier.compare import compare
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import TensorFile
-from minifier.fx.values import Recorder, make_inputs
+from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
 from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
 from minifier.probe.children import tell
-from minifier.probe.compiling import compile_candidate
+from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.torch_private import (
+    NoCompiler,
     as_while_compiling,
     backend_error,
     leaves,
@@ -76,7 +80,10 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     """
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
-    values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+    try:
+        values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+    except NotRecorded as error:
+        return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
     steps = _Steps()
     if case.backward:
@@ -86,10 +93,14 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
         try:
             with as_while_compiling():
                 compiled = compile_candidate(bench, case, values)
+        except NoCompiler:
+            raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return steps.failure(error)
         if until is compiling:
             return {"status": "pass"}
+        if until is Stage.COMPARE:
+            return _compared(bench, case, compiled, steps)
         for call in range(case.calls):
             again = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
             steps.enter(running)
@@ -101,6 +112,38 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
             except BaseException as error:  # noqa: BLE001 - as above
                 return steps.failure(error)
     return {"status": "pass"}
+
+
+def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
+    """How the compiled candidate does against eager."""
+    steps.enter(Stage.RUN)
+    found = compare(
+        lambda *args: compiled(args),
+        case.graph,
+        lambda: make_inputs(case.inputs, bench.tensors, bench.recorded),
+        lambda graph: build_graph(graph, bench.tensors),
+        case.measure,
+        backward=case.backward,
+        names=[item.name for item in case.inputs],
+        before_backward=lambda: steps.enter(Stage.BACKWARD_RUN),
+    )
+    if found.compiled_error is not None:
+        steps.at = found.compiled_stage
+        return steps.failure(found.compiled_error)
+    if found.differences:
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(found.differences)}
+    if found.eager_error is not None:
+        return {"status": "invalid", "links": describe(found.eager_error), "traceback": text(found.eager_error)}
+    return {"status": "pass"}
+
+
+def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+    """The same; the parent is told what was imported on the way, so that no later child has to."""
+    before = set(sys.modules)
+    try:
+        return evaluate(bench, case, until)
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 def run_backward(result: Any) -> None:

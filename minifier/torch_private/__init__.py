@@ -5,6 +5,7 @@ changes what it stands on. Read against torch 2.13.
 """
 
 from minifier.torch_private.aot import (
+    NoCompiler,
     as_aot_calls_backward,
     backward_arguments,
     call_compiled,
@@ -23,7 +24,8 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
-from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
+from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.modes import (
     as_while_compiling,
@@ -33,7 +35,7 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
-from minifier.torch_private.numbers import as_hint, leaves, storage_key
+from minifier.torch_private.numbers import as_hint, expression_of, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -43,18 +45,24 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
 
 __all__ = [
     "AskedBackend",
     "Call",
+    "Draw",
+    "NoCompiler",
     "Observe",
+    "OtherDraws",
     "Stack",
+    "SymbolicSizes",
     "aot_autograd_arguments",
     "as_aot_calls_backward",
     "as_dynamo_calls",
     "as_hint",
     "as_while_compiling",
     "asked_backend",
+    "assumes_dynamic",
     "backend_error",
     "backend_table",
     "backward_arguments",
@@ -63,7 +71,9 @@ __all__ = [
     "config_values",
     "default_device",
     "entry_point_of",
+    "expression_of",
     "fake_tensor",
+    "giving_draws",
     "graph_module",
     "has_config",
     "inductor_folder",
@@ -73,17 +83,23 @@ __all__ = [
     "is_failure",
     "leaves",
     "library_stack",
+    "marked_dims",
     "new_fake_mode",
     "note_inference_mode",
     "note_registrations",
+    "noting_draws",
     "observe_aot_compilers",
     "observe_backend_calls",
     "other_function_modes",
     "registered_names",
     "registration_stack",
     "set_config",
+    "static_context",
     "storage_key",
+    "symbols_of",
     "tame_inductor",
+    "unsettled",
+    "warm_up_symbols",
     "with_aot_compiler",
     "without_modes",
 ]

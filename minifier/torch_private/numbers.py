@@ -16,6 +16,14 @@ def as_hint(value: Any) -> Any:
     return value
 
 
+def expression_of(value: Any) -> str | None:
+    """The expression behind a symbolic number; None for one that turned out to be fixed, and for other values."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return None
+    expression = value.node.expr
+    return str(expression) if expression.free_symbols else None
+
+
 def storage_key(tensor: torch.Tensor) -> object | None:
     """Identity of the tensor's storage, fake or real; None where it has no storage."""
     try:
