@@ -219,7 +219,18 @@ def _nothing(program: Program, captured: Captured) -> MinifyError:
         )
     return NothingToReduce(
         f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}. "
-        "Results were not compared with eager."
+        f"Results were not compared with eager.{_too_late(captured)}"
+    )
+
+
+def _too_late(captured: Captured) -> str:
+    """What the script set for a torch that it had not imported yet, but which was there already."""
+    if not captured.environment:
+        return ""
+    variables = " ".join(f"{name}={value}" for name, value in captured.environment)
+    return (
+        f"\nThe script sets {variables}, which torch reads when it is imported: under minify that is before the "
+        f"script starts. Try `{variables} minify run ...`."
     )
 
 

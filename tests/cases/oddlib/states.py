@@ -88,3 +88,16 @@ def oddlib_overlapping(gm, example_inputs):
         return gm.forward(*args)
 
     return run
+
+
+@register_backend
+def oddlib_second_call(gm, example_inputs):
+    calls = []
+
+    def run(*args):
+        calls.append(None)
+        if len(calls) == 2:
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run
