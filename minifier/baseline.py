@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ import torch
 
 from minifier.case.encode import pack_arg, unpack_arg
 from minifier.case.switches import Values, read_switches
-from minifier.case.variables import OWN, own, variables
+from minifier.case.variables import own, variables
 from minifier.errors import CannotSave, MinifyError
 from minifier.fx.arguments import read, write
 from minifier.torch_private import config_values
@@ -60,11 +61,15 @@ def baseline_of_a_repro() -> Baseline:
     return Baseline({**here.config, **config}, {**here.switches, **found["switches"]})
 
 
+_START = "import sys; sys.path[0] = sys.argv[1]; from minifier.baseline import answer; print(answer(sys.argv[2:]))"
+
+
 def _ask(modules: Sequence[str]) -> str:
+    """In this very folder: some values are made of it."""
+    without = dict(own(variables(os.environ)))
     done = subprocess.run(
-        [sys.executable, "-m", "minifier.baseline", *modules],
-        cwd=Path(__file__).parent.parent,
-        env={name: value for name, value in os.environ.items() if not name.startswith(OWN)},
+        [sys.executable, "-c", _START, str(Path(__file__).parent.parent), *modules],
+        env={name: value for name, value in os.environ.items() if name not in without},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -76,10 +81,9 @@ def _ask(modules: Sequence[str]) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def _answer(modules: Sequence[str]) -> str:
-    """What `_ask` asks for, as JSON: values that have no readable form are left out."""
-    import importlib
-
+def answer(modules: Sequence[str]) -> str:
+    """This process's configuration, of these modules, and switches as JSON; values that have no readable
+    form are left out."""
     for module in modules:
         importlib.import_module(module)
     config = []
@@ -89,7 +93,3 @@ def _answer(modules: Sequence[str]) -> str:
         except CannotSave:
             continue  # the asking process goes by its own value
     return json.dumps({"config": config, "switches": switches_now()})
-
-
-if __name__ == "__main__":
-    print(_answer(sys.argv[1:]))

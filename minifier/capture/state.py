@@ -15,7 +15,13 @@ from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switc
 from minifier.case.variables import variables
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read, short
-from minifier.torch_private import config_values, default_device, inference_mode_outside, is_default_config
+from minifier.torch_private import (
+    config_values,
+    default_device,
+    inference_mode_outside,
+    is_default_config,
+    other_function_modes,
+)
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
@@ -49,7 +55,8 @@ def current_state(baseline: Baseline) -> State:
     """The state now, in the middle of a compilation: that of the code which is compiled, where Dynamo has
     changed it for the while. Configuration and switches only where they differ from `baseline`."""
     switches = _switches(baseline)
-    config, skipped = [], []
+    config = []
+    skipped = [f"{kind}, a torch function mode that is on" for kind in other_function_modes()]
     for module, key, value in _changed_config(baseline, switches):
         try:
             if module == "__main__":

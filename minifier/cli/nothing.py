@@ -46,7 +46,19 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         )
     return NothingToReduce(
         f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}."
+        + _too_late(captured)
         + _advice(captured)
+    )
+
+
+def _too_late(captured: Captured) -> str:
+    """What the script set for a torch that it had not imported yet, but which was there already."""
+    if not captured.environment:
+        return ""
+    variables = " ".join(f"{name}={value}" for name, value in captured.environment)
+    return (
+        f"\nThe script sets {variables}, which torch reads when it is imported: under minify that is before the "
+        f"script starts. Try `{variables} minify run ...`."
     )
 
 

@@ -33,6 +33,7 @@ from minifier.torch_private.modes import (
     default_device,
     inference_mode_outside,
     note_inference_mode,
+    other_function_modes,
     without_modes,
 )
 from minifier.torch_private.numbers import as_hint, expression_of, is_fake, leaves, storage_key
@@ -92,6 +93,7 @@ __all__ = [
     "noting_draws",
     "observe_aot_compilers",
     "observe_backend_calls",
+    "other_function_modes",
     "registered_names",
     "registration_stack",
     "set_config",

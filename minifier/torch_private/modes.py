@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from torch import overrides
 from torch._dynamo import convert_frame
-from torch.utils import _device
+from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch.utils._device import DeviceContext
 
 # Untyped in torch, or not exported for type checkers.
 _depth: Callable[[], int] = overrides._len_torch_function_stack  # type: ignore[attr-defined]
 _pop: Callable[[], Any] = overrides._pop_mode
 _push: Callable[[Any], None] = overrides._push_mode
+_stack: Callable[[], list[Any]] = overrides._get_current_function_mode_stack
 
 _OUTSIDE = threading.local()
 
@@ -42,11 +44,21 @@ def inference_mode_outside() -> bool:
     return getattr(_OUTSIDE, "inference", False)
 
 
+def _function_modes() -> list[Any]:
+    """The torch function modes of the user's code, those included that Dynamo has taken off for the while."""
+    return [*torch_function_mode_stack_state_mgr.stack, *_stack()]
+
+
 def default_device() -> str | None:
-    """What torch.set_default_device or `with torch.device(...)` is in force, also while Dynamo has taken
-    it off; None if there is none."""
-    device = _device.CURRENT_DEVICE
-    return None if device is None else str(device)
+    """What torch.set_default_device or `with torch.device(...)` is in force; None if there is none."""
+    devices = [mode.device for mode in _function_modes() if isinstance(mode, DeviceContext)]
+    return str(devices[-1]) if devices else None
+
+
+def other_function_modes() -> list[str]:
+    """The types of the torch function modes that are on, the default device aside."""
+    kinds = [type(mode) for mode in _function_modes() if not isinstance(mode, DeviceContext)]
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ COMPILING = {
     "anomaly": torch.is_anomaly_enabled,
     "dynamo's config": lambda: torch._dynamo.config.recompile_limit == 3,
     "inductor's config": lambda: torch._inductor.config.triton.cudagraphs,
+    "tuned": lambda: torch._inductor.config.max_autotune,
     "own config": lambda: settings.unroll == 16,
     "own nested config": lambda: settings.schedule.greedy,
     "variable": lambda: os.environ.get("TORCH_ODDLIB_FUSE") == "2",
@@ -83,6 +84,19 @@ def oddlib_overlapping(gm, example_inputs):
     def run(*args):
         places = [value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)]
         if len(set(places)) < len(places):
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run
+
+
+@register_backend
+def oddlib_second_call(gm, example_inputs):
+    calls = []
+
+    def run(*args):
+        calls.append(None)
+        if len(calls) == 2:
             refuse(gm, "tanh")
         return gm.forward(*args)
 
