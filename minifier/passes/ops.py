@@ -21,7 +21,7 @@ from minifier.case import (
 )
 from minifier.case.graph import refs_in
 from minifier.failure import Stage
-from minifier.passes.symbols import as_dynamo_would, has_symbols
+from minifier.passes.symbols import as_dynamo_would, has_symbols, is_unseen
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
     f"operator.{name}"
@@ -54,8 +54,9 @@ def is_in_place(node: Node) -> bool:
 
 
 def _can_be_cut(node: Node) -> bool:
-    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context."""
-    return isinstance(node.value, (TensorMeta, Scalar))
+    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context, nor one of which
+    nobody has seen how large it is."""
+    return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
 
 
 class _Sets:
