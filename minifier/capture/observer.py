@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from minifier.baseline import Baseline
 from minifier.capture.record import Record
-from minifier.capture.state import Config
 from minifier.failure import Stage
 from minifier.torch_private import is_failure, storage_key
 
@@ -41,7 +41,7 @@ class Observer:
     """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it."""
 
     def __init__(
-        self, folder: Path, script: str, ordinary_path: Sequence[str], baseline: Config, keep_inputs: bool
+        self, folder: Path, script: str, ordinary_path: Sequence[str], baseline: Baseline, keep_inputs: bool
     ) -> None:
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline, self.keep_inputs = ordinary_path, baseline, keep_inputs
@@ -78,13 +78,13 @@ class Observer:
         def run(*args: Any) -> Any:
             record.runs += 1
             kept = _copies(args) if self.keep_inputs else args
-            before = _versions(args)
+            before, inference = _versions(args), torch.is_inference_mode_enabled()
             try:
                 return compiled(*args)
             except BaseException as error:
                 if is_failure(error):
                     changed = not self.keep_inputs and _versions(args) != before
-                    record.failed(Stage.RUN, error, kept, changed)
+                    record.failed(Stage.RUN, error, kept, changed, inference)
                 raise
 
         return run
@@ -102,7 +102,7 @@ def _copies(args: Sequence[Any]) -> tuple[Any, ...]:
     def copy(value: Any) -> Any:
         if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
             return value
-        with torch.no_grad():
+        with torch.inference_mode(value.is_inference()), torch.no_grad():
             key = storage_key(value)
             if key not in storages:
                 storages[key] = value.untyped_storage().clone()

@@ -15,7 +15,7 @@ import torch
 from minifier.capture.hints import hints
 from minifier.capture.reference import folders_of, operator_imports, reference
 from minifier.capture.sizes import Sizes, symbolic_sizes
-from minifier.capture.state import current_state
+from minifier.capture.state import at_the_call, current_state
 from minifier.case import (
     BackendReference,
     Case,
@@ -95,9 +95,11 @@ class Record:
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, calls)
         save(replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols), self.folder)
 
-    def failed(self, stage: Stage, error: BaseException, values: Sequence[Any], changed: bool = False) -> None:
+    def failed(
+        self, stage: Stage, error: BaseException, values: Sequence[Any], changed: bool = False, inference: bool = False
+    ) -> None:
         """Writes the Case of the graph's first failure, and an event for each. `changed` says that the
-        failing call had changed the inputs."""
+        failing call had changed the inputs, `inference` that it was made under inference mode."""
         inner = backend_error(error)
         names = self.graph.free_names if self.graph is not None else ()
         found: tuple[tuple[str, ...], ...] = ()
@@ -106,6 +108,8 @@ class Record:
         failure = failure_of(stage, describe(inner), text(inner), names, found)
         if self.graph is not None and not self.unsaved and not self._failed:
             with _Kept(self):
+                if stage is Stage.RUN:
+                    self.state = at_the_call(self.state, self.observer.baseline, inference)
                 inputs = self._real_inputs(values)
                 self._save(inputs, failure, self.tensors.write(self.folder / TENSORS))
         self._failed = True
@@ -136,8 +140,8 @@ class Record:
         for node, value in pairs:
             if isinstance(value, torch.Tensor):
                 meta = tensor_meta(value, storages)
-                parameter = isinstance(value, torch.nn.Parameter)
-                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter))
+                parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
+                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter, inference))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 inputs.append(ScalarInput(node.name, value))
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):

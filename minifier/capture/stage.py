@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from minifier.capture.script import Program, run_program
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import load, save
+from minifier.case.variables import variables
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.processes import StageEnd, run_stage
 
@@ -45,7 +47,8 @@ class FailingGraph:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What running the script showed."""
+    """What running the script showed. `environment` has the variables of torch's that the script itself set:
+    too late for a torch that was there before it."""
 
     end: StageEnd
     graphs: int
@@ -55,13 +58,17 @@ class Captured:
     traceback: str = ""
     script_status: int | None = None
     backends: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 def capture(
     program: Program, folder: Path, crash_report: Callable[[str], None], *, keep_inputs: bool = False
 ) -> Captured:
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    from minifier.baseline import baseline_of_a_repro
+
     folder.mkdir(parents=True, exist_ok=True)
+    baseline_of_a_repro()  # once, for the child and for what follows
     started = time.monotonic()
     ordinary = tuple(sys.path[1:])
     end = run_stage(
@@ -73,17 +80,21 @@ def capture(
 
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inputs: bool) -> int:
+    from minifier.baseline import baseline_of_a_repro
     from minifier.capture.observer import Observer
-    from minifier.torch_private import config_values, note_registrations, observe_backend_calls
+    from minifier.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None
     note_registrations()
-    observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
+    note_inference_mode()
+    observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), keep_inputs)
     observe_backend_calls(observer)
+    before = variables(os.environ)
 
     def ended(status: int, error: str, text: str) -> None:
-        observer.log.write("ended", status=status, error=error, traceback=text)
+        environment = [pair for pair in variables(os.environ) if pair not in before]
+        observer.log.write("ended", status=status, error=error, traceback=text, environment=environment)
 
     return run_program(program, ended)
 
@@ -128,6 +139,7 @@ def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["backend"] for e in events if e["event"] == "compiling")),
+        environment=tuple((name, value) for name, value in final.get("environment", ())),
     )
 
 

@@ -106,7 +106,8 @@ def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str]
             continue
         stored = stored or isinstance(item.source, Stored)
         random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))
-        statements.append(f"{name} = {_tensor(item, case.state.default_dtype)}")
+        statement = f"{name} = {_tensor(item, case.state.default_dtype)}"
+        statements.append(f"with torch.inference_mode():\n    {statement}" if item.inference else statement)
     imports = []
     if stored:
         imports = ["import pathlib", "from safetensors.torch import load_file"]

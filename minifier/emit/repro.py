@@ -9,7 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from minifier.case import BackendReference, Case, Graph, Input, Node, State, Stored, TensorInput, TensorMeta
-from minifier.case.literals import literal
+from minifier.case.literals import imported_paths, literal
+from minifier.case.switches import contexts, statements
 from minifier.case.values import contiguous_stride
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
@@ -71,23 +72,18 @@ def _lifted(case: Case) -> Case:
     return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
-def _contexts(state: State) -> tuple[str, ...]:
-    found = []
-    if state.inference:
-        found.append("torch.inference_mode()")
-    elif not state.grad:
-        found.append("torch.no_grad()")
-    found += [f'torch.autocast("{device}", dtype=torch.{dtype})' for device, dtype in state.autocast]
-    return tuple(found)
-
-
 def _settings(state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(imports, statements) for configuration and default dtype."""
-    imports = dict.fromkeys(f"import {module}" for module, _, _ in state.config)
+    """(imports, statements) for configuration, default dtype and switches."""
+    functions = [path for _, _, value in state.config for path in imported_paths(value)]
+    modules = [
+        *(module for module, _, _ in state.config),
+        *(path.partition(":")[0] for path in functions if ":" in path),
+    ]
+    imports = dict.fromkeys(f"import {module}" for module in modules)
     lines = [f"{module}.{key} = {literal(value)}" for module, key, value in state.config]
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return tuple(imports), tuple(lines)
+    return tuple(imports), (*lines, *statements(state))
 
 
 def _backend_arguments(backend: BackendReference, template: Template) -> tuple[str, ...]:
@@ -146,7 +142,7 @@ def write_repro(case: Case, template: Template) -> Repro:
         if not case.graph.modules[target].graph
     }
     source = function_source(case.graph, names, inputs, modules.__getitem__)
-    input_imports, statements, stored = input_lines(case, inputs)
+    input_imports, made, stored = input_lines(case, inputs)
     config_imports, settings = _settings(case.state)
     built = [f"{name} = {constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
     text = fill(
@@ -157,12 +153,12 @@ def write_repro(case: Case, template: Template) -> Repro:
             before=tuple(source.before),
             parameters=tuple(source.parameters),
             body=tuple(source.body),
-            inputs=tuple(statements),
+            inputs=tuple(made),
             arguments=tuple(source.parameters),
             calls=case.calls,
             backend=case.backend.expression,
             backend_arguments=_backend_arguments(case.backend, template),
-            contexts=_contexts(case.state),
+            contexts=contexts(case.state),
             footer=_footer(case),
         ),
     )

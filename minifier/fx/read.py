@@ -21,6 +21,14 @@ def _source_line(node: torch.fx.Node) -> str:
     return code[-1] if code else ""
 
 
+def _origin(node: torch.fx.Node) -> str:
+    """The name of the op of Dynamo's graph that AOTAutograd made the node from; a backward op knows its forward's."""
+    stack = node.meta.get("fwd_source_fn_stack") or (
+        node.meta.get("source_fn_stack") if "original_aten" in node.meta else None
+    )
+    return str(stack[-1][0]) if stack else ""
+
+
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
     held = {**module._parameters, **module._buffers, **module._modules}
     found: dict[str, Any] = {name: None for name, value in held.items() if value is None}
@@ -91,5 +99,5 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
         value = Opaque("nothing") if example is None else meta_of(example, storages)
         if isinstance(value, Scalar) and value.symbol is not None:
             numbers.setdefault(value.symbol, node.name)
-        nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node)))
+        nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node), _origin(node)))
     return Graph(tuple(nodes), attributes, modules)

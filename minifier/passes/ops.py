@@ -20,7 +20,6 @@ from minifier.case import (
     subset,
 )
 from minifier.case.graph import refs_in
-from minifier.failure import Stage
 from minifier.passes.symbols import as_dynamo_would, has_symbols, is_unseen
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
@@ -159,9 +158,10 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     if case.level is Level.AOT_BACKWARD:
         graph = _tangents_last(graph)
     known = {item.name: item for item in case.inputs}
-    inputs = tuple(known.get(node.name) or _cut(node, case.failure.fingerprint.stage) for node in graph.placeholders)
+    inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
     made = replace(case, graph=graph, inputs=inputs)
-    return as_dynamo_would(made) if case.symbolic is not None or has_symbols(inputs) else made
+    symbolic = case.symbolic is not None or has_symbols(inputs)
+    return as_dynamo_would(made) if symbolic and case.level is Level.DYNAMO else made
 
 
 def _tangents_last(graph: Graph) -> Graph:
@@ -171,10 +171,11 @@ def _tangents_last(graph: Graph) -> Graph:
     return replace(graph, nodes=(*inputs, *rest))
 
 
-def _cut(node: Node, stage: Stage) -> Input:
+def _cut(node: Node, case: Case) -> Input:
     if isinstance(node.value, Scalar):
         return ScalarInput(node.name, node.value.value, node.value.symbol)
     if not isinstance(node.value, TensorMeta):
         return ScalarInput(node.name, None)
-    source = Drawn("zeros") if stage.compiles else Recorded(node.name)
-    return TensorInput(node.name, node.value, source, leaf=not node.value.requires_grad)
+    source = Drawn("zeros") if case.failure.fingerprint.stage.compiles else Recorded(node.name)
+    leaf = not node.value.requires_grad
+    return TensorInput(node.name, node.value, source, leaf, inference=case.state.inference)

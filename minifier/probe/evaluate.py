@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +13,22 @@ from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.graph import tensor_keys
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
-from minifier.fx.arguments import write
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import TensorFile
 from minifier.fx.values import Recorder, make_inputs
 from minifier.passes.data import is_small
+from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
 from minifier.probe.children import tell
 from minifier.probe.compiling import compile_candidate
 from minifier.torch_private import (
+    NoCompiler,
+    as_while_compiling,
     backend_error,
     leaves,
     observe_aot_compilers,
-    set_config,
     tame_inductor,
 )
-
-
-@contextlib.contextmanager
-def in_state(state: State) -> Iterator[None]:
-    """Puts this process, which is not used for anything else, into the state of the Case."""
-    torch.set_default_dtype(getattr(torch, state.default_dtype))
-    for module, key, value in state.config:
-        set_config(module, key, write(value))
-    with contextlib.ExitStack() as stack:
-        if state.inference:
-            stack.enter_context(torch.inference_mode())
-        stack.enter_context(torch.set_grad_enabled(state.grad))
-        for device, dtype in state.autocast:
-            stack.enter_context(torch.autocast(device, dtype=getattr(torch, dtype)))
-        yield
 
 
 class _Steps:
@@ -91,15 +77,19 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     function is a fault of this tool: only the backend's own calls are judged.
     """
     compiling, running = _STAGES[case.level]
+    set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
     values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
     tame_inductor()
     steps = _Steps()
     if case.backward:
         observe_aot_compilers(lambda: None, steps.around_compiler)
-    with in_state(case.state):
+    with in_modes(case.state):
         steps.enter(compiling)
         try:
-            compiled = compile_candidate(bench, case, values)
+            with as_while_compiling():
+                compiled = compile_candidate(bench, case, values)
+        except NoCompiler:
+            raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
             return steps.failure(error)
         if until is compiling:
@@ -115,6 +105,15 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
             except BaseException as error:  # noqa: BLE001 - as above
                 return steps.failure(error)
     return {"status": "pass"}
+
+
+def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+    """The same; the parent is told what was imported on the way, so that no later child has to."""
+    before = set(sys.modules)
+    try:
+        return evaluate(bench, case, until)
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 def run_backward(result: Any) -> None:

@@ -6,7 +6,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.case.encode import unpack
+from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
 from minifier.probe.children import Ended
 
@@ -28,8 +30,8 @@ def _death(ended: Ended, kind: Kind, message: str) -> Failure:
     return Failure(Fingerprint(stage, kind, message=told), kind.value, message, ended.output)
 
 
-def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:
-    """The failure that a child showed, or None if it passed."""
+def seen(ended: Ended, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
+    """The failure that a child showed, or None if it passed; of several differences the one sought."""
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
     if ended.signal is not None:
@@ -38,21 +40,24 @@ def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:
         return _death(ended, Kind.EXIT, f"exit status {ended.status}")
     if ended.result["status"] == "pass":
         return None
+    if "differences" in ended.result:
+        return failure_of_differences(unpack(tuple[Difference, ...], ended.result["differences"]), sought)
     stage = Stage(ended.result.get("stage", Stage.RUN.value))
     return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
 
 
 def judge(ended: Ended, sought: Fingerprint, nodes: Sequence[str] = (), match: str | None = None) -> Judged:
-    """How a candidate did. A timeout or lack of memory that is not sought leaves the question open."""
+    """How a candidate did. What is not sought leaves the question open if it is
+    a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
     if ended.result is not None and ended.result["status"] == "invalid":
-        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes))
-    failure = seen(ended, nodes)
+        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
+    failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)
     if matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint):
         return Judged(Verdict.SAME, ended.seconds, failure)
-    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY):
+    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY) or ended.signal == signal.SIGKILL:
         return Judged(Verdict.UNRESOLVED, ended.seconds, failure)
     return Judged(Verdict.OTHER, ended.seconds, failure)

@@ -16,7 +16,7 @@ from minifier.case import Case
 from minifier.failure import Failure, Kind, Verdict, same
 from minifier.probe.bench import Bench
 from minifier.probe.children import Job, Limits, run_children
-from minifier.probe.evaluate import evaluate
+from minifier.probe.evaluate import evaluate, evaluate_and_tell
 from minifier.probe.judge import Judged, judge
 
 _FIRST_TIMEOUT = 300.0
@@ -105,9 +105,12 @@ class Lab:
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
         # A stage beyond the sought one is never run: what fails while compiling need not be run.
         def job(case: Case) -> Job:
-            return lambda: evaluate(self.bench, case, self.sought.stage)
+            work = evaluate if self.bench.preloaded else evaluate_and_tell
+            return lambda: work(self.bench, case, self.sought.stage)
 
         ended = run_children([job(case) for case in cases], self.limits, self.scratch)
+        if not self.bench.late:
+            self.bench.preload(next((end.loaded for end in ended if end.loaded), ()))
         return [
             judge(end, self.sought, case.graph.free_names, self.match) for case, end in zip(cases, ended, strict=True)
         ]

@@ -78,11 +78,15 @@ class _Done(BaseException):
     """Leaves the backend, and AOTAutograd in it, with what was wanted. Not an Exception: nobody may catch it."""
 
 
+class NoCompiler(Exception):
+    """The backend did not hand any compiler to AOTAutograd."""
+
+
 def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
     """`work(compiler)`, done where the backend has just handed its compilers to AOTAutograd: whatever it set up for
     them (options, configuration) is in place. `call_backend` calls it on some small graph in need of a backward.
 
-    Raises LookupError if the backend does not use AOTAutograd on that graph.
+    Raises NoCompiler if the backend does not use AOTAutograd on that graph.
     """
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
@@ -98,7 +102,7 @@ def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..
         return done.args[0]
     finally:
         graph_compile.aot_stage2_autograd = original
-    raise LookupError("the backend did not hand any compiler to AOTAutograd")
+    raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
 
 
 @contextmanager
