@@ -87,7 +87,7 @@ def as_dynamo_would(case: Case) -> Case:
 
 def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
     """Whether an integer argument of this origin is a symbol to Dynamo: an argument that changes is."""
-    return origin is Symbolic.GIVEN or (origin is Symbolic.AUTOMATIC and not is_unbacked(symbol))
+    return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
 
 
 class _Naming:
