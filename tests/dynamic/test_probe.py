@@ -173,6 +173,8 @@ def test_sizes_from_values_are_symbols_without_value(bureau):
             n = b[0].item()
             torch._check(n >= 2)
             torch._check(n <= 16)
+            x = x.clone()
+            x[: b[1].item()] = 0.5
             return torch.tanh(torch.ones(n) * x)
 
         torch.compile(g, backend="oddlib_tanh")(torch.ones(1), torch.tensor([3, 9]))
@@ -195,11 +197,18 @@ def test_an_op_without_a_fake_form_does_not_stop_a_probe():
         placeholder("s0", Scalar(4, "s0")),
         placeholder("x", meta),
         call("a", "torch.sin", Ref("x"), value=meta),
-        call("b", "torch.Tensor.tolist", Ref("a"), value=meta),
+        call("b", "torch.Tensor.numpy", Ref("a"), value=meta),
         output("b"),
     )
-    inputs = (ScalarInput("s0", 4, "s0"), TensorInput("x", meta, Drawn("ones")))
+    inputs = (ScalarInput("s0", 4, "s0"), TensorInput("x", meta, Drawn("zeros")))
     case = replace(small_case(), graph=graph(*nodes), inputs=inputs, symbolic=Symbolic.AUTOMATIC)
     kinds = []
-    result = probed(case, lambda gm, inputs: kinds.extend(type(i).__name__ for i in inputs) or gm.forward)
-    assert kinds == ["SymInt", "Tensor"] and len(result[0]) == 4
+
+    def backend(gm, inputs):
+        kinds.extend(type(value).__name__ for value in inputs)
+        examples = {node.name: node.meta.get("example_value") for node in gm.graph.nodes}
+        assert isinstance(examples["a"], torch.Tensor) and examples["b"] is None
+        return gm.forward
+
+    result = probed(case, backend)
+    assert kinds == ["SymInt", "Tensor"] and result[0].shape == (4, 3)
