@@ -62,13 +62,9 @@ def reduce_in_child(
         write_summary(out, summary)
         return 0
 
-    crash, path = "", out / "crash.txt"
-    end = run_stage(work, lambda text: _write(path, text))
-    if path.exists():
-        crash = path.read_text(encoding="utf-8")
-        path.unlink()
-    if end.status == TOOL_FAILED or crash:
-        raise MinifyError(crash or "the reduction ended without a word")
+    end = run_stage(work)
+    if end.status == TOOL_FAILED or end.crash:
+        raise MinifyError(end.crash or "the reduction ended without a word")
     if end.status == _STARTS_THREADS:
         around.say("the backend starts threads when it is imported: each probe imports it for itself, which is slower")
         return reduce_in_child(source, out, settings, around, late=True)
@@ -78,10 +74,6 @@ def reduce_in_child(
     summary = Summary.read(out)
     (out / "summary.json").unlink()
     return summary
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _failed(error: MinifyError) -> Summary:

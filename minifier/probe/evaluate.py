@@ -10,17 +10,19 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
+from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
+from minifier.compare import compare
 from minifier.failure import Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import TensorFile
-from minifier.fx.values import Recorder, make_inputs
+from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
 from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
 from minifier.probe.children import tell
-from minifier.probe.compiling import compile_candidate
+from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.torch_private import (
     NoCompiler,
     as_while_compiling,
@@ -78,7 +80,10 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     """
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
-    values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+    try:
+        values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+    except NotRecorded as error:
+        return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
     steps = _Steps()
     if case.backward:
@@ -94,6 +99,8 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
             return steps.failure(error)
         if until is compiling:
             return {"status": "pass"}
+        if until is Stage.COMPARE:
+            return _compared(bench, case, compiled, steps)
         for call in range(case.calls):
             again = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
             steps.enter(running)
@@ -104,6 +111,29 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
                     run_backward(result)
             except BaseException as error:  # noqa: BLE001 - as above
                 return steps.failure(error)
+    return {"status": "pass"}
+
+
+def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
+    """How the compiled candidate does against eager."""
+    steps.enter(Stage.RUN)
+    found = compare(
+        lambda *args: compiled(args),
+        case.graph,
+        lambda: make_inputs(case.inputs, bench.tensors, bench.recorded),
+        lambda graph: build_graph(graph, bench.tensors),
+        case.measure,
+        backward=case.backward,
+        names=[item.name for item in case.inputs],
+        before_backward=lambda: steps.enter(Stage.BACKWARD_RUN),
+    )
+    if found.compiled_error is not None:
+        steps.at = found.compiled_stage
+        return steps.failure(found.compiled_error)
+    if found.differences:
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(found.differences)}
+    if found.eager_error is not None:
+        return {"status": "invalid", "links": describe(found.eager_error), "traceback": text(found.eager_error)}
     return {"status": "pass"}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minifier.case import Case, ScalarInput, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Kind, Verdict
+from minifier.failure import Aspect, Kind, Verdict
 from minifier.passes.ops import atoms, with_ops
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
@@ -35,7 +35,8 @@ def record_values(lab: Lab, case: Case) -> None:
             "the graph could not be run without the backend to record its values"
             + (f":\n{lab.faults[-1]}" if lab.faults else " (the process died)")
         )
-    if result["status"] != "pass":
+    eager_is_to_raise = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
+    if result["status"] != "pass" and not eager_is_to_raise:
         raise NothingToReduce(
             "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
             f"{result['traceback']}"
