@@ -12,6 +12,7 @@ from minifier.passes.ops import atoms, with_ops
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
 from minifier.reduction.lab import Lab
+from minifier.reduction.sizes import with_seen_sizes
 
 _EXPENSIVE = 5.0  # seconds of a failing run from which on it is not repeated
 _TRIES = 24  # of the whole graph, before a failure that does not show is taken to be gone
@@ -49,7 +50,7 @@ def check(lab: Lab) -> Case:
 
     Raises NoRepro if the failure does not show again, saying what was seen instead.
     """
-    case = lab.bench.case
+    case = with_seen_sizes(lab, lab.bench.case)
     if not case.failure.fingerprint.stage.compiles:
         record_values(lab, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
