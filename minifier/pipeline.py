@@ -6,15 +6,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import load, save
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import Repro, Template, templates_for, write_repro
+from minifier.emit.repro import Repro, forms_for, guard_seconds, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.failure import Stage
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, kill_orphans, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
@@ -22,9 +23,11 @@ from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
-from minifier.verify import RUNS, Verification, verify
+from minifier.verify import RUNS, Verification, run_script, verify
 
 Say = Callable[[str], None]
+
+EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,39 +84,63 @@ def _failed(error: MinifyError) -> Summary:
 
 
 def verified_repro(
-    case: Case, out: Path, *, timeout: float, match: str | None
+    case: Case, out: Path, *, timeout: float, match: str | None, match_log: str | None = None
 ) -> tuple[Repro | None, Verification | None, str]:
-    """The first form of repro that shows the failure in every run; else the last tried, and why not."""
+    """The first form of repro that shows the failure in every run; else the last tried, and why not.
+
+    A script that compares with eager must also find no difference when its backend is torch's own `eager`.
+    """
     adopt_orphans()
-    reasons: list[str] = []
+    reasons: dict[str, None] = {}
     last: tuple[Repro, Verification] | None = None
-    at_once = RUNS if (os.cpu_count() or 1) > 1 else 1
-    for template in templates_for(case):
+    tried: set[str] = set()
+    for template, variant in forms_for(case):
         try:
-            repro = write_repro(case, template)
+            repro = write_repro(case, template, variant)
         except NoRepro as error:
-            reasons.append(str(error))
-            break
-        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-            path = repro.write(Path(folder))
-            check = verify(
-                path,
-                case.failure.fingerprint,
-                timeout=timeout,
-                extra_path=case.folders,
-                match=match,
-                any_stage=template is Template.CALL_BACKEND,
-                at_once=at_once,
-            )
-        kill_orphans()
-        if check.holds:
+            reasons[str(error)] = None
+            continue
+        if repro.text in tried:
+            continue
+        tried.add(repro.text)
+        check = _verified(case, repro, timeout, match, match_log)
+        if check.holds and not _blames_eager(case, repro, timeout):
             repro.write(out)
             return repro, check, ""
-        seen = check.runs[-1].failure
-        what = seen.fingerprint.sentence() if seen is not None else "no failure"
-        reasons.append(f"the script made from {template.value}.py showed {what}")
-        last = repro, check
+        what = "the same difference with the backend eager"
+        if not check.holds:
+            seen = check.runs[-1].failure
+            what = seen.fingerprint.sentence() if seen is not None else "no failure"
+            last = repro, check
+        reasons[f"the script made from {template.value}.py showed {what}"] = None
     return None, last[1] if last is not None else None, "; ".join(reasons)
+
+
+def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match_log: str | None) -> Verification:
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        check = verify(
+            repro.write(Path(folder)),
+            case.failure.fingerprint,
+            timeout=max(timeout, guard_seconds(case) + 60.0),
+            extra_path=case.folders,
+            match=match,
+            match_log=match_log,
+            any_stage=repro.template.hides_stage,
+            at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
+        )
+    kill_orphans()
+    return check
+
+
+def _blames_eager(case: Case, repro: Repro, timeout: float) -> bool:
+    """Whether a comparing script fails even where nothing is compiled: then it shows nothing about the backend."""
+    if case.failure.fingerprint.stage is not Stage.COMPARE:
+        return False
+    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)
+    kill_orphans()
+    return run.failure is not None
 
 
 def finish(
@@ -147,7 +174,9 @@ def finish(
             around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
             timeout = max(60.0, 10 * case.script.seconds)
             try:
-                repro, check, reason = verified_repro(minimal, out, timeout=timeout, match=settings.match)
+                repro, check, reason = verified_repro(
+                    minimal, out, timeout=timeout, match=settings.match, match_log=settings.match_log
+                )
             except KeyboardInterrupt:
                 raise StoppedEarly(
                     f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
@@ -166,6 +195,8 @@ def finish(
         capture_seconds,
         time.monotonic() - started,
         others,
+        match=settings.match,
+        match_log=settings.match_log,
     )
     _write_all(out, outcome, settings.include_data)
     if repro is not None and repro.tensors is not None and not settings.include_data:
