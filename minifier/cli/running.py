@@ -146,6 +146,7 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.lifting import keep_forward
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
     failing, place = one.failing, one.place
@@ -155,6 +156,8 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
     case = adopt(one.folder, place)
+    if failing.forward is not None:
+        keep_forward(one.folder.with_name(str(failing.forward)), case, place / "case")
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)

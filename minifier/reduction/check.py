@@ -117,7 +117,7 @@ def _probes(lab: Lab, case: Case) -> list[Judged]:
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE:
         tries += lab.probe([case])
     verdicts = {judged.verdict for judged in tries}
-    if verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
+    if not lab.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
         return tries
     while len(tries) < _TRIES and sum(judged.seconds for judged in tries) < _TRY_SECONDS:
         tries += lab.probe([case])
@@ -127,7 +127,7 @@ def _probes(lab: Lab, case: Case) -> list[Judged]:
 def comes_and_goes(lab: Lab, case: Case) -> bool:
     """Whether a reduced Case that was seen to fail does not always; sets the rate then. A failure that shows in
     most runs can pass the check phase as one that shows in all."""
-    if lab.repeats > 1 or lab.last_seconds > _CHEAP:
+    if lab.doubtful or lab.repeats > 1 or lab.last_seconds > _CHEAP:
         return False
     tries = [lab.probe([case])[0] for _ in range(_CONFIRMING)]
     if all(judged.verdict is Verdict.SAME for judged in tries):
