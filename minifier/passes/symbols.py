@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
-from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
+from minifier.case.expressions import is_plain, is_unbacked, symbols_in
 from minifier.case.graph import map_refs
 from minifier.case.values import Sequence_, Value
 
@@ -260,8 +260,3 @@ def _without_unread(nodes: list[Node]) -> list[Node]:
 
 def _all_known(value: Sequence_) -> bool:
     return all(isinstance(item, Scalar) and type(item.value) is int for item in value.items)
-
-
-def seen_value(expression: str, case: Case) -> Any:
-    """What an expression comes to for the sizes of the captured call; None where it cannot be told."""
-    return value_of(expression, {symbol.name: symbol.hint for symbol in case.symbols if symbol.hint is not None})

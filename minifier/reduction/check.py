@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case, ScalarInput, TensorMeta
+from minifier.case import Case, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Aspect, Kind, Verdict
 from minifier.passes.ops import atoms, with_ops
@@ -144,11 +144,6 @@ def _not_again(judged: Judged, case: Case) -> MinifyError:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
         return NoRepro(head + f"it showed {judged.failure.fingerprint.sentence()}\n{judged.failure.traceback}")
-    if any(isinstance(item, ScalarInput) and item.symbol for item in case.inputs):
-        return NoRepro(
-            head + "the backend took it. The graph has symbolic sizes, which were replayed as fixed ones: "
-            "a failure that needs the symbol cannot be reduced yet."
-        )
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."
