@@ -38,7 +38,7 @@ def subject_of(case: Case) -> Subject:
     aspect = case.failure.fingerprint.message
     if aspect == Aspect.MUTATION.value or where.startswith("input"):
         return Subject.INPUTS
-    if aspect == Aspect.GRADIENT.value or where.startswith("gradient"):
+    if where.startswith("gradient") or (aspect == Aspect.GRADIENT.value and not where.startswith("output")):
         return Subject.GRADIENTS
     return Subject.OUTPUTS
 
@@ -99,6 +99,7 @@ def closeness(case: Case, explicit: bool, equal_nan: bool) -> tuple[str, ...]:
     difference = _first(case)
     if measure.rtol is not None and measure.atol is not None:
         found += [f"rtol={measure.rtol!r}", f"atol={measure.atol!r}"]
+        equal_nan = True  # as the comparison that used these has it
     elif explicit and difference is not None and (text := tolerance(difference)) is not None:
         found += ["rtol=0", f"atol={text}"]
     if equal_nan:

@@ -11,7 +11,7 @@ from minifier.emit.forms import Template, Variant
 from minifier.emit.naming import Names
 from minifier.emit.predicate import predicate_source
 from minifier.emit.results import backward_function, backward_pass, gradients
-from minifier.failure import Stage
+from minifier.failure import Aspect, Stage
 
 _RANDOM = {
     "alpha_dropout", "bernoulli", "bernoulli_", "cauchy_", "dropout", "dropout1d", "dropout2d", "dropout3d",
@@ -19,6 +19,11 @@ _RANDOM = {
     "multinomial", "native_dropout", "normal", "normal_", "poisson", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "random_", "randperm", "rrelu", "rrelu_", "uniform_",
 }  # fmt: skip
+# Of an output that has no gradient where eager's has one, there is no gradient to compare.
+_REQUIRES_GRAD = 'assert actual.requires_grad == expected.requires_grad, "requires_grad is not as in eager"'
+_REQUIRES_GRAD_OF_EACH = """\
+for a, e in zip(actual, expected):
+    assert a.requires_grad == e.requires_grad, "requires_grad is not as in eager\""""
 _SEED = "torch.manual_seed(0)\n"
 
 
@@ -73,6 +78,8 @@ def _comparing(case: Case, template: Template, variant: Variant, inputs: dict[st
     call = "assert_close(actual, expected"
     if close and template in (Template.COMPARE_RESULTS, Template.COMPARE_FRESH, Template.COMPARE_INPUTS):
         replaced[call] = f"{call}, {', '.join(close)}"
+    if case.failure.fingerprint.message == Aspect.GRADIENT.value and template is Template.COMPARE_RESULTS:
+        replaced["torch.testing.assert_close(actual, expected)"] = _REQUIRES_GRAD_OF_EACH if several else _REQUIRES_GRAD
     seeds = is_random(case.graph)
     if template is Template.COMPARE_GRADIENTS:
         wanted = gradients(case, inputs)

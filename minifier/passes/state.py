@@ -76,8 +76,15 @@ def _without_grad(case: Case) -> Case:
     return replace(case, state=replace(case.state, grad=True))
 
 
+def _leaves(case: Case) -> Case:
+    """Inputs that require grad by themselves, not as results of something."""
+    return _with_inputs(case, lambda item: replace(item, leaf=True))
+
+
 def _grad(case: Case) -> list[Edit]:
-    edits = (_without_grad, _without_inference, _ordinary_inputs)
+    # A backward pass without a gradient is none.
+    without = () if case.backward else (_without_grad,)
+    edits = (*without, _leaves, _without_inference, _ordinary_inputs)
     return [edit for edit in edits if edit(case) != case]
 
 

@@ -36,7 +36,8 @@ class Other:
 @dataclass
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
-    messages, `match_log` one that is looked for in logs; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
+    messages, `match_log` one that is looked for in logs; `timeout` is for each probe, in seconds, None to
+    calibrate it from the first failing run."""
 
     bench: Bench
     folder: Path

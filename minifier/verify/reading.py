@@ -41,6 +41,7 @@ _SAID = (
     ("attribute 'shape'", Aspect.SHAPE),
     ("attribute 'dtype'", Aspect.DTYPE),
     ("attribute 'stride()'", Aspect.STRIDE),
+    ("attribute 'layout'", Aspect.STRIDE),
     ("attribute 'device'", Aspect.DEVICE),
     ("attribute '", Aspect.STRUCTURE),
     ("None mismatch", Aspect.STRUCTURE),

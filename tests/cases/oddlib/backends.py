@@ -1,5 +1,7 @@
 """Backends that run the graph eagerly, each with one fault."""
 
+import logging
+import os
 import time
 
 import torch
@@ -208,3 +210,45 @@ def refusing(gm, example_inputs):
 
 
 aten = aot_autograd(fw_compiler=refusing)
+
+
+@register_backend
+def oddlib_forgiving(gm, example_inputs):
+    """What raises in eager gives zeros."""
+
+    def run(*args):
+        try:
+            return gm.forward(*args)
+        except RuntimeError:
+            return (torch.zeros_like(args[0]),)
+
+    return run
+
+
+@register_backend
+def oddlib_gives_up(gm, example_inputs):
+    """Runs a graph that it cannot compile eagerly, and says so in its log."""
+    if "tanh" in set(called(gm)):
+        logging.getLogger("oddlib.compiler").info("%d ops looked at", len(gm.graph.nodes))
+        logging.getLogger("oddlib.compiler").warning("graph of %d nodes runs in eager", len(gm.graph.nodes))
+    return gm.forward
+
+
+@register_backend
+def oddlib_environment(gm, example_inputs):
+    """Fails if torch's own switch was set in the environment when it was imported."""
+    if os.environ.get("TORCHINDUCTOR_FREEZING") == "1":
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_narrow(gm, example_inputs):
+    """Gives back one element too few of each output."""
+    return lambda *args: tuple(value.flatten()[1:] for value in gm.forward(*args))
+
+
+@register_backend
+def oddlib_detached(gm, example_inputs):
+    """Forgets that its outputs have gradients."""
+    return lambda *args: tuple(value.detach() for value in gm.forward(*args))
