@@ -83,7 +83,9 @@ class EagerRuns:
         if steps:
             moved(inputs, steps, seed=self.count)
         module = self._build(self._graph)
-        return observe(module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within)
+        return observe(
+            module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within
+        )
 
     def _wide(self, width: Width) -> Results:
         self.count += 1
