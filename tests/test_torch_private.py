@@ -13,6 +13,7 @@ from real_graphs import compiled_graphs
 from minifier import torch_private
 from minifier.cli.listing import loaded_entry_point
 from minifier.torch_private import (
+    OtherDraws,
     SymbolicSizes,
     aot_autograd_arguments,
     as_dynamo_calls,
@@ -26,6 +27,7 @@ from minifier.torch_private import (
     entry_point_of,
     expression_of,
     fake_tensor,
+    giving_draws,
     graph_module,
     inductor_folder,
     inductor_headers,
@@ -35,6 +37,7 @@ from minifier.torch_private import (
     marked_dims,
     new_fake_mode,
     note_registrations,
+    noting_draws,
     observe_backend_calls,
     registered_names,
     registration_stack,
@@ -43,6 +46,7 @@ from minifier.torch_private import (
     storage_key,
     symbols_of,
     tame_inductor,
+    unsettled,
     warm_up_symbols,
 )
 
@@ -498,3 +502,43 @@ def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():
 def test_what_symbols_need_is_made_once():
     warm_up_symbols()
     assert "sympy" in sys.modules
+
+
+def drawing(x):
+    return torch.nn.functional.dropout(x * 2, 0.5), torch.rand(3, dtype=x.dtype), torch.multinomial(x.softmax(-1), 2)
+
+
+def test_draws_are_noted_and_given_again_in_double_precision():
+    draws = []
+    with noting_draws(draws):
+        noted = drawing(X)
+    assert len(draws) == 3
+    torch.manual_seed(1)
+    with giving_draws(draws):
+        given = drawing(X.double())
+    for a, b in zip(noted, given, strict=True):
+        assert torch.equal(a, b.to(a.dtype)) and b.dtype in (torch.float64, torch.int64)
+    with pytest.raises(OtherDraws), giving_draws(draws):
+        torch.randn(3)
+    with pytest.raises(OtherDraws), giving_draws([]):
+        drawing(X)
+
+
+def test_draws_under_higher_order_ops():
+    def scaled(x):
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+
+    graph = compiled_graphs(scaled, torch.ones(3, requires_grad=True))[0]
+    with noting_draws([]), unsettled():
+        assert torch.equal(graph.module(*graph.inputs)[0], torch.ones(3).sin())
+
+
+def test_what_is_left_open_shows():
+    usual = torch.topk(torch.ones(5), 2).indices
+    with unsettled():
+        assert torch.empty(3).isnan().all() and torch.empty_like(X).isnan().all() and X.new_empty(2).isnan().all()
+        assert torch.empty(2, dtype=torch.int64).tolist() == [1, 1]
+        assert torch.zeros(2).tolist() == [0, 0] and (X + 1).tolist() == [[2] * 3] * 2
+        assert (torch.topk(torch.ones(5), 2).indices + usual).tolist() == [4, 4]
+        assert torch.tensor([1.0, 3.0, 1.0]).sort().indices.tolist() == [2, 0, 1]
+        assert torch.tensor([[3.0, 1.0, 2.0]]).median(1).indices.tolist() == [2]

@@ -9,6 +9,7 @@ from minifier.case import Case, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Aspect, Kind, Verdict
 from minifier.passes.ops import atoms, with_ops
+from minifier.passes.symbols import has_symbols, specialised
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
 from minifier.reduction.lab import Lab
@@ -55,7 +56,7 @@ def check(lab: Lab) -> Case:
         record_values(lab, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _time_the_innocent(lab, case)
-    case = _fewest_calls(lab, case)
+    case = _static(lab, _fewest_calls(lab, case))
     tries = _probes(lab, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
@@ -105,6 +106,13 @@ def _fewest_calls(lab: Lab, case: Case) -> Case:
             fewer = replace(case, calls=calls)
             if lab.probe([fewer])[0].verdict is Verdict.SAME:
                 return fewer
+    return case
+
+
+def _static(lab: Lab, case: Case) -> Case:
+    """Most failures of graphs with symbolic sizes do not need these; without them every probe is cheaper."""
+    if has_symbols(case.inputs) and lab.probe([specialised(case)])[0].verdict is Verdict.SAME:
+        return specialised(case)
     return case
 
 

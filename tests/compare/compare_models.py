@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -226,6 +226,26 @@ def pools(x):
     return pooled, where, F.interpolate(image, scale_factor=2, mode="bilinear"), F.avg_pool2d(image, 3)
 
 
+SHARP = (
+    softmaxes, sums, cancels, places, decides, gathers, changes_its_input, views, unwritten, non_finite, casts,
+    special, norms, loses, pools,
+)  # fmt: skip
+LOOSE = (drops, drops_to_one, draws)
+
+
+def all_of(functions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """One function that gives the results of all: a single compilation for an inductor that takes its time."""
+
+    def every(x):
+        found = []
+        for function in functions:
+            given = function(x)
+            found += given if isinstance(given, tuple) else [given]
+        return tuple(found)
+
+    return every
+
+
 MODELS: dict[str, Made] = {
     "transformer": _transformer,
     "transformer with dropout": lambda dtype: _transformer(dtype, dropout=0.1),
@@ -235,14 +255,8 @@ MODELS: dict[str, Made] = {
     "autocast": lambda dtype: (under_autocast, (tensor(8, 8, dtype=dtype, grad=True), tensor(8, 8, dtype=dtype))),
     "is changed": lambda dtype: (is_changed, (tensor(6, 4, dtype=dtype), tensor(6, 4, dtype=dtype, grad=False))),
     "attention": _function(attends, *[(1, 2, 6, 16)] * 3),
-    **{
-        f.__name__.replace("_", " "): _function(f, (12, 10))
-        for f in (
-            softmaxes, sums, cancels, places, decides, gathers, drops, drops_to_one, draws, changes_its_input, views,
-            unwritten, non_finite, casts, special, norms, solves, loses, of_some_size, pools,
-        )
-    },
-}  # fmt: skip
+    **{f.__name__.replace("_", " "): _function(f, (12, 10)) for f in (*SHARP, *LOOSE, solves, of_some_size)},
+}
 
 
 def made(name: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[Callable[..., Any], tuple[Any, ...]]:

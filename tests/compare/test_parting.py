@@ -6,7 +6,6 @@ from compare_captures import capture_of, captures
 
 from minifier.compare import parting_ops
 from minifier.failure import Aspect
-from minifier.fx.read import read_graph  # noqa: F401 - the graph of one op is read back by captures
 
 
 def model(x, w):
@@ -32,7 +31,7 @@ def faulty(gm, inputs):
     class Faulty(torch.fx.Interpreter):
         def run_node(self, n):
             value = super().run_node(n)
-            return value * 1.02 if "sigmoid" in str(n.target) else value
+            return value * 1.02 if n.op != "placeholder" and "sigmoid" in str(n.target) else value
 
     if any("sin" in str(n.target) for n in gm.graph.nodes):
         raise NotImplementedError("sin")
