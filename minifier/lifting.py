@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Case
-from minifier.case.store import load, save
+from minifier.case.store import CASE, load, save
 from minifier.reduction.stage import Summary
 
 FORWARD = "forward"  # the folder, below a backward graph's Case, of the Case of Dynamo's graph that it belongs to
@@ -19,6 +19,11 @@ def keep_forward(captured: Path, backward: Case, place: Path) -> None:
     failure = replace(backward.failure, hints=())
     script = replace(backward.script, graph_number=case.script.graph_number)
     save(replace(case, failure=failure, backward=True, calls=backward.calls, script=script), place / FORWARD)
+
+
+def is_lifting(out: Path) -> bool:
+    """Whether the Case in out/case is of a backward graph, with the graph beside it that it belongs to."""
+    return (out / "case" / FORWARD / CASE).exists()
 
 
 def accused(minimal: Case, forward: Case) -> tuple[str, ...]:

@@ -13,8 +13,10 @@ from minifier.torch_private import (
     backward_arguments,
     call_compiled,
     compiler_for,
+    is_fake,
     leaves,
     new_fake_mode,
+    note_backward_passes,
     observe_aot_compilers,
     with_aot_compiler,
 )
@@ -95,6 +97,23 @@ def test_neither_grad_nor_autocast_is_on_around_a_backward_graph():
 def test_the_two_calling_conventions():
     assert call_compiled(make_boxed_func(lambda x, y: x + y), [1, 2]) == 3
     assert call_compiled(lambda x, y: x + y, [1, 2]) == 3
+
+
+def test_fake_tensors_are_told_from_real_ones():
+    mode = new_fake_mode()
+    assert is_fake([1, mode.from_tensor(torch.ones(2))]) and not is_fake([1, torch.ones(2)])
+
+
+def test_backward_passes_are_noted(tmp_path):
+    def work():
+        noted = []
+        note_backward_passes(lambda: noted.append(len(noted)))
+        x = torch.ones(2, requires_grad=True)
+        x.sum().backward()
+        torch.autograd.grad((x * 2).sum(), x)
+        return noted, x.grad.tolist()
+
+    assert in_child(work, tmp_path) == ([0, 1], [1.0, 1.0])
 
 
 def test_leaves_in_order():

@@ -21,22 +21,18 @@ _SET_BY_DYNAMIC = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is known of a graph's symbols. `expressions` has, for each placeholder, those of a tensor's sizes."""
+    """What is known of a graph's symbols. `expressions` has, for each placeholder, those of a tensor's sizes or of
+    the number that it is."""
 
     origin: Symbolic | None = None
     symbols: tuple[Symbol, ...] = ()
     expressions: tuple[tuple[str | None, ...], ...] = ()
 
     def named(self, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-        """The inputs with the expressions of their sizes; a number that is the size of a tensor has its value."""
+        """The inputs with their expressions; a number that is the size of a tensor has its value."""
         if self.origin is None:
             return inputs
-        made: list[Input] = []
-        for item, expressions in zip(inputs, self.expressions, strict=True):
-            if isinstance(item, TensorInput) and len(expressions) == len(item.meta.shape):
-                made.append(replace(item, meta=replace(item.meta, symbols=expressions if any(expressions) else ())))
-            else:
-                made.append(item)
+        made = [_named(item, found) for item, found in zip(inputs, self.expressions, strict=True)]
         seen = {
             expression: size
             for item in made
@@ -54,6 +50,14 @@ class Sizes:
             config = tuple(entry for entry in state.config if entry[:2] not in _SET_BY_DYNAMIC)
             state = replace(state, config=config)
         return backend, state
+
+
+def _named(item: Input, expressions: tuple[str | None, ...]) -> Input:
+    if not any(expressions):
+        return item
+    if isinstance(item, ScalarInput):  # a compiled function is called with plain numbers
+        return replace(item, symbol=expressions[0])
+    return replace(item, meta=replace(item.meta, symbols=expressions))
 
 
 def _valued(item: Input, seen: dict[str, int]) -> Input:
@@ -74,9 +78,7 @@ def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any]) -> Sizes:
 
 
 def _expressions(example: Any) -> tuple[str | None, ...]:
-    if not isinstance(example, torch.Tensor):
-        return ()
-    return tuple(map(expression_of, example.shape))
+    return tuple(map(expression_of, example.shape if isinstance(example, torch.Tensor) else (example,)))
 
 
 def _origin(expressions: Sequence[tuple[str | None, ...]], examples: Sequence[Any], values: Sequence[Any]) -> Symbolic:
@@ -85,7 +87,9 @@ def _origin(expressions: Sequence[tuple[str | None, ...]], examples: Sequence[An
     marked: set[str] = set()
     dims: set[str] = set()
     for names, value in zip(expressions, values, strict=False):
-        marks = marked_dims(value) if isinstance(value, torch.Tensor) else ()
+        if not isinstance(value, torch.Tensor):
+            continue
+        marks = marked_dims(value)
         for dim, name in enumerate(names):
             if name is not None:
                 (marked if dim in marks else dims).add(name)

@@ -27,7 +27,7 @@ from minifier.failure import Aspect, Difference, Measure, Stage
 Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
 _STEPS = (1.0, 4.0, 4.0)  # by how many eps inputs are moved: a first run, and two more before a verdict of few
-_MORE_DRAWS = 3
+_MOST_DRAWS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,33 +199,31 @@ class _Comparing:
 
     def _judge_by_draws(self, pairs: dict[Key, _Pair], judged: dict[Key, Judgement]) -> set[Key]:
         """If the backend draws other random numbers than eager, judges what depends on them; gives the keys."""
-        other = self.runs.variation(seed=1)
-        if other is None:
+        runs = [self.runs.variation(seed=1)]
+        near = [_is_near(pair, _value(runs[0], key, pair)) for key, pair in pairs.items()]
+        if True in near and False not in near:
             return set()
-        drawn: dict[Key, torch.Tensor] = {}
-        near: list[bool] = []
-        for key, pair in pairs.items():
-            value = _value(other, key, pair)
-            if value is not None and depends_on_draws(pair.eager, value):
-                drawn[key] = value
-                seen = is_near(pair.compiled, pair.eager, value)
-                near += [] if seen is None else [seen]
-        if near and all(near):
-            return set()
-        runs: list[Results] = []
-        for key, value in drawn.items():
-            pair, values = pairs[key], [value]
-            judgement = judge_draws(pair.compiled, pair.eager, values)
-            for n in range(_MORE_DRAWS):
-                if not judgement.wrong:
-                    break
+        settled: set[Key] = set()
+        for key in [key for key, judgement in judged.items() if judgement.wrong]:
+            pair = pairs[key]
+            values: list[torch.Tensor] = []
+            for n in range(_MOST_DRAWS):
                 if n == len(runs):
-                    runs += [r for r in [self.runs.variation(seed=n + 2)] if r is not None]
-                again = _value(runs[n], key, pair) if n < len(runs) else None
-                values += [again] if again is not None else []
-                judgement = judge_draws(pair.compiled, pair.eager, values)
-            judged[key] = judgement
-        return set(drawn)
+                    runs.append(self.runs.variation(seed=1 + n))
+                value = _value(runs[n], key, pair)
+                if value is not None and (values or depends_on_draws(pair.eager, value)):
+                    values.append(value)
+                    judged[key] = judge_draws(pair.compiled, pair.eager, values)
+                    settled.add(key)
+                if not judged[key].wrong:
+                    break
+        return settled
+
+
+def _is_near(pair: _Pair, other: torch.Tensor | None) -> bool | None:
+    if other is None or not depends_on_draws(pair.eager, other):
+        return None
+    return is_near(pair.compiled, pair.eager, other)
 
 
 def _where(group: str, name: str) -> str:

@@ -83,7 +83,9 @@ class EagerRuns:
         if steps:
             moved(inputs, steps, seed=self.count)
         module = self._build(self._graph)
-        return observe(module, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within)
+        return observe(
+            module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within
+        )
 
     def _wide(self, width: Width) -> Results:
         self.count += 1
@@ -92,4 +94,4 @@ class EagerRuns:
         within = functools.partial(giving_draws, self._draws) if self.drew else contextlib.nullcontext
         with default_dtype(width.default):
             inputs = widen_inputs(self._make_inputs(), width)
-            return observe(module, inputs, backward=self._backward, tangents=self.tangents, within=within)
+            return observe(module.forward, inputs, backward=self._backward, tangents=self.tangents, within=within)

@@ -31,6 +31,15 @@ class RecordedValues:
     def __contains__(self, node: str) -> bool:
         return node in self._index
 
+    def number(self, node: str) -> Any:
+        """The number that the node evaluated to; None if it was none, or not recorded."""
+        return self._index.get(node, {}).get("number")
+
+    def layout(self, node: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Shape and stride of the tensor that the node evaluated to; None if it was none, or not recorded."""
+        entry = self._index.get(node, {})
+        return (tuple(entry["shape"]), tuple(entry["stride"])) if "shape" in entry else None
+
     def get(self, node: str) -> torch.Tensor:
         """A private copy of the tensor that the node evaluated to; raises NotRecorded if there is none."""
         if node not in self._index:
@@ -47,7 +56,7 @@ class RecordedValues:
 
 
 class Recorder(torch.fx.Interpreter):
-    """Runs a graph eagerly and writes the tensors that `wanted` nodes evaluate to as they appear."""
+    """Runs a graph eagerly and writes the tensors and numbers that `wanted` nodes evaluate to as they appear."""
 
     def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
         super().__init__(module, garbage_collect_values=True)
@@ -69,6 +78,8 @@ class Recorder(torch.fx.Interpreter):
                 "device": str(value.device),
             }
             self._file.write(data)
+        elif n.name in self._wanted and isinstance(value, (bool, int, float)):
+            self._index[n.name] = {"number": value}
         return value
 
     def record(self, inputs: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from minifier.case import (
     subset,
 )
 from minifier.case.graph import refs_in
-from minifier.passes.symbols import as_dynamo_would, has_symbols
+from minifier.passes.symbols import as_dynamo_would, has_symbols, is_unseen
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
     f"operator.{name}"
@@ -53,8 +53,9 @@ def is_in_place(node: Node) -> bool:
 
 
 def _can_be_cut(node: Node) -> bool:
-    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context."""
-    return isinstance(node.value, (TensorMeta, Scalar))
+    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context, nor one of which
+    nobody has seen how large it is."""
+    return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
 
 
 class _Sets:
@@ -159,7 +160,8 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     known = {item.name: item for item in case.inputs}
     inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
     made = replace(case, graph=graph, inputs=inputs)
-    return as_dynamo_would(made) if case.symbolic is not None or has_symbols(inputs) else made
+    symbolic = case.symbolic is not None or has_symbols(inputs)
+    return as_dynamo_would(made) if symbolic and case.level is Level.DYNAMO else made
 
 
 def _tangents_last(graph: Graph) -> Graph:

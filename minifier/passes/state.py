@@ -9,6 +9,7 @@ from typing import Any
 from minifier.case import Case, ScalarInput, State, TensorInput
 from minifier.case.graph import Module
 from minifier.passes.edits import Edit, Pass
+from minifier.passes.symbols import is_unbacked_value
 
 
 def _without_config(entry: tuple[str, str, Any]) -> Edit:
@@ -19,8 +20,13 @@ def _without_config(entry: tuple[str, str, Any]) -> Edit:
     return edit
 
 
+# Without these Dynamo breaks the graph where a size or a number comes from the values of a tensor.
+_FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
+
+
 def _config(case: Case) -> list[Edit]:
-    return [_without_config(entry) for entry in case.state.config]
+    kept = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
+    return [_without_config(entry) for entry in case.state.config if entry[1] not in kept]
 
 
 def _without_switch(name: str) -> Edit:
@@ -70,8 +76,15 @@ def _without_grad(case: Case) -> Case:
     return replace(case, state=replace(case.state, grad=True))
 
 
+def _leaves(case: Case) -> Case:
+    """Inputs that require grad by themselves, not as results of something."""
+    return _with_inputs(case, lambda item: replace(item, leaf=True))
+
+
 def _grad(case: Case) -> list[Edit]:
-    edits = (_without_grad, _without_inference, _ordinary_inputs)
+    # A backward pass without a gradient is none.
+    without = () if case.backward else (_without_grad,)
+    edits = (*without, _leaves, _without_inference, _ordinary_inputs)
     return [edit for edit in edits if edit(case) != case]
 
 

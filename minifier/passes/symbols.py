@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
-from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
+from minifier.case.expressions import is_plain, is_unbacked, symbols_in
 from minifier.case.graph import map_refs
 from minifier.case.values import Sequence_, Value
 
@@ -19,7 +19,7 @@ def has_symbols(inputs: Iterable[Input]) -> bool:
 
 def is_symbolic(case: Case) -> bool:
     """Whether the backend sees symbols: those of the inputs, or values that only running the graph tells."""
-    return has_symbols(case.inputs) or any(_is_unbacked(node.value) for node in case.graph.nodes if node.is_op)
+    return has_symbols(case.inputs) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
 
 
 def _expressions(value: Value) -> Iterator[str]:
@@ -32,8 +32,16 @@ def _expressions(value: Value) -> Iterator[str]:
             yield from _expressions(item)
 
 
-def _is_unbacked(value: Value) -> bool:
+def is_unbacked_value(value: Value) -> bool:
+    """Whether only running the graph tells the value's size, or what number it is."""
     return any(map(is_unbacked, _expressions(value)))
+
+
+def is_unseen(value: Value) -> bool:
+    """Whether only running the graph tells, and nobody has: capture puts 0 or nothing there."""
+    if isinstance(value, TensorMeta):
+        return any(e is not None and is_unbacked(e) and not n for e, n in zip(value.symbols, value.shape, strict=False))
+    return isinstance(value, Scalar) and value.symbol is not None and value.value is None
 
 
 def as_dynamo_would(case: Case) -> Case:
@@ -67,14 +75,19 @@ def as_dynamo_would(case: Case) -> Case:
         elif item.symbol in sizes:
             if known[item.symbol] != item.name:  # a second number that is this size
                 inlined[item.name] = Ref(known[item.symbol])
-        elif type(item.value) is int and item.symbol is not None and case.symbolic is not Symbolic.MARKED:
+        elif type(item.value) is int and item.symbol is not None and _can_be_own(item.symbol, case.symbolic):
             inputs.append(replace(item, symbol=naming.own(item.symbol, item.value)))
-        elif item.value is not None and (item.symbol is None or not is_unbacked(item.symbol)):
+        elif item.value is not None:
             inlined[item.name] = item.value
         else:
             inputs.append(replace(item, symbol=None))
     graph = _with_inputs(case.graph, inputs, inlined, naming)
     return replace(case, graph=graph, inputs=tuple(inputs), symbols=naming.symbols())
+
+
+def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
+    """Whether an integer argument of this origin is a symbol to Dynamo: an argument that changes is."""
+    return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
 
 
 class _Naming:
@@ -247,8 +260,3 @@ def _without_unread(nodes: list[Node]) -> list[Node]:
 
 def _all_known(value: Sequence_) -> bool:
     return all(isinstance(item, Scalar) and type(item.value) is int for item in value.items)
-
-
-def seen_value(expression: str, case: Case) -> Any:
-    """What an expression comes to for the sizes of the captured call; None where it cannot be told."""
-    return value_of(expression, {symbol.name: symbol.hint for symbol in case.symbols if symbol.hint is not None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 
 import torch
 
+from minifier.capture.logs import overheard
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
 from minifier.compare import compare
-from minifier.failure import Stage
+from minifier.failure import Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import TensorFile
@@ -75,9 +77,20 @@ _STAGES = {  # what compiling and running are called where the graph is AOTAutog
 def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     """Compiles the candidate, runs it, and its backward pass, as far as `until` and the Case ask for it.
 
-    Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
+    Gives {"status": "pass"} or a failure with stage, links and traceback (or differences, after a comparison), or,
+    where a fallback is sought, {"status": "said", "lines": [[stage, line], ...]}. An exception that leaves this
     function is a fault of this tool: only the backend's own calls are judged.
     """
+    steps = _Steps()
+    if bench.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
+        return _evaluate(bench, case, until, steps)
+    lines: list[tuple[str, str]] = []
+    with overheard(lambda said: lines.append((steps.at.value, said.line)), logging.INFO):
+        answer = _evaluate(bench, case, until, steps)
+    return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
+
+
+def _evaluate(bench: Bench, case: Case, until: Stage, steps: _Steps) -> dict[str, Any]:
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
     try:
@@ -85,7 +98,6 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     except NotRecorded as error:
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
-    steps = _Steps()
     if case.backward:
         observe_aot_compilers(lambda: None, steps.around_compiler)
     with in_modes(case.state):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from minifier.case.encode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
 from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
+from minifier.failure.normal import normalise
 from minifier.probe.children import Ended
 
 
@@ -46,13 +48,33 @@ def seen(ended: Ended, nodes: Sequence[str], sought: Fingerprint | None = None) 
     return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
 
 
-def judge(ended: Ended, sought: Fingerprint, nodes: Sequence[str] = (), match: str | None = None) -> Judged:
+def _judge_lines(ended: Ended, sought: Fingerprint, match_log: str | None) -> Judged:
+    """The same for a fallback, which is told by a line in a log."""
+    assert ended.result is not None
+    for stage, line in ended.result["lines"]:
+        fingerprint = Fingerprint(Stage(stage), Kind.SILENT_FALLBACK, message=normalise(line))
+        if fingerprint.stage is sought.stage and (
+            re.search(match_log, line) if match_log is not None else same(sought, fingerprint)
+        ):
+            return Judged(Verdict.SAME, ended.seconds, Failure(fingerprint, Kind.SILENT_FALLBACK.value, line))
+    return Judged(Verdict.PASS, ended.seconds)
+
+
+def judge(
+    ended: Ended,
+    sought: Fingerprint,
+    nodes: Sequence[str] = (),
+    match: str | None = None,
+    match_log: str | None = None,
+) -> Judged:
     """How a candidate did. What is not sought leaves the question open if it is
     a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
     if ended.result is not None and ended.result["status"] == "invalid":
         return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
+    if ended.result is not None and ended.result["status"] == "said":
+        return _judge_lines(ended, sought, match_log)
     failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)

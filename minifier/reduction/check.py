@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case, ScalarInput, TensorMeta
+from minifier.case import Case, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Aspect, Kind, Verdict
 from minifier.passes.ops import atoms, with_ops
+from minifier.passes.symbols import has_symbols, specialised
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
 from minifier.reduction.lab import Lab
+from minifier.reduction.sizes import with_seen_sizes
 
 _EXPENSIVE = 5.0  # seconds of a failing run from which on it is not repeated
 _TRIES = 24  # of the whole graph, before a failure that does not show is taken to be gone
@@ -49,12 +51,12 @@ def check(lab: Lab) -> Case:
 
     Raises NoRepro if the failure does not show again, saying what was seen instead.
     """
-    case = lab.bench.case
+    case = with_seen_sizes(lab, lab.bench.case)
     if not case.failure.fingerprint.stage.compiles:
         record_values(lab, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _time_the_innocent(lab, case)
-    case = _fewest_calls(lab, case)
+    case = _static(lab, _fewest_calls(lab, case))
     tries = _probes(lab, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
@@ -107,6 +109,13 @@ def _fewest_calls(lab: Lab, case: Case) -> Case:
     return case
 
 
+def _static(lab: Lab, case: Case) -> Case:
+    """Most failures of graphs with symbolic sizes do not need these; without them every probe is cheaper."""
+    if has_symbols(case.inputs) and lab.probe([specialised(case)])[0].verdict is Verdict.SAME:
+        return specialised(case)
+    return case
+
+
 def _probes(lab: Lab, case: Case) -> list[Judged]:
     """Two tries, one if that is expensive; as soon as they do not agree, as many as tell the rate."""
     known = case.script.seconds
@@ -116,7 +125,7 @@ def _probes(lab: Lab, case: Case) -> list[Judged]:
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE:
         tries += lab.probe([case])
     verdicts = {judged.verdict for judged in tries}
-    if verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
+    if not lab.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
         return tries
     while len(tries) < _TRIES and sum(judged.seconds for judged in tries) < _TRY_SECONDS:
         tries += lab.probe([case])
@@ -126,7 +135,7 @@ def _probes(lab: Lab, case: Case) -> list[Judged]:
 def comes_and_goes(lab: Lab, case: Case) -> bool:
     """Whether a reduced Case that was seen to fail does not always; sets the rate then. A failure that shows in
     most runs can pass the check phase as one that shows in all."""
-    if lab.repeats > 1 or lab.last_seconds > _CHEAP:
+    if lab.doubtful or lab.repeats > 1 or lab.last_seconds > _CHEAP:
         return False
     tries = [lab.probe([case])[0] for _ in range(_CONFIRMING)]
     if all(judged.verdict is Verdict.SAME for judged in tries):
@@ -143,11 +152,6 @@ def _not_again(judged: Judged, case: Case) -> MinifyError:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
         return NoRepro(head + f"it showed {judged.failure.fingerprint.sentence()}\n{judged.failure.traceback}")
-    if any(isinstance(item, ScalarInput) and item.symbol for item in case.inputs):
-        return NoRepro(
-            head + "the backend took it. The graph has symbolic sizes, which were replayed as fixed ones: "
-            "a failure that needs the symbol cannot be reduced yet."
-        )
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

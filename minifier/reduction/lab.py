@@ -36,11 +36,13 @@ class Other:
 @dataclass
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
-    messages; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
+    messages, `match_log` one that is looked for in logs; `timeout` is for each probe, in seconds, None to
+    calibrate it from the first failing run."""
 
     bench: Bench
     folder: Path
     match: str | None = None
+    match_log: str | None = None
     timeout: float | None = None
     memory: int | None = None
     workers: int = 1
@@ -52,6 +54,7 @@ class Lab:
     phase: str = "check"
     rate: float = 1.0
     repeats: int = 1
+    doubtful: bool = False
     last_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -112,7 +115,8 @@ class Lab:
         if not self.bench.late:
             self.bench.preload(next((end.loaded for end in ended if end.loaded), ()))
         return [
-            judge(end, self.sought, case.graph.free_names, self.match) for case, end in zip(cases, ended, strict=True)
+            judge(end, self.sought, case.graph.free_names, self.match, self.match_log)
+            for case, end in zip(cases, ended, strict=True)
         ]
 
     def as_sighted(self, case: Case) -> Case:

@@ -15,13 +15,14 @@ from minifier import search
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save, write_atomically
 from minifier.errors import CannotSave, NoRepro
-from minifier.failure import Kind, Verdict
+from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
 from minifier.reduction.check import comes_and_goes, start
 from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
+from minifier.reduction.parting import parting_ops
 from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
 from minifier.settings import Settings
 
@@ -41,6 +42,7 @@ class Summary:
     phases: tuple[tuple[str, int, int, int], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    parting: tuple[tuple[str, str], ...] = ()
     error: str = ""
     exit_code: int = 0
     traceback: str = field(default="")
@@ -62,18 +64,28 @@ OnProbe = Callable[[Lab, str, Case, Judged], None]
 
 
 def reduce_case(
-    source: Path, folder: Path, settings: Settings, on_probe: OnProbe | None = None, *, late: bool = False
+    source: Path,
+    folder: Path,
+    settings: Settings,
+    on_probe: OnProbe | None = None,
+    *,
+    late: bool = False,
+    doubtful: bool = False,
 ) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
 
-    `late` leaves importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
+    `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
+    importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
     phase ends it, and StartsThreads where only `late` will do.
     """
     started = time.monotonic()
     case = load(source)
+    if settings.measure != Measure():
+        case = replace(case, measure=settings.measure)
     bench = make_bench(case, late)
     known = _journal(folder / "journal.jsonl")
-    lab = Lab(bench, folder, settings.match, settings.timeout, settings.memory, settings.workers)
+    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory, settings.workers)
+    lab.doubtful = doubtful
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
@@ -93,6 +105,9 @@ def reduce_case(
             reduced = simplifier.without_data(reduced) if stopped else simplifier.run(reduced)
         except KeyboardInterrupt:
             stopped = stopped or "interrupted after the ops were proved, before inputs and state were made plain"
+        parting: tuple[tuple[str, str], ...] = ()
+        if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
+            parting = parting_ops(lab, case, reduced)
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         return Summary(
             ops_before=len(case.graph.ops),
@@ -105,6 +120,7 @@ def reduce_case(
             seconds=time.monotonic() - started,
             phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
             others=tuple(_save_others(lab, folder / "others")),
+            parting=parting,
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:

@@ -9,6 +9,7 @@ from minifier.torch_private.aot import (
     as_aot_calls_backward,
     backward_arguments,
     call_compiled,
+    note_backward_passes,
     observe_aot_compilers,
     with_aot_compiler,
 )
@@ -35,7 +36,7 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
-from minifier.torch_private.numbers import as_hint, expression_of, leaves, storage_key
+from minifier.torch_private.numbers import as_hint, expression_of, is_fake, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -81,10 +82,12 @@ __all__ = [
     "inference_mode_outside",
     "is_default_config",
     "is_failure",
+    "is_fake",
     "leaves",
     "library_stack",
     "marked_dims",
     "new_fake_mode",
+    "note_backward_passes",
     "note_inference_mode",
     "note_registrations",
     "noting_draws",

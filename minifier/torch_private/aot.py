@@ -60,6 +60,21 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
     runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
 
 
+def note_backward_passes(note: Callable[[], None]) -> None:
+    """From now on `note()` is called before each backward pass of this process."""
+    import torch.autograd.graph as module
+
+    engine: Callable[..., Any] = module._engine_run_backward
+
+    @functools.wraps(engine)
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        note()
+        return engine(*args, **kwargs)
+
+    for place in (module, torch.autograd):
+        place._engine_run_backward = _engine_run_backward  # type: ignore[attr-defined]
+
+
 def backward_arguments() -> list[Any] | None:
     """The real saved tensors and tangents of the backward pass that this code is called from; None outside one.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 
@@ -30,6 +31,11 @@ def storage_key(tensor: torch.Tensor) -> object | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def is_fake(values: Any) -> bool:
+    """Whether any of the values is a fake tensor."""
+    return any(isinstance(value, FakeTensor) for value in values)
 
 
 def leaves(value: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -196,6 +197,9 @@ class _Tracer(torch.fx.Interpreter):
         self._sizes = sizes
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        if n.target is operator.setitem:  # its bounds are symbols that nothing gives back
+            with self._sizes.env.ignore_fresh_unbacked_symbols():
+                return super().run_node(n)
         value = super().run_node(n)
         if n.op not in ("output", "placeholder"):
             n.meta["example_value"] = value

@@ -88,25 +88,27 @@ def captures(function: Callable[..., Any], *args: Any, dynamic: bool | None = No
 
 
 def comparisons(
-    function: Callable[..., Any], *args: Any, backend: str, backward: bool = False, seed: int = 0
+    function: Callable[..., Any], *calls: Sequence[Any], backend: str, backward: bool = False
 ) -> list[Comparison]:
-    """Compiles a call with a real backend, and compares each graph where it is called."""
+    """Compiles a function with a real backend, and compares each graph where it is called, once for each
+    sequence of arguments."""
     found: list[Comparison] = []
 
     def comparing(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        graph = capture_of(gm, [])
+        held = capture_of(gm, [])
         compiled = lookup_backend(backend)(gm, inputs)
 
         def run(*values: Any) -> Any:
-            capture = Capture(graph.graph, copies(values), graph.tensors)
-            wants = backward and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
-            found.append(capture.compare(compiled, backward=wants and torch.is_grad_enabled()))
-            return capture.build()(*values)
+            capture = Capture(held.graph, copies(values), held.tensors)
+            wanted = backward and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+            found.append(capture.compare(compiled, backward=wanted))
+            return capture.build().forward(*copies(values))
 
         return run
 
     torch._dynamo.reset()
-    torch.manual_seed(seed)
-    torch.compile(function, backend=comparing)(*args)
+    compiled = torch.compile(function, backend=comparing, dynamic=False)
+    for arguments in calls:
+        compiled(*arguments)
     torch._dynamo.reset()
     return found

@@ -1,0 +1,83 @@
+"""Repros, each tried in fresh interpreters until one shows the failure."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from minifier.case import BackendReference, Case, Reach
+from minifier.emit.repro import Repro, forms_for, guard_seconds, write_repro
+from minifier.errors import NoRepro
+from minifier.failure import Kind, Stage
+from minifier.processes import adopt_orphans, kill_orphans
+from minifier.settings import Settings
+from minifier.verify import RUNS, Verification, run_script, verify
+
+EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
+
+
+def may_be_flaky(case: Case, check: Verification) -> bool:
+    """Whether the script ran to its end where probes of the same Case all failed."""
+    return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
+
+
+def verified_repro(
+    case: Case, out: Path, timeout: float, settings: Settings
+) -> tuple[Repro | None, Verification | None, str]:
+    """The first form of repro that shows the failure in every run; else the last tried, and why not.
+
+    A script that compares with eager must also find no difference when its backend is torch's own `eager`.
+    """
+    adopt_orphans()
+    reasons: dict[str, None] = {}
+    last: tuple[Repro, Verification] | None = None
+    tried: set[str] = set()
+    for template, variant in forms_for(case):
+        try:
+            repro = write_repro(case, template, variant)
+        except NoRepro as error:
+            reasons[str(error)] = None
+            continue
+        if repro.text in tried:
+            continue
+        tried.add(repro.text)
+        check = _verified(case, repro, timeout, settings.match, settings.match_log)
+        if check.holds and not _blames_eager(case, repro, timeout):
+            repro.write(out)
+            return repro, check, ""
+        what = "the same difference with the backend eager"
+        if not check.holds:
+            seen = check.runs[-1].failure
+            what = seen.fingerprint.sentence() if seen is not None else "no failure"
+            last = repro, check
+        reasons[f"the script made from {template.value}.py showed {what}"] = None
+    return None, last[1] if last is not None else None, "; ".join(reasons)
+
+
+def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match_log: str | None) -> Verification:
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        check = verify(
+            repro.write(Path(folder)),
+            case.failure.fingerprint,
+            timeout=max(timeout, guard_seconds(case) + 60.0),
+            extra_path=case.folders,
+            match=match,
+            match_log=match_log,
+            any_stage=repro.template.hides_stage,
+            at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
+        )
+    kill_orphans()
+    return check
+
+
+def _blames_eager(case: Case, repro: Repro, timeout: float) -> bool:
+    """Whether a comparing script fails even where nothing is compiled: then it shows nothing about the backend."""
+    if case.failure.fingerprint.stage is not Stage.COMPARE:
+        return False
+    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)
+    kill_orphans()
+    return run.failure is not None
