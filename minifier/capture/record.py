@@ -99,7 +99,8 @@ class Record:
         assert self.graph is not None
         imports = operator_imports(node.target for node in self.graph.ops)
         modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
-        tops = {module.partition(".")[0] for module in (*modules, *(line.split()[1] for line in imports))}
+        settings = [module for module, _, _ in self.state.config]
+        tops = {name.partition(".")[0] for name in (*modules, *settings, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),

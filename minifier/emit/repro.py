@@ -103,7 +103,8 @@ def _operator_imports(case: Case) -> tuple[str, ...]:
 def _own_modules(case: Case) -> list[str]:
     """Top-level names that are found only in the script's own folders."""
     lines = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
-    paths = [*lines, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    settings = [module for module, _, _ in case.state.config]
+    paths = [*lines, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
     tops = sorted({path.partition(".")[0] for path in paths})
     places = [Path(folder) for folder in case.folders]
     return [top for top in tops if any((p / top).exists() or (p / f"{top}.py").exists() for p in places)]

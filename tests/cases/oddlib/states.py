@@ -1,6 +1,7 @@
 """A backend that fails on a tanh only if the process is in a certain state."""
 
 import os
+import sys
 
 import torch
 import torch._dynamo.config
@@ -33,6 +34,7 @@ COMPILING = {
     "dynamo's config": lambda: torch._dynamo.config.recompile_limit == 3,
     "inductor's config": lambda: torch._inductor.config.triton.cudagraphs,
     "tuned": lambda: torch._inductor.config.max_autotune,
+    "knobs": lambda: getattr(sys.modules.get("odd_knobs"), "depth", 0) == 7,
     "own config": lambda: settings.unroll == 16,
     "own nested config": lambda: settings.schedule.greedy,
     "variable": lambda: os.environ.get("TORCH_ODDLIB_FUSE") == "2",
