@@ -20,6 +20,6 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
     told = (wanted or ranked)[0]
     kind = Kind.NON_FINITE if told.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
     rest = tuple(each for each in ranked if each is not told)
-    text = "".join(f"{each.where}: {each.sentence}\n" for each in (told, *rest))
+    text = "".join(f"{each.sentence}\n" for each in (told, *rest))
     fingerprint = Fingerprint(Stage.COMPARE, kind, message=told.aspect.value)
-    return Failure(fingerprint, kind.value, f"{told.where}: {told.sentence}", text, differences=(told, *rest))
+    return Failure(fingerprint, kind.value, told.sentence, text, differences=(told, *rest))

@@ -122,7 +122,7 @@ class Lab:
     def as_sighted(self, case: Case) -> Case:
         """The Case with the words in which the sought failure showed on it last; its identity stays."""
         seen = self.sighted.get(ranges(self._position[node.name] for node in case.graph.ops))
-        if seen is None:
+        if seen is None or self.sought.kind is Kind.TIMEOUT:  # how long a probe waited says nothing
             return case
         failure = replace(case.failure, type=seen.type, message=seen.message, traceback=seen.traceback)
         return replace(case, failure=failure)
