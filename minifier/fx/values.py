@@ -56,15 +56,18 @@ class RecordedValues:
 
 
 class Recorder(torch.fx.Interpreter):
-    """Runs a graph eagerly and writes the tensors and numbers that `wanted` nodes evaluate to as they appear."""
+    """Runs a graph eagerly (`at` is the node it is at) and writes the tensors and numbers that `wanted` nodes
+    evaluate to as they appear."""
 
     def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
         super().__init__(module, garbage_collect_values=True)
         self._wanted, self._folder = frozenset(wanted), folder
+        self.at = ""
         self._file = (folder / "values.bin").open("wb")
         self._index: dict[str, Any] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        self.at = n.name
         value = super().run_node(n)
         if n.name in self._wanted and isinstance(value, torch.Tensor) and value.layout == torch.strided:
             stretch = flat(value.detach().resolve_conj().resolve_neg()).cpu().contiguous()

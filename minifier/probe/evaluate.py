@@ -172,10 +172,11 @@ def run_eagerly(
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     module = build_graph(graph, bench.tensors)
     with in_state(state):
+        recorder = Recorder(module, wanted, folder)
         try:
-            Recorder(module, wanted, folder).record(values)
+            recorder.record(values)
         except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
-            return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+            return {"status": "invalid", "links": describe(error), "traceback": text(error), "at": recorder.at}
     return {"status": "pass"}
 
 

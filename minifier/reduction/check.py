@@ -7,11 +7,12 @@ from pathlib import Path
 
 from minifier.case import Case, TensorMeta
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Aspect, Kind, Verdict
+from minifier.failure import Aspect, Kind, Stage, Verdict
 from minifier.passes.ops import atoms, with_ops
 from minifier.passes.symbols import has_symbols, specialised
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
+from minifier.reduction.divergence import begins_at
 from minifier.reduction.lab import Lab
 from minifier.reduction.sizes import with_seen_sizes
 
@@ -23,8 +24,9 @@ _CONFIRMING = 3
 _PASSING = 60.0  # seconds that an innocent candidate may take, where a hang is sought
 
 
-def record_values(lab: Lab, case: Case) -> None:
-    """Runs the whole graph eagerly and keeps every value: cuts of a failure at run time need them.
+def record_values(lab: Lab, case: Case) -> str:
+    """Runs the whole graph eagerly and keeps every value: cuts of a failure at run time need them. Gives the op that
+    raised, where eager is to raise and the compiled graph not.
 
     Raises NothingToReduce if eager fails as well: then it is not the backend's failure.
     """
@@ -43,6 +45,7 @@ def record_values(lab: Lab, case: Case) -> None:
             f"{result['traceback']}"
         )
     lab.bench.record(folder)
+    return str(result.get("at", ""))
 
 
 def check(lab: Lab) -> Case:
@@ -52,8 +55,7 @@ def check(lab: Lab) -> Case:
     Raises NoRepro if the failure does not show again, saying what was seen instead.
     """
     case = with_seen_sizes(lab, lab.bench.case)
-    if not case.failure.fingerprint.stage.compiles:
-        record_values(lab, case)
+    raising = "" if case.failure.fingerprint.stage.compiles else record_values(lab, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _time_the_innocent(lab, case)
     case = _static(lab, _fewest_calls(lab, case))
@@ -70,6 +72,9 @@ def check(lab: Lab) -> Case:
             "the backend fails in the same way on a graph without any op, so no op is to blame: "
             "look at how the backend is set up"
         )
+    if case.failure.fingerprint.stage is Stage.COMPARE and not case.failure.hints:
+        hints = ((raising,),) if raising else begins_at(lab, case)
+        case = replace(case, failure=replace(case.failure, hints=hints))
     return case
 
 
