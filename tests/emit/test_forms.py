@@ -9,7 +9,7 @@ from failing_cases import CASES, PREDICATE, differs
 from minifier.case import Drawn, State, Symbolic, TensorInput
 from minifier.emit.comparison import tolerance
 from minifier.emit.predicate import predicate_source
-from minifier.emit.repro import Template, Variant, forms_for, templates_for, write_repro
+from minifier.emit.repro import Template, Variant, forms_for, is_worth_trying, templates_for, write_repro
 from minifier.emit.symbols import size_of
 from minifier.errors import NoRepro
 from minifier.failure import Aspect, Difference
@@ -65,6 +65,25 @@ def test_every_way_of_comparing_is_tried_once():
     assert len(set(forms)) == len(forms)
     told = {(v.tolerance, v.equal_nan) for t, v in forms if t is Template.COMPARE_RESULTS}
     assert told == {(a, b) for a in (False, True) for b in (False, True)}
+
+
+PLAIN = Variant()
+NOT_FINITE, OFF = differs(Aspect.NON_FINITE), differs(Aspect.VALUES)
+
+
+@pytest.mark.parametrize(
+    ("shown", "of_eager", "worth"),
+    [
+        (None, False, Variant(tolerance=True)),
+        (NOT_FINITE, False, Variant(equal_nan=True)),
+        (NOT_FINITE, True, Variant(equal_nan=True)),
+        (OFF, True, Variant(symbolic=Symbolic.GIVEN)),
+    ],
+)
+def test_a_comparison_is_varied_by_what_it_has_shown(shown, of_eager, worth):
+    every = [Variant(tolerance=True), Variant(equal_nan=True), Variant(symbolic=Symbolic.GIVEN)]
+    found = [variant for variant in every if is_worth_trying(variant, PLAIN, shown, of_eager)]
+    assert found == list(dict.fromkeys([worth, every[-1]]))
 
 
 def test_what_was_set_in_the_environment_is_tried_last_and_stands_before_torch():
