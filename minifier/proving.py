@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import BackendReference, Case, Reach
-from minifier.emit.repro import Repro, forms_for, guard_seconds, write_repro
+from minifier.emit.repro import Repro, forms_for, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import NoRepro
-from minifier.failure import Kind, Stage
+from minifier.failure import Failure, Kind, Stage
 from minifier.processes import adopt_orphans, kill_orphans
 from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, run_script, verify
@@ -31,10 +31,15 @@ def verified_repro(
     A script that compares with eager must also find no difference when its backend is torch's own `eager`.
     """
     adopt_orphans()
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
     reasons: dict[str, None] = {}
     last: tuple[Repro, Verification] | None = None
     tried: set[str] = set()
+    shown: list[tuple[Repro, Failure | None, bool]] = []
     for template, variant in forms_for(case):
+        before = [(r.variant, failure, blames) for r, failure, blames in shown if r.template is template]
+        if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
+            continue
         try:
             repro = write_repro(case, template, variant)
         except NoRepro as error:
@@ -44,13 +49,16 @@ def verified_repro(
             continue
         tried.add(repro.text)
         check = _verified(case, repro, timeout, settings.match, settings.match_log)
-        if check.holds and not _blames_eager(case, repro, timeout):
+        seen = check.runs[-1].failure
+        of_eager = _difference_of_eager(case, repro, timeout) if compares and check.holds else None
+        if check.holds and of_eager is None:
             repro.write(out)
             return repro, check, ""
-        what = "the same difference with the backend eager"
-        if not check.holds:
-            seen = check.runs[-1].failure
-            what = seen.fingerprint.sentence() if seen is not None else "no failure"
+        shown.append((repro, of_eager or seen, of_eager is not None))
+        what = seen.fingerprint.sentence() if seen is not None else "no failure"
+        if of_eager is not None:
+            what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
+        else:
             last = repro, check
         reasons[f"the script made from {template.value}.py showed {what}"] = None
     return None, last[1] if last is not None else None, "; ".join(reasons)
@@ -72,12 +80,10 @@ def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match
     return check
 
 
-def _blames_eager(case: Case, repro: Repro, timeout: float) -> bool:
-    """Whether a comparing script fails even where nothing is compiled: then it shows nothing about the backend."""
-    if case.failure.fingerprint.stage is not Stage.COMPARE:
-        return False
+def _difference_of_eager(case: Case, repro: Repro, timeout: float) -> Failure | None:
+    """What a comparing script shows where nothing is compiled; then it shows nothing about the backend."""
     control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)
     kill_orphans()
-    return run.failure is not None
+    return run.failure

@@ -8,7 +8,7 @@ from enum import Enum
 
 from minifier.case import Case, Graph, Level, Symbolic
 from minifier.emit.comparison import Subject, eager_is_not_finite, subject_of, wants_tolerance
-from minifier.failure import Aspect, Kind, Stage
+from minifier.failure import Aspect, Failure, Kind, Stage
 
 
 class Template(str, Enum):
@@ -55,9 +55,14 @@ _IN_PLACE_OPERATORS = ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv
 
 
 def _may_change_inputs(graph: Graph) -> bool:
-    """Whether an op of the graph works in place, by its name: tanh_, setitem, iadd."""
-    names = (node.short_target for node in graph.ops)
-    return any(n in _IN_PLACE_OPERATORS or (n.endswith("_") and not n.startswith("_")) for n in names)
+    """Whether an op of the graph works in place, by its name (tanh_, setitem, iadd) or what it is told."""
+    return any(
+        node.short_target in _IN_PLACE_OPERATORS
+        or (node.short_target.endswith("_") and not node.short_target.startswith("_"))
+        or node.kwargs.get("inplace") is True
+        or node.kwargs.get("out") is not None
+        for node in graph.ops
+    )
 
 
 def templates_for(case: Case) -> tuple[Template, ...]:
@@ -136,3 +141,15 @@ def _closeness(first: Variant) -> Iterable[Variant]:
         for tolerance in (first.tolerance, not first.tolerance):
             if (tolerance, equal_nan) != (first.tolerance, first.equal_nan):
                 yield replace(first, tolerance=tolerance, equal_nan=equal_nan)
+
+
+def is_worth_trying(variant: Variant, earlier: Variant, shown: Failure | None, of_eager: bool) -> bool:
+    """Whether a comparison in this variant can do better than the same script in an earlier one, which showed that
+    (None: no difference); `of_eager` if it did so without any backend."""
+    if replace(variant, tolerance=False, equal_nan=False) != replace(earlier, tolerance=False, equal_nan=False):
+        return True
+    if shown is None:
+        return variant.tolerance != earlier.tolerance
+    if shown.fingerprint.kind is Kind.NON_FINITE:
+        return variant.equal_nan and not earlier.equal_nan
+    return not of_eager

@@ -12,7 +12,7 @@ from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, Ten
 from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
 from minifier.emit import state_source
-from minifier.emit.forms import Form, Template, Variant, forms_for, templates_for
+from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.module_source import constructor
@@ -24,7 +24,7 @@ from minifier.emit.symbols import marks, other_inputs, without_symbols
 from minifier.emit.template import Filling, fill
 from minifier.failure import Kind
 
-__all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "templates_for", "write_repro"]
+__all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
 
 _MISSED = 0.001  # how often the script of a flaky failure may end without having shown it
 _MOST_ATTEMPTS = 1000
