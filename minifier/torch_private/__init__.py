@@ -16,7 +16,7 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, is_default_config, set_config
-from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.numbers import as_hint, storage_key
@@ -29,6 +29,7 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
+from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
     "AskedBackend",
@@ -54,6 +55,7 @@ __all__ = [
     "is_default_config",
     "is_failure",
     "library_stack",
+    "move",
     "new_fake_mode",
     "note_registrations",
     "noting_draws",
