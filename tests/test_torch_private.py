@@ -35,6 +35,7 @@ from minifier.torch_private import (
     is_failure,
     library_stack,
     marked_dims,
+    move,
     new_fake_mode,
     note_registrations,
     noting_draws,
@@ -539,6 +540,11 @@ def test_what_is_left_open_shows():
         assert torch.empty(3).isnan().all() and torch.empty_like(X).isnan().all() and X.new_empty(2).isnan().all()
         assert torch.empty(2, dtype=torch.int64).tolist() == [1, 1]
         assert torch.zeros(2).tolist() == [0, 0] and (X + 1).tolist() == [[2] * 3] * 2
+        noisy, moved = X * 0.3, torch.full((50,), 0.5)
         assert (torch.topk(torch.ones(5), 2).indices + usual).tolist() == [4, 4]
         assert torch.tensor([1.0, 3.0, 1.0]).sort().indices.tolist() == [2, 0, 1]
         assert torch.tensor([[3.0, 1.0, 2.0]]).median(1).indices.tolist() == [2]
+    eps = torch.finfo(torch.float32).eps
+    assert ((noisy / 0.3 - 1).abs() / eps).round().unique().tolist() == [1]
+    move(moved, 4, seed=1)
+    assert sorted((moved / 0.5 - 1).div(eps).unique().tolist()) == [-4, 4]

@@ -182,8 +182,9 @@ class _Comparing:
             open_shapes = [d for d in shapes if d.where not in loose]
             if not (wrong or open_shapes) or (n and not open_shapes and not any(judged[k].few for k in wrong)):
                 break
-            # Other random numbers may make another shape: the seed changes where only a shape is in doubt.
-            results = self.runs.variation(seed=0 if wrong or not self.runs.drew else n + 1, steps=steps)
+            # Other random numbers may make another shape.
+            redraw = self.runs.drew and not wrong
+            results = self.runs.redrawn(n + 1) if redraw else self.runs.variation(steps)
             if results is None:
                 continue
             loose |= {d.where for d in open_shapes if _shape_moved(d, results)}
@@ -199,7 +200,7 @@ class _Comparing:
 
     def _judge_by_draws(self, pairs: dict[Key, _Pair], judged: dict[Key, Judgement]) -> set[Key]:
         """If the backend draws other random numbers than eager, judges what depends on them; gives the keys."""
-        runs = [self.runs.variation(seed=1)]
+        runs = [self.runs.redrawn(1)]
         near = [_is_near(pair, _value(runs[0], key, pair)) for key, pair in pairs.items()]
         if True in near and False not in near:
             return set()
@@ -209,7 +210,7 @@ class _Comparing:
             values: list[torch.Tensor] = []
             for n in range(_MOST_DRAWS):
                 if n == len(runs):
-                    runs.append(self.runs.variation(seed=1 + n))
+                    runs.append(self.runs.redrawn(1 + n))
                 value = _value(runs[n], key, pair)
                 if value is not None and (values or depends_on_draws(pair.eager, value)):
                     values.append(value)

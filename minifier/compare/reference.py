@@ -12,7 +12,7 @@ import torch
 from minifier.case.graph import Graph, Module, Node
 from minifier.case.values import Constant
 from minifier.fx.tensors import flat
-from minifier.torch_private import storage_key
+from minifier.torch_private import move, storage_key
 
 
 @dataclass(frozen=True)
@@ -152,21 +152,9 @@ def narrow_dtypes(graph: Graph, values: Sequence[Any], width: Width) -> bool:
     return held or widened(graph, width) != graph
 
 
-def moved(values: Sequence[Any], steps: float, seed: int) -> None:
-    """Moves each floating point input, in place, by `steps` times its type's eps, up or down at random.
-
-    Small whole numbers stay as they are: they are counts, masks and flags, whose exact value matters.
-    """
+def move_inputs(values: Sequence[Any], steps: float, seed: int) -> None:
+    """Moves each floating point input, in place, by `steps` times its type's eps, up or down at random."""
     with torch.no_grad():
         for i, value in enumerate(values):
-            if not isinstance(value, torch.Tensor) or not is_number(value) or not value.numel():
-                continue
-            stretch = flat(value.detach())
-            parts = torch.view_as_real(stretch) if stretch.is_complex() else stretch
-            if parts.dtype.itemsize < 2:
-                continue
-            generator = torch.Generator(parts.device).manual_seed(1000 * seed + i)
-            signs = torch.randint(0, 2, parts.shape, generator=generator, device=parts.device, dtype=torch.int8)
-            whole = (parts == parts.round()) & (parts.abs() <= 64)
-            change = (signs * 2 - 1).to(parts.dtype) * (steps * torch.finfo(parts.dtype).eps)
-            parts.mul_(torch.where(whole, 0.0, change).to(parts.dtype) + 1)
+            if isinstance(value, torch.Tensor) and is_number(value) and value.numel():
+                move(flat(value.detach()), steps, 1000 * seed + i)

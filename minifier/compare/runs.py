@@ -16,7 +16,7 @@ from minifier.compare.reference import (
     SINGLE,
     Width,
     default_dtype,
-    moved,
+    move_inputs,
     narrow_dtypes,
     widen_inputs,
     widen_module,
@@ -57,12 +57,17 @@ class EagerRuns:
         self.tangents, self.drew = results.tangents, results.drew
         return results
 
-    def variation(self, seed: int = 0, steps: float = 0.0) -> Results | None:
-        """A run with inputs moved by `steps` eps, which shows what torch leaves open as well (unwritten memory,
-        the order of equal elements); None if eager does not survive that."""
-        results = self._run(seed, steps, unsettled)
+    def variation(self, steps: float) -> Results | None:
+        """A run with inputs moved by `steps` eps, in which every op rounds otherwise and what torch leaves open
+        (unwritten memory, the order of equal elements) comes out another way; None if eager does not survive it."""
+        results = self._run(steps=steps, within=functools.partial(unsettled, steps, self.count))
         if results.error is not None:
-            results = self._run(seed, steps)
+            results = self._run(steps=steps)
+        return results if results.error is None else None
+
+    def redrawn(self, seed: int) -> Results | None:
+        """A run with other random numbers, and nothing else changed; None if eager does not survive it."""
+        results = self._run(seed)
         return results if results.error is None else None
 
     def reference(self) -> Results | None:
@@ -81,7 +86,7 @@ class EagerRuns:
         self.count += 1
         inputs = self._make_inputs()
         if steps:
-            moved(inputs, steps, seed=self.count)
+            move_inputs(inputs, steps, seed=self.count)
         module = self._build(self._graph)
         return observe(
             module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within

@@ -47,6 +47,7 @@ from minifier.torch_private.registrations import (
     registration_stack,
 )
 from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
+from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
     "AskedBackend",
@@ -86,6 +87,7 @@ __all__ = [
     "leaves",
     "library_stack",
     "marked_dims",
+    "move",
     "new_fake_mode",
     "note_backward_passes",
     "note_inference_mode",

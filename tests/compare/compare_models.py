@@ -251,7 +251,6 @@ MODELS: dict[str, Made] = {
     "transformer with dropout": lambda dtype: _transformer(dtype, dropout=0.1),
     "convolutions": _convolutions,
     "channels last": _channels_last,
-    "lstm": lambda dtype: (nn.LSTM(8, 8, 2).to(dtype), (tensor(5, 2, 8, dtype=dtype),)),
     "autocast": lambda dtype: (under_autocast, (tensor(8, 8, dtype=dtype, grad=True), tensor(8, 8, dtype=dtype))),
     "is changed": lambda dtype: (is_changed, (tensor(6, 4, dtype=dtype), tensor(6, 4, dtype=dtype, grad=False))),
     "attention": _function(attends, *[(1, 2, 6, 16)] * 3),
