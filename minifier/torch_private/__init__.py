@@ -25,7 +25,7 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
-from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws, unsettled
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.modes import (
