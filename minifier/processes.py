@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
+import select
 import signal
 import sys
 import time
@@ -16,6 +18,8 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
+_LOOK = 0.25  # seconds between two looks at a child
+_LONGEST_CRASH = 1 << 16
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
 
 
@@ -74,26 +78,32 @@ def interrupt_once() -> None:
 
 @dataclass(frozen=True, slots=True)
 class StageEnd:
-    """How a stage ended: an exit status, or the signal that killed it; and whether Ctrl-C was pressed."""
+    """How a stage ended: an exit status, or the signal that killed it; and whether Ctrl-C was pressed. `crash`
+    is the traceback of a fault of this tool's own, if that is what ended it."""
 
     status: int | None
     signal: int | None
     interrupted: bool
+    crash: str = ""
 
 
 def run_stage(
-    work: Callable[[], int], crash_report: Callable[[str], None], meanwhile: Callable[[], object] | None = None
+    work: Callable[[], int],
+    meanwhile: Callable[[], object] | None = None,
+    look: Callable[[int], object] | None = None,
 ) -> StageEnd:
-    """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first.
+    """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first, and `look` is
+    called with the child's process id every quarter of a second.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
-    fault: `crash_report` gets the traceback, in the child, and the status is TOOL_FAILED. Ctrl-C goes to
-    the child; this process waits on.
+    fault: `crash` is its traceback then, and the status TOOL_FAILED. Ctrl-C goes to the child; this process
+    waits on.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     previous = signal.getsignal(signal.SIGINT)
+    told = mmap.mmap(-1, _LONGEST_CRASH)  # not a pipe or a file, which the user's script may close
     pid = os.fork()
     if pid == 0:
         status = TOOL_FAILED
@@ -102,8 +112,8 @@ def run_stage(
             if os.getppid() != parent:
                 os._exit(TOOL_FAILED)
             status = work()
-        except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the report
-            crash_report(traceback.format_exc())
+        except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
+            told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
         finally:
             for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
                 with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -127,12 +137,28 @@ def run_stage(
     try:
         if meanwhile is not None:
             meanwhile()
-        _, code = os.waitpid(pid, 0)
+        code = _wait(pid, look)
     finally:
         signal.signal(signal.SIGINT, previous)
+    crash = told[:].rstrip(b"\0").decode(errors="replace")
+    told.close()
     if os.WIFSIGNALED(code):
-        return StageEnd(None, os.WTERMSIG(code), interrupted)
-    return StageEnd(os.WEXITSTATUS(code), None, interrupted)
+        return StageEnd(None, os.WTERMSIG(code), interrupted, crash)
+    return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
+
+
+def _wait(pid: int, look: Callable[[int], object] | None) -> int:
+    """The wait status of the child, once it has ended."""
+    if look is not None:
+        process = os.pidfd_open(pid)
+        try:
+            poll = select.poll()
+            poll.register(process, select.POLLIN)
+            while not poll.poll(_LOOK * 1000):
+                look(pid)
+        finally:
+            os.close(process)
+    return os.waitpid(pid, 0)[1]
 
 
 def _has_ended(pid: int) -> bool:
@@ -146,3 +172,31 @@ def _foreground_group() -> int:
             return os.tcgetpgrp(terminal.fileno())
     except OSError:
         return -1
+
+
+def kill_tree(pid: int) -> None:
+    """Kills a process and all its descendants, whatever group or session they are in."""
+    known: dict[int, int] = {}
+    try:
+        for _ in range(3):  # some may be starting more
+            for each in [pid, *_descendants(pid)]:
+                if each not in known:
+                    with contextlib.suppress(ProcessLookupError):
+                        known[each] = os.pidfd_open(each)  # a number may come to stand for another process
+            for process in known.values():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(process, signal.SIGSTOP)
+        for process in known.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+    finally:
+        for process in known.values():
+            os.close(process)
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(child) for child in thread.read_text().split()]
+    return [*found, *(deeper for child in found for deeper in _descendants(child))]

@@ -9,7 +9,7 @@ from minifier.failure.difference import Measure
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked of a reduction; seconds throughout, memory in bytes."""
+    """What the user asked of a reduction; seconds throughout, memory in bytes. `compare` is auto, always or never."""
 
     match: str | None = None
     timeout: float | None = None
@@ -19,4 +19,5 @@ class Settings:
     max_probes: int | None = None
     include_data: bool = False
     match_log: str | None = None
+    compare: str = "auto"
     measure: Measure = field(default_factory=Measure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import hashlib
 import json
 import os
@@ -180,23 +181,47 @@ class Bureau:
         self.folder = folder
         self.graphs = folder / "graphs"
 
-    def capture(self, text: str, *arguments: str, timeout: float = 60) -> Any:
-        """What running a script of this text showed; the Cases are in `graphs`."""
+    def capture(self, text: str, *arguments: str, timeout: float = 60, limit: float | None = None, **terms: Any) -> Any:
+        """What running a script of this text showed, on these terms, each backend call getting `limit` seconds; the
+        Cases are in `graphs`."""
         from minifier.capture.script import Program
         from minifier.capture.stage import capture
+        from minifier.capture.terms import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
         script.write_text(source_of(text))
-        crash = self.folder / "crash.txt"
 
         def work() -> Any:
+            faulthandler.disable()  # pytest's; a user's is respected
             sys.path[0] = str(CASES)
-            captured = capture(Program(str(script), arguments), self.graphs, lambda t: crash.write_text(t) and None)
-            assert not crash.exists(), crash.read_text()
+            captured = capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
+            assert not captured.end.crash, captured.end.crash
             return captured
 
         return in_child(work, self.folder, timeout)
+
+    def capture_again(
+        self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
+    ) -> tuple[Any, Any, str]:
+        """The failure as a second run of the script shows it, its Case, and what was said about it."""
+        from minifier.capture.again import with_inputs
+        from minifier.capture.script import Program
+        from minifier.capture.terms import Terms
+        from minifier.case.store import load
+
+        failing = captured.failing[index]
+        place, first = self.folder / "again", self.graphs / str(failing.number)
+
+        def work() -> Any:
+            faulthandler.disable()
+            sys.path[0] = str(CASES)
+            program, said = Program(str(self.folder / "failing.py")), []
+            seen, folder = with_inputs(program, failing, captured, first, place, Terms(limit, **terms), said.append)
+            return seen, folder, "\n".join(said)
+
+        seen, folder, said = in_child(work, self.folder, timeout)
+        return seen, load(folder), said
 
     def case(self, number: int = 1) -> Any:
         """The Case of the script's n-th graph."""

@@ -10,16 +10,24 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from minifier.baseline import Baseline
+from minifier.capture.aot import AotObserver
+from minifier.capture.logs import Said
 from minifier.capture.record import Record
-from minifier.capture.state import Config
+from minifier.capture.status import Status, Token
+from minifier.capture.terms import Terms
 from minifier.failure import Stage
-from minifier.torch_private import is_failure, storage_key
+from minifier.torch_private import backend_error, is_failure
+
+_MOST_SAID = 100  # different lines of logs that are written down
 
 
 class EventLog:
@@ -37,16 +45,36 @@ class EventLog:
                 file.write((json.dumps({"event": event, **facts}) + "\n").encode())
 
 
+class _Mine(threading.local):
+    call: BackendCall | None = None
+    comparing = False
+
+
 class Observer:
     """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it."""
 
     def __init__(
-        self, folder: Path, script: str, ordinary_path: Sequence[str], baseline: Config, keep_inputs: bool
+        self,
+        folder: Path,
+        script: str,
+        ordinary_path: Sequence[str],
+        baseline: Baseline,
+        terms: Terms = Terms(),  # noqa: B008 - it is frozen
+        status: Status | None = None,
     ) -> None:
         self.folder, self.script = folder, script
-        self.ordinary_path, self.baseline, self.keep_inputs = ordinary_path, baseline, keep_inputs
+        self.ordinary_path, self.baseline = ordinary_path, baseline
+        self.keep, self.comparing = terms.keep, terms.comparing
+        self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
+        self.status = status or Status()
         self.log = EventLog(folder / "events.jsonl")
         self.count = 0
+        self.mine = _Mine()
+        self.open: list[BackendCall] = []
+        self._aot: AotObserver | None = None
+        self._trains = False
+        self._told: BaseException | None = None
+        self._said: set[tuple[int, str]] = set()
 
     def __call__(
         self,
@@ -55,60 +83,135 @@ class Observer:
         inputs: Sequence[Any],
         call: Callable[[], Callable[..., Any]],
     ) -> Callable[..., Any]:
-        if os.getpid() != self.log.pid:
+        if not self.is_watching:
             return call()
+        if self._aot is None:
+            self._aot = AotObserver(self)
         self.count += 1
-        record = Record(self, self.count, compiler_fn, gm)
-        self.log.write("compiling", number=record.number, ops=record.ops, backend=record.backend.name)
+        record = Record(self, self.count, gm, inputs, compiler_fn)
+        return self._observed(record, self.around_compile(record, Stage.COMPILE, inputs, call))
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether what happens now is the script's doing: not a forked process's, nor a comparison's."""
+        return os.getpid() == self.log.pid and not self.mine.comparing
+
+    def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """What compiling the record's graph gives, with an eye on how it goes."""
+        forward = record.forward.number if record.forward is not None else None
+        facts = {"ops": record.ops, "backend": record.backend.name, "forward": forward}
+        self.log.write("compiling", number=record.number, **facts)
         try:
-            compiled = call()
+            with BackendCall(self, record, stage) as current:
+                compiled = call()
         except BaseException as error:
-            if is_failure(error):
-                record.failed(Stage.COMPILE, error, inputs)
+            if is_failure(error) and self._is_new(error):
+                record.failed(stage, error, inputs)
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
         self.log.write("compiled", number=record.number)
-        return self._observed(record, compiled)
+        if current.matched:
+            record.fell_back(stage, current.matched, inputs)
+        return compiled
+
+    def _is_new(self, error: BaseException) -> bool:
+        """Whether the failure is not on its way out of a call inside this one, which has noted it."""
+        before, self._told = self._told, backend_error(error)
+        return before is not self._told
 
     def _observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The compiled function, with an eye on the exceptions it raises."""
+        """The compiled function, with an eye on how its calls go."""
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
-            record.runs += 1
-            kept = _copies(args) if self.keep_inputs else args
-            before = _versions(args)
-            try:
+            if not self.is_watching:
                 return compiled(*args)
-            except BaseException as error:
-                if is_failure(error):
-                    changed = not self.keep_inputs and _versions(args) != before
-                    record.failed(Stage.RUN, error, kept, changed)
-                raise
+            result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
+            if self.comparing is not None and record.runs == 1:
+                self.mine.comparing = True
+                try:
+                    record.compare(compiled, self.comparing)
+                finally:
+                    self.mine.comparing = False
+            return result
 
         return run
+
+    def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """What a call of the compiled graph gives, with an eye on how it goes. `args` may be emptied by the call."""
+        record.runs = number = record.runs + 1
+        record.inference = torch.is_inference_mode_enabled()
+        kept = self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
+        if kept or (self.comparing is not None and number == 1):
+            record.keep(args, number)
+        before = _versions(args)
+        try:
+            with BackendCall(self, record, stage, number) as current:
+                result = call()
+        except BaseException as error:
+            if is_failure(error) and self._is_new(error):
+                record.failed(stage, error, args, number, _versions(args) != before)
+            raise
+        if current.matched:
+            record.fell_back(stage, current.matched, args, number, _versions(args) != before)
+        return result
+
+    def trains(self) -> None:
+        """Notes that the script runs a backward pass."""
+        if not self._trains and self.is_watching:
+            self._trains = True
+            self.log.write("backward")
+
+    def heard(self, said: Said) -> None:
+        """Notes what was logged, if it was during a backend call."""
+        if os.getpid() != self.log.pid:
+            return
+        current = self.mine.call
+        if current is None and self.pattern is not None and len(self.open) == 1:
+            current = self.open[0]  # a backend may have threads of its own
+        if current is None:
+            return
+        number, line = current.record.number, said.line
+        if (number, line) not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add((number, line))
+            self.log.write("logged", number=number, logger=said.logger, level=said.level, message=said.message)
+        if self.pattern is not None and not current.matched and self.pattern.search(line):
+            current.matched = line
+
+
+class BackendCall:
+    """Around a call of a backend, or of what a backend gave: noted in the status, logs are listened to. `call` counts
+    the calls of a compiled function from 1; it is 0 while compiling. `matched` is a line that --match-log looks for.
+    """
+
+    __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")
+
+    def __init__(self, observer: Observer, record: Record, stage: Stage, call: int = 0) -> None:
+        self.observer, self.record, self.stage, self.call = observer, record, stage, call
+        self.matched = ""
+        self.outer: BackendCall | None = None
+        self.token: Token | None = None
+
+    def __enter__(self) -> BackendCall:
+        observer = self.observer
+        mine = observer.mine
+        self.outer, mine.call = mine.call, self
+        observer.open.append(self)
+        self.token = observer.status.enter(self.stage, self.record.number, self.call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        observer = self.observer
+        observer.status.leave(self.token)
+        observer.mine.call = self.outer
+        observer.open.remove(self)
 
 
 def _versions(args: Sequence[Any]) -> list[int]:
     """How often each tensor was changed in place; inference tensors do not count it."""
+    try:
+        return [a._version for a in args]  # a tenth of the time, where all are tensors that count
+    except (AttributeError, RuntimeError):
+        pass
     return [a._version for a in args if isinstance(a, torch.Tensor) and not a.is_inference()]
-
-
-def _copies(args: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments with fresh storage, so that a call which changes them cannot spoil the record."""
-    storages: dict[object, torch.UntypedStorage] = {}
-
-    def copy(value: Any) -> Any:
-        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
-            return value
-        with torch.no_grad():
-            key = storage_key(value)
-            if key not in storages:
-                storages[key] = value.untyped_storage().clone()
-            fresh = torch.empty(0, dtype=value.dtype, device=value.device)
-            fresh.set_(storages[key], value.storage_offset(), value.shape, value.stride())
-        fresh = torch.nn.Parameter(fresh, value.requires_grad) if isinstance(value, torch.nn.Parameter) else fresh
-        return fresh.requires_grad_(value.requires_grad) if value.is_floating_point() or value.is_complex() else fresh
-
-    return tuple(copy(value) for value in args)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 
+from minifier.memory import spare_memory
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -112,14 +114,17 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
     except SystemExit as error:
         status = _exit_code(error.code)
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
-        trace = _without_tool(error.__traceback__)
-        line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
-        text = "".join(traceback.format_exception(type(error), error, trace))
-        status = _show(error, trace)
+        with spare_memory():  # the frames that took all of it are alive
+            trace = _without_tool(error.__traceback__)
+            line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
+            text = "".join(traceback.format_exception(type(error), error, trace))
+            status = _show(error, trace)
+            del trace
     ended(status, line, text)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    _flush_files()
+    with spare_memory():
+        _flush_files()
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None and not stream.closed:

@@ -5,29 +5,41 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import logging
+import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from minifier.capture.logs import Said, overheard
 from minifier.capture.script import Program, run_program
+from minifier.capture.status import Running, Status
+from minifier.capture.terms import Terms
+from minifier.capture.watch import Watch, sent_from_outside
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import load, save
+from minifier.case.variables import variables
 from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.memory import limit_data
 from minifier.processes import StageEnd, run_stage
+from minifier.stacks import read_stack, stack_file
+
+STACKS = "stacks.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class FailingGraph:
     """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
 
-    `unsaved` says what kept the Case from being written; `inputs_changed` that the failing call had
-    changed its inputs before they could be saved.
+    `unsaved` says what kept the Case from being written; `inputs_lost` why the inputs of the failing call are not
+    in it as they were: the script has to be run again for them. `call` counts the calls of the compiled function
+    from 1, and is 0 while compiling. `forward`, of a backward graph, is the number of the graph that it belongs to.
     """
 
     number: int
@@ -40,12 +52,17 @@ class FailingGraph:
     unsaved: str = ""
     failure: Failure | None = None
     reference: BackendReference | None = None
-    inputs_changed: bool = False
+    inputs_lost: str = ""
+    forward: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What running the script showed."""
+    """What running the script showed. `environment` has the variables of torch's that the script itself set:
+    too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
+    logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
+    `trains` says that the script ran a backward pass; `not_compared` has (graph, reason).
+    """
 
     end: StageEnd
     graphs: int
@@ -55,37 +72,61 @@ class Captured:
     traceback: str = ""
     script_status: int | None = None
     backends: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    logged: tuple[str, ...] = ()
+    slowest: float = 0.0
+    trains: bool = False
+    not_compared: tuple[tuple[int, str], ...] = ()
 
 
-def capture(
-    program: Program, folder: Path, crash_report: Callable[[str], None], *, keep_inputs: bool = False
-) -> Captured:
+def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:  # noqa: B008 - it is frozen
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    from minifier.baseline import baseline_of_a_repro
+
     folder.mkdir(parents=True, exist_ok=True)
+    baseline_of_a_repro()  # once, for the child and for what follows
     started = time.monotonic()
     ordinary = tuple(sys.path[1:])
+    status = Status()
+    watch = Watch(status, folder / STACKS, terms)
     end = run_stage(
-        lambda: _in_child(program, folder, ordinary, keep_inputs),
-        crash_report,
+        lambda: _in_child(program, folder, ordinary, terms, status),
         meanwhile=lambda: importlib.import_module("minifier.pipeline"),  # needed next; the script keeps one core
+        look=watch,
     )
-    return _read(folder, end, time.monotonic() - started)
+    return _read(folder, end, time.monotonic() - started, status, watch)
 
 
-def _in_child(program: Program, folder: Path, ordinary: Sequence[str], keep_inputs: bool) -> int:
+def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:
+    from minifier.baseline import baseline_of_a_repro
     from minifier.capture.observer import Observer
-    from minifier.torch_private import config_values, note_registrations, observe_backend_calls
+    from minifier.torch_private import (
+        note_backward_passes,
+        note_inference_mode,
+        note_registrations,
+        observe_backend_calls,
+    )
 
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None
+    stack_file(folder / STACKS)
     note_registrations()
-    observer = Observer(folder, program.name, ordinary, config_values(), keep_inputs)
+    note_inference_mode()
+    observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), terms, status)
     observe_backend_calls(observer)
+    note_backward_passes(observer.trains)
+    before = variables(os.environ)
 
-    def ended(status: int, error: str, text: str) -> None:
-        observer.log.write("ended", status=status, error=error, traceback=text)
+    def ended(code: int, error: str, text: str) -> None:
+        environment = [pair for pair in variables(os.environ) if pair not in before]
+        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment)
 
-    return run_program(program, ended)
+    if terms.memory is not None:
+        limit_data(terms.memory)
+    with overheard(observer.heard, logging.WARNING if terms.match_log is None else logging.INFO):
+        code = run_program(program, ended)
+    status.ended()
+    return code
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
@@ -95,40 +136,51 @@ def _events(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line]
 
 
-def _read(folder: Path, end: StageEnd, seconds: float) -> Captured:
+def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Watch) -> Captured:
     events = _events(folder / "events.jsonl")
     failing: list[FailingGraph] = []
     seen: set[tuple[str, int | None]] = set()
-    pending: dict[int, dict[str, Any]] = {}  # a backend may compile something itself: calls nest
     final: dict[str, Any] = {}
+    begun: dict[int, dict[str, Any]] = {}
+    kept: set[tuple[int, int]] = set()
     for event in events:
         if event["event"] == "compiling":
-            pending[event["number"]] = event
-        elif event["event"] in ("compiled", "declined"):
-            pending.pop(event["number"], None)
+            begun[event["number"]] = event
+        elif event["event"] == "kept" and not event["unsaved"]:
+            kept.add((event["number"], event["call"]))
         elif event["event"] == "failed":
-            pending.pop(event["number"], None)
             key = (event["sentence"], event["ops"])
             if key not in seen:
                 seen.add(key)
                 failing.append(_failing(event))
         elif event["event"] == "ended":
             final = event
-    if pending and not final:
-        failing.append(_died(folder, pending[max(pending)], end))
-    graphs = sum(event["event"] == "compiling" for event in events)
+    call = _fatal_call(status, end, watch, folder / STACKS)
+    if call is not None and call.number in begun:
+        has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
+        failing.append(_died(folder, begun[call.number], call, _how(end, watch, folder, call), has_case, kept))
     for graph in failing:
-        _complete(folder / str(graph.number), seconds, graphs)
+        _complete(folder / str(graph.number), seconds - watch.seconds, len(begun))
     return Captured(
         end=end,
-        graphs=graphs,
+        graphs=len(begun),
         failing=tuple(failing),
         seconds=seconds,
         error=final.get("error", ""),
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
-        backends=tuple(dict.fromkeys(e["backend"] for e in events if e["event"] == "compiling")),
+        backends=tuple(dict.fromkeys(e["backend"] for e in begun.values())),
+        environment=tuple((name, value) for name, value in final.get("environment", ())),
+        logged=_logged(events),
+        slowest=status.slowest,
+        trains=any(event["event"] == "backward" for event in events),
+        not_compared=tuple((e["number"], e["reason"]) for e in events if e["event"] == "not compared"),
     )
+
+
+def _logged(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    said = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+    return tuple(dict.fromkeys(Said(e["logger"], e["level"], e["message"]).line for e in said))
 
 
 def _failing(event: dict[str, Any]) -> FailingGraph:
@@ -143,32 +195,66 @@ def _failing(event: dict[str, Any]) -> FailingGraph:
         unsaved=event["unsaved"],
         failure=unpack(Failure, event["failure"]),
         reference=unpack(BackendReference, event["reference"]),
-        inputs_changed=bool(event["changed"]),
+        inputs_lost="the failing call had changed its inputs" if event["changed"] else "",
+        forward=event["forward"],
     )
 
 
-def _died(folder: Path, event: dict[str, Any], end: StageEnd) -> FailingGraph:
-    """The process ended inside a backend call: the Case was written ahead, only its failure is missing."""
+def _fatal_call(status: Status, end: StageEnd, watch: Watch, stacks: Path) -> Running | None:
+    """The backend call in which the process came to an end that was not its own, if there is one."""
+    if watch.hung is not None:
+        return watch.hung
+    running = status.running()
+    if not running or status.has_ended or end.interrupted or end.crash or sent_from_outside(end.signal):
+        return None
+    dying = [call for call in running if read_stack(stacks, call.thread, dying=True)]
+    return (dying or running)[0]
+
+
+def _how(end: StageEnd, watch: Watch, folder: Path, call: Running) -> Failure:
+    """The failure that a call showed which did not come back."""
+    if watch.hung is not None:
+        fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
+        return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)
     kind, how = Kind.EXIT, f"exit status {end.status}"
     if end.signal is not None:
         kind, how = Kind.SIGNAL, signal.Signals(end.signal).name
-    failure = Failure(Fingerprint(Stage.COMPILE, kind, message=how), kind.value, how)
-    case_folder = folder / str(event["number"])
+    return Failure(Fingerprint(call.stage, kind, message=how), kind.value, how, read_stack(folder / STACKS))
+
+
+def _died(
+    folder: Path, event: dict[str, Any], call: Running, failure: Failure, has_case: bool, kept: set[tuple[int, int]]
+) -> FailingGraph:
+    """The process ended inside a backend call: the Case was written ahead, only its failure is missing. (Not
+    `has_case`: it is that of an earlier failure of the graph.)"""
+    case_folder = folder / str(call.number)
     unsaved = "the graph could not be written down"
+    reference = None
     if (case_folder / "case.json").exists():
-        case = replace(load(case_folder), failure=failure)
-        save(case, case_folder)
-        unsaved = ""
-    sentence = f"the process ended ({how}) while {event['backend']} was compiling"
+        case = load(case_folder)
+        reference, unsaved = case.backend, ""
+        if has_case:
+            save(replace(case, failure=failure, calls=max(1, call.call)), case_folder)
+    what = failure.message if failure.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({failure.message})"
+    backend, lost = event["backend"], ""
+    where = f"while {backend} was compiling"
+    if call.call:
+        where = f"in call {call.call} of what {backend} had compiled"
+        if (call.number, call.call) not in kept:
+            lost = f"{what} {where}, whose inputs are not known"
     return FailingGraph(
-        event["number"],
-        sentence,
-        "",
-        event["ops"],
-        event["backend"],
-        Stage.COMPILE,
+        number=call.number,
+        sentence=f"{what} {where}",
+        traceback=failure.traceback,
+        ops=event["ops"],
+        backend=backend,
+        stage=call.stage,
+        call=call.call,
         unsaved=unsaved,
         failure=failure,
+        reference=reference,
+        inputs_lost=lost,
+        forward=event["forward"],
     )
 
 

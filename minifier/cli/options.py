@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import click
 
 from minifier.errors import UsageError
+from minifier.failure.difference import Aspect, Measure
+from minifier.memory import available
 from minifier.settings import Settings
 
+_MIB = 2**20
 _SHARED = (
     click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),
     click.option(
@@ -20,16 +24,47 @@ _SHARED = (
         help="Take a failure whose message matches for the one sought, whatever its type and place.",
     ),
     click.option(
+        "--match-log",
+        metavar="REGEX",
+        help="Take a line that is logged, or warned of, during a backend call for a failure if it matches: a fallback "
+        "to eager, say. Lines are `LEVEL logger: message`, from INFO on, if the loggers let them through.",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help="Time limit of each probe. Default: ten times the first failing run, at least 2 s, at most 300 s.",
+        help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
+        "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
+        "120 s.",
     ),
     click.option(
         "--memory",
         type=click.IntRange(min=64),
         metavar="MIB",
-        help="Memory limit of each probe. Default: three quarters of what is free.",
+        help="Memory limit of the script and of each probe, beyond what they begin with. Default: nine tenths of what "
+        "is free for the script, three quarters for a probe; none with CUDA.",
+    ),
+    click.option(
+        "--compare",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="Compare the results of compiled code with eager's: if nothing else failed, always, or never.",
+    ),
+    click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="With --atol: how far results may differ."),
+    click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
+    click.option(
+        "--ignore",
+        type=click.Choice([aspect.value for aspect in Aspect]),
+        multiple=True,
+        metavar="ASPECT",
+        help=f"What does not count as a difference; may be repeated: {', '.join(aspect.value for aspect in Aspect)}.",
+    ),
+    click.option(
+        "--predicate",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A Python file whose `differs(compiled, eager)` decides whether results differ.",
     ),
     click.option(
         "--workers",
@@ -66,37 +101,61 @@ def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Settings:
-    """The settings a command was given; raises UsageError for a pattern that is none."""
-    import re
-
-    if given["match"] is not None:
-        try:
-            re.compile(given["match"])
-        except re.error as error:
-            raise UsageError(f"--match {given['match']!r} is not a regular expression: {error}.") from None
+    """The settings a command was given; raises UsageError for a pattern that is none, and the like."""
+    for option in ("match", "match_log"):
+        _check_pattern("--" + option.replace("_", "-"), given[option])
     memory = given["memory"]
     return Settings(
         match=given["match"],
+        match_log=given["match_log"],
         timeout=given["timeout"],
-        memory=memory * 2**20 if memory is not None else free_memory_share(),
+        memory=memory * _MIB if memory is not None else free_memory(3 / 4),
         workers=given["workers"] or (os.cpu_count() or 1 if script_seconds > 15 else 1),
         budget=given["budget"],
         max_probes=given["max_probes"],
         include_data=given["include_data"],
+        compare=given["compare"],
+        measure=_measure(given),
     )
 
 
-def free_memory_share() -> int | None:
-    """Three quarters of the memory that is free, in bytes; None where the system does not tell, and with
-    CUDA, whose address space is larger than any memory."""
+def _check_pattern(option: str, pattern: str | None) -> None:
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(f"{option} {pattern!r} is not a regular expression: {error}.") from None
+
+
+def _measure(given: dict[str, Any]) -> Measure:
+    rtol, atol, file = given["rtol"], given["atol"], given["predicate"]
+    if (rtol is None) is not (atol is None):
+        raise UsageError("--rtol and --atol go together: give both, or neither.")
+    predicate = ""
+    if file is not None:
+        try:
+            predicate = file.read_text(encoding="utf-8")
+            compile(predicate, str(file), "exec", dont_inherit=True)
+        except OSError as error:
+            raise UsageError(f"--predicate {file} cannot be read: {error.strerror}.") from None
+        except SyntaxError as error:
+            raise UsageError(f"--predicate {file} is not valid Python: line {error.lineno}: {error.msg}.") from None
+        except ValueError as error:
+            raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
+    return Measure(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
+
+
+def script_memory(given: dict[str, Any]) -> int | None:
+    """Bytes that the user's script may take beyond what it begins with; None: no limit."""
+    return given["memory"] * _MIB if given["memory"] is not None else free_memory(9 / 10)
+
+
+def free_memory(share: float) -> int | None:
+    """This share of the memory that is free, in bytes; None where the system does not tell, and with CUDA,
+    which takes far more address space than there is memory."""
     import torch
 
     if torch.version.cuda is not None:
         return None
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024 * 3 // 4
-    except OSError:
-        return None
-    return None
+    free = available()
+    return int(free * share) if free is not None else None

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gc
 import importlib
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.capture.script import Program
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.options import settings_from
+from minifier.cli.nothing import nothing_failed
+from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
-from minifier.errors import ExitCode, MinifyError, NothingToReduce, StoppedEarly, UsageError
+from minifier.errors import ExitCode, MinifyError, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import Captured, FailingGraph
+    from minifier.settings import Settings
 
 
 def _import_torch() -> None:
@@ -60,32 +61,60 @@ def run_command(
     out = output_folder(given["out"], program.name)
     console = Console(given["quiet"])
     _import_torch()
-    settings_from(given)
+    settings = settings_from(given)
+    from minifier.capture.again import with_inputs
     from minifier.capture.stage import capture
+    from minifier.capture.terms import Comparing, Terms
 
+    terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
-        crash_file = work / "crash.txt"
-        captured = capture(program, work / "graphs", lambda text: _write(crash_file, text))
+        graphs = work / "graphs"
+        captured = capture(program, graphs, terms)
         tempfile.tempdir = str(work)  # not before: the script has its own
+        if captured.end.crash:
+            raise MinifyError(captured.end.crash)
+        first, compared = captured, None
+        if _is_to_compare(captured, settings):
+            console.say("no backend call failed: running the script again, comparing each graph's result with eager's")
+            terms = replace(terms, comparing=Comparing(settings.measure, first.trains))
+            tempfile.tempdir = None
+            compared = capture(program, work / "compared", terms)
+            tempfile.tempdir = str(work)
+            if compared.end.crash:
+                raise MinifyError(compared.end.crash)
+            if compared.failing:
+                captured, graphs = compared, work / "compared"
         if not captured.failing:
-            if crash_file.exists():
-                raise MinifyError(crash_file.read_text(encoding="utf-8"))
-            raise _nothing(program, captured)
+            raise nothing_failed(program, captured, compared)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)
         existed = out.exists()
         out = reserved(out, given["out"], program.name)
         codes = []
-        for failing in chosen:
+        for index, failing in enumerate(chosen):
             place = out / f"graph-{failing.number}" if every else out
-            folder = work / "graphs" / str(failing.number)
-            if failing.inputs_changed and not failing.unsaved:
-                folder = _with_inputs_kept(program, failing, folder, work / f"again-{failing.number}", console)
+            folder = graphs / str(failing.number)
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            one = _One(failing, folder, place, program.name, started, captured.seconds, rest, existed)
+            seen = failing
+            if failing.inputs_lost and not failing.unsaved:
+                again = work / f"again-{index}"
+                seen, folder = with_inputs(program, failing, captured, folder, again, terms, console.say)
+            one = _One(seen, folder, place, program.name, started, captured.seconds, rest, existed)
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+def _is_to_compare(captured: Captured, settings: Settings) -> bool:
+    """Whether the script is run a second time, to compare what was compiled with eager."""
+    if (
+        settings.compare == "never"
+        or not captured.graphs
+        or captured.end.interrupted
+        or captured.end.signal is not None
+    ):
+        return False
+    return not captured.failing or settings.compare == "always"
 
 
 @contextlib.contextmanager
@@ -100,27 +129,6 @@ def _temporary() -> Iterator[Path]:
     finally:
         tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _with_inputs_kept(program: Program, failing: FailingGraph, folder: Path, place: Path, console: Console) -> Path:
-    """Runs the script once more, its graphs' inputs copied before each call; the folder of the Case that
-    shows the same failure with them, or the first one if the script does not do the same again."""
-    from minifier.capture.stage import capture
-    from minifier.failure import same
-
-    console.say("the failing call had changed its inputs: running the script again to keep them as they were")
-    again = capture(program, place, console.error, keep_inputs=True)
-    for other in again.failing:
-        if other.number != failing.number or other.unsaved or other.failure is None or failing.failure is None:
-            continue
-        if same(failing.failure.fingerprint, other.failure.fingerprint):
-            return place / str(other.number)
-    console.say("the script did not fail in the same way again: going on with the inputs as the call left them")
-    return folder
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,7 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.lifting import keep_forward
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
     failing, place = one.failing, one.place
@@ -147,6 +156,8 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
     case = adopt(one.folder, place)
+    if failing.forward is not None:
+        keep_forward(one.folder.with_name(str(failing.forward)), case, place / "case")
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)
@@ -186,57 +197,6 @@ def _list_failing(console: Console, failing: tuple[FailingGraph, ...], chosen: t
             console.say(f"{mark} graph {each.number}: {each.sentence}")
         if len(chosen) < len(failing):
             console.say("the one marked is reduced; choose another with --graph N, or take each with --all")
-
-
-def _nothing(program: Program, captured: Captured) -> MinifyError:
-    """Why there is nothing to reduce, and what was checked."""
-    name = program.target
-    if captured.end.interrupted:
-        return StoppedEarly(f"{name} was interrupted before a backend call had failed")
-    checked = (
-        f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
-        f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
-        if captured.graphs
-        else "no graph went to a backend"
-    )
-    if captured.end.signal is not None:
-        return NothingToReduce(
-            f"{name} died of signal {captured.end.signal} while no backend was compiling: a death while "
-            f"compiled code runs cannot be reduced yet. Checked: {checked}."
-        )
-    last = captured.error
-    if "InvalidBackend" in captured.traceback:
-        return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
-    if captured.traceback:
-        return NothingToReduce(
-            f"{name} fails by itself: {last}\n"
-            f"No backend call failed. Checked: {checked}. Backward passes were not looked into."
-        )
-    if not captured.graphs:
-        return NothingToReduce(
-            f"{name} ended with exit status {captured.script_status}, and nothing in it was compiled: no call "
-            "reached a function under torch.compile, or Dynamo found no ops to compile in it."
-        )
-    return NothingToReduce(
-        f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}. "
-        "Results were not compared with eager."
-    )
-
-
-def _similar(trace: str) -> str:
-    """What the user may have meant by a backend's name that does not exist."""
-    import re
-
-    from minifier.torch_private import backend_table
-
-    found = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)
-    known = [name for name, _, _ in backend_table()]
-    close = difflib.get_close_matches(found.group(1), known) if found else []
-    hint = f"Did you mean {' or '.join(close)}? " if close else ""
-    return (
-        hint + "`minify backends` lists what torch.compile finds; a backend that a module registers is found only "
-        "once that module is imported."
-    )
 
 
 def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:

@@ -116,7 +116,8 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
             continue
         stored = stored or isinstance(item.source, Stored)
         random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))
-        statements.append(f"{name} = {tensor_source(item, case.state.default_dtype)}")
+        statement = f"{name} = {tensor_source(item, case.state.default_dtype)}"
+        statements.append(f"with torch.inference_mode():\n    {statement}" if item.inference else statement)
     imports = []
     if stored:
         imports = ["import pathlib", "from safetensors.torch import load_file"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
+from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
 from minifier.emit import state_source
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
@@ -102,7 +103,8 @@ def _operator_imports(case: Case) -> tuple[str, ...]:
 def _own_modules(case: Case) -> list[str]:
     """Top-level names that are found only in the script's own folders."""
     lines = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
-    paths = [*lines, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    settings = [module for module, _, _ in case.state.config]
+    paths = [*lines, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
     tops = sorted({path.partition(".")[0] for path in paths})
     places = [Path(folder) for folder in case.folders]
     return [top for top in tops if any((p / top).exists() or (p / f"{top}.py").exists() for p in places)]
@@ -181,7 +183,7 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
             arguments=tuple(source.parameters) if more.arguments is None else more.arguments,
             backend=case.backend.expression,
             backend_arguments=state_source.backend_arguments(case, template, variant),
-            contexts=state_source.contexts(case.state),
+            contexts=contexts(case.state),
             footer=_footer(case),
             replacements=more.replacements,
             definitions=more.definitions,

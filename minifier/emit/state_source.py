@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from minifier.case import Case, State, Symbolic
-from minifier.case.literals import literal
+from minifier.case.literals import imported_paths, literal
+from minifier.case.switches import statements
 from minifier.emit.forms import Template, Variant
 
 
-def contexts(state: State) -> tuple[str, ...]:
-    """Context managers under which the function is called."""
-    found = []
-    if state.inference:
-        found.append("torch.inference_mode()")
-    elif not state.grad:
-        found.append("torch.no_grad()")
-    found += [f'torch.autocast("{device}", dtype=torch.{dtype})' for device, dtype in state.autocast]
-    return tuple(found)
-
-
 def settings(state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(imports, statements) for configuration and default dtype."""
-    imports = dict.fromkeys(f"import {module}" for module, _, _ in state.config)
+    """(imports, statements) for configuration, default dtype and switches."""
+    functions = [path for _, _, value in state.config for path in imported_paths(value)]
+    modules = [
+        *(module for module, _, _ in state.config),
+        *(path.partition(":")[0] for path in functions if ":" in path),
+    ]
+    imports = dict.fromkeys(f"import {module}" for module in modules)
     lines = [f"{module}.{key} = {literal(value)}" for module, key, value in state.config]
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return tuple(imports), tuple(lines)
+    return tuple(imports), (*lines, *statements(state))
 
 
 def environment(state: State) -> tuple[str, ...]:

@@ -20,6 +20,10 @@ _BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.back
 _CALLERS = ("minifier.", "torch._dynamo.output_graph")
 # Frames of this tool, which stood around the backend's call, with their lines of source.
 _OWN_FRAMES = re.compile(r'  File "[^"\n]*/minifier/(?:capture|probe)/[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
+# How torch's allocators, and C++ below it, say that there is no more memory.
+_NO_MEMORY = re.compile(
+    r"DefaultCPUAllocator: |can't allocate memory|not enough memory: you tried to allocate|std::bad_alloc"
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -68,6 +72,11 @@ class Failure:
     traceback: str = ""
     hints: tuple[tuple[str, ...], ...] = ()
     differences: tuple[Difference, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """One line for a person, with what this sighting adds to the fingerprint's."""
+        return self.fingerprint.sentence() + (f": {self.message}" if self.differences else "")
 
     @property
     def line(self) -> str:
@@ -126,6 +135,13 @@ def _exit_status(message: str) -> str:
     return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
 
 
+def _is_out_of_memory(link: Link) -> bool:
+    kinds = (link["type"], *link["bases"])
+    if "MemoryError" in kinds or any(k.startswith("torch.") and k.endswith(".OutOfMemoryError") for k in kinds):
+        return True
+    return "RuntimeError" in kinds and _NO_MEMORY.search(link["message"]) is not None
+
+
 def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:
     """The fingerprint of an exception described by `observed.describe`; `nodes` are the graph's names."""
     chain = unwrapped(links)
@@ -141,9 +157,13 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
     known = {re.sub(r"_\d+$", "", name) for name in nodes}
     if types[-1] == "RecursionError":  # where the stack ends is chance; where it began is not
         return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, own[0] if own else None)
+    if _is_out_of_memory(chain[0]) or _is_out_of_memory(chain[-1]):
+        # Which allocation is refused is chance, and so are its type and text; who asked for so much is not.
+        own = [frame for frame in _frames(chain[:1]) if _owned(frame.module)]
+        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=own[0] if own else None, message="no more memory")
     return Fingerprint(
         stage=stage,
-        kind=Kind.OUT_OF_MEMORY if types[0] == "MemoryError" else Kind.EXCEPTION,
+        kind=Kind.EXCEPTION,
         types=tuple(kind for kind, _ in distinct),
         raising=frames[-1] if frames else None,
         site=own[-1] if own else None,

@@ -170,11 +170,9 @@ def report(outcome: Outcome) -> str:
             for other in outcome.summary.others
         )
         parts += ["## Other failures met on the way, not followed\n", rows]
-    if outcome.case.state.skipped:
-        parts += [
-            "## Configuration that could not be written down\n",
-            "".join(f"- {s}\n" for s in outcome.case.state.skipped),
-        ]
+    skipped = (outcome.minimal or outcome.case).state.skipped
+    if skipped:
+        parts += ["## State that could not be written down\n", "".join(f"- {line}\n" for line in skipped)]
     if outcome.others:
         parts += [
             "## Other failing graphs of the script\n",

@@ -46,6 +46,7 @@ def test_a_script_that_is_none(project, name, content, said):
     ("given", "said"),
     [
         (["--match", "(["], "regular expression"),
+        (["--match-log", "(["], "--match-log '([' is not a regular expression"),
         (["--timeout", "soon"], "--timeout"),
         (["--timeout", "-3"], "--timeout"),
         (["--workers", "0"], "--workers"),
@@ -53,9 +54,18 @@ def test_a_script_that_is_none(project, name, content, said):
         (["--graph", "0"], "--graph"),
         (["--memory", "lots"], "--memory"),
         (["--no-such-option"], "--no-such-option"),
+        (["--compare", "sometimes"], "--compare"),
+        (["--rtol", "0.1"], "--rtol and --atol go together"),
+        (["--atol", "0.1"], "--rtol and --atol go together"),
+        (["--rtol", "-1", "--atol", "0"], "--rtol"),
+        (["--ignore", "colour"], "--ignore"),
+        (["--predicate", "gone.py"], "--predicate gone.py cannot be read"),
+        (["--predicate", "."], "--predicate . cannot be read"),
+        (["--predicate", "failing.txt"], "is not valid Python: line 1"),
     ],
 )
-def test_a_bad_option(minify, given, said):
+def test_a_bad_option(minify, project, given, said):
+    project.write("def (\n", "failing.txt")
     refused(minify("import torch\n", given=given), 2, said)
 
 
@@ -101,7 +111,18 @@ NOTHING = {
     ),
     "own error": ("import torch\nraise KeyError('mine')\n", ["fails by itself", "KeyError: 'mine'"], True),
     "own exit": ("import torch, sys\nsys.exit(9)\n", ["exit status 9", "nothing in it was compiled"], False),
-    "own death": ("import os\nos.kill(os.getpid(), 9)\n", ["died of signal 9"], False),
+    "own death": ("import os\nos.kill(os.getpid(), 9)\n", ["died of signal 9 outside of any backend call"], False),
+    "own os._exit": (
+        "import os, torch\ntorch.compile(torch.sin, backend='eager')(torch.ones(2))\nos._exit(0)\n",
+        ["no backend call failed", "exit status 0"],
+        False,
+    ),
+    "a line in the log": (
+        "import torch\nimport oddlib.deadly\n"
+        "torch.compile(torch.tanh, backend='oddlib_grumbles', options={'how': 'ERROR'})(torch.ones(2))\n",
+        ["no backend call failed", "ERROR oddlib.lowering: no lowering for tanh", "--match-log"],
+        False,
+    ),
     "unknown backend": (
         "import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n",
         ["does not exist", "inductor", "minify backends"],

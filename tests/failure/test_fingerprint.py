@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
 from minifier.case.encode import pack, unpack
 from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage, matches, same
@@ -114,8 +115,25 @@ def test_digits_inside_a_word_tell_types_apart_and_generated_names_do_not():
     assert same(message("buf12 has no layout"), message("buf3 has no layout"))
 
 
-def test_out_of_memory_is_a_kind_of_its_own():
-    assert seen(raised(lower, "arena exhausted", MemoryError)).kind is Kind.OUT_OF_MEMORY
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (MemoryError, "arena exhausted"),
+        (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+        (RuntimeError, "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory"),
+        (RuntimeError, "[enforce fail] data. DefaultCPUAllocator: not enough memory: you tried to allocate 4 bytes"),
+        (RuntimeError, "std::bad_alloc"),
+    ],
+)
+def test_out_of_memory_is_a_kind_of_its_own_whoever_says_so(kind, message):
+    found = seen(raised(lower, message, kind))
+    assert found.kind is Kind.OUT_OF_MEMORY
+    assert same(found, seen(raised(lower, "another allocation was refused", MemoryError)))
+    assert not same(found, seen(raised(lower, message, ValueError)))
+
+
+def test_a_runtime_error_that_speaks_of_memory_is_none():
+    assert seen(raised(lower, "memory format channels_last is not supported", RuntimeError)).kind is Kind.EXCEPTION
 
 
 def test_the_chain_of_causes_is_part_of_the_identity():

@@ -55,7 +55,7 @@ def test_each_end_has_its_verdict(name):
     [
         (Ended(None, 0.1, signal=signal.SIGSEGV, stage="compile"), Kind.SIGNAL, "SIGSEGV"),
         (Ended(None, 0.1, status=3, stage="compile"), Kind.EXIT, "exit status 3"),
-        (failed("arena exhausted", "MemoryError"), Kind.OUT_OF_MEMORY, "arena exhausted"),
+        (failed("arena exhausted", "MemoryError"), Kind.OUT_OF_MEMORY, "no more memory"),
     ],
 )
 def test_deaths_and_lack_of_memory_can_be_what_is_sought(ended, kind, message):

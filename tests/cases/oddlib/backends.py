@@ -137,6 +137,82 @@ def oddlib_slow(gm, example_inputs):
 
 
 @register_backend
+def oddlib_symbol(gm, example_inputs):
+    """Cannot do a tanh where a size is symbolic."""
+    if any(isinstance(value, torch.SymInt) for value in example_inputs):
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+def _of_symbolic_size(gm, example_inputs):
+    for node in gm.graph.nodes:
+        sizes = node.meta["val"].shape if isinstance(node.meta.get("val"), torch.Tensor) else ()
+        if any(isinstance(size, torch.SymInt) for size in sizes) and "aten.tanh" in str(node.target):
+            raise LoweringError("no lowering for aten.tanh of symbolic size")
+    return make_boxed_func(gm.forward)
+
+
+oddlib_aten_symbol = register_backend(name="oddlib_aten_symbol")(aot_autograd(fw_compiler=_of_symbolic_size))
+
+
+def _of_fixed_size(gm, example_inputs):
+    if not any(isinstance(size, torch.SymInt) for value in example_inputs for size in value.shape):
+        refuse_aten(gm)
+    return make_boxed_func(gm.forward)
+
+
+def refuse_aten(gm):
+    if any("aten.tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LoweringError("no lowering for aten.tanh")
+
+
+oddlib_aten_static = register_backend(name="oddlib_aten_static")(aot_autograd(fw_compiler=_of_fixed_size))
+
+
+@register_backend
+def oddlib_symbol_at_run(gm, example_inputs):
+    """Compiles what has a symbolic size; the compiled function then refuses its tanh."""
+    symbolic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+
+    def run(*inputs):
+        if symbolic:
+            assert not any(isinstance(value, torch.SymInt) for value in inputs)
+            refuse(gm, "tanh")
+        return gm.forward(*inputs)
+
+    return run
+
+
+def at_level(gm, example_inputs, *, level, label="plain"):
+    """Not registered: used through functools.partial."""
+    if level >= 3:
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+class Compiler:
+    """A backend that is an instance."""
+
+    def __init__(self, level):
+        self.level = level
+
+    def __call__(self, gm, example_inputs):
+        return at_level(gm, example_inputs, level=self.level)
+
+
+strict = Compiler(level=3)
+
+
+def refusing(gm, example_inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LoweringError("no lowering for aten.tanh")
+    return make_boxed_func(gm.forward)
+
+
+aten = aot_autograd(fw_compiler=refusing)
+
+
+@register_backend
 def oddlib_forgiving(gm, example_inputs):
     """What raises in eager gives zeros."""
 
@@ -176,32 +252,3 @@ def oddlib_narrow(gm, example_inputs):
 def oddlib_detached(gm, example_inputs):
     """Forgets that its outputs have gradients."""
     return lambda *args: tuple(value.detach() for value in gm.forward(*args))
-
-
-def at_level(gm, example_inputs, *, level, label="plain"):
-    """Not registered: used through functools.partial."""
-    if level >= 3:
-        refuse(gm, "tanh")
-    return gm.forward
-
-
-class Compiler:
-    """A backend that is an instance."""
-
-    def __init__(self, level):
-        self.level = level
-
-    def __call__(self, gm, example_inputs):
-        return at_level(gm, example_inputs, level=self.level)
-
-
-strict = Compiler(level=3)
-
-
-def refusing(gm, example_inputs):
-    if any("tanh" in str(node.target) for node in gm.graph.nodes):
-        raise LoweringError("no lowering for aten.tanh")
-    return make_boxed_func(gm.forward)
-
-
-aten = aot_autograd(fw_compiler=refusing)

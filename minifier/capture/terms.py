@@ -1,0 +1,38 @@
+"""How a script is run: its limits, and what is looked for beside exceptions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minifier.failure import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """One call of one compiled graph, of which the inputs are written down before it begins. `patience` is how many
+    seconds it then gets to come back, where it is known to hang; None: as long as any other call."""
+
+    number: int
+    call: int
+    patience: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """How results are compared with eager's; `backward` says that the script was seen to run backward passes."""
+
+    measure: Measure
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
+    process begins with; None: no limit. A line of a log that `match_log` is found in is a
+    failure. With `comparing` the first call of each graph is compared with eager."""
+
+    timeout: float | None = None
+    memory: int | None = None
+    match_log: str | None = None
+    keep: Keep | None = None
+    comparing: Comparing | None = None

@@ -1,0 +1,85 @@
+"""The Python stack of a process that is dying or hanging, written down by `faulthandler` and read by another."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import fcntl
+import linecache
+import os
+import re
+import resource
+import signal
+from pathlib import Path
+
+ASK = signal.SIGRTMAX - 1  # a process with a stack file writes its stacks when it is sent this
+_SECTION = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)[^\n]*\n((?:  [^\n]*\n?)*)", re.MULTILINE)
+_FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>[^\n]*)')
+_TOOL = str(Path(__file__).parent) + os.sep
+# In these, code of the user's is called: what is further out is the way this tool came there.
+_OUTERMOST = tuple(_TOOL + name for name in ("capture/script.py", "probe/children.py", "processes.py"))
+
+
+def stack_file(path: Path) -> None:
+    """From now on a fatal signal (SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS) writes this process's Python stacks
+    into the file before the process dies of it, and so does `ASK`, of which it does not die.
+
+    Where the user has switched `faulthandler` on, fatal signals stay the user's; where `ASK` has a handler, that
+    one stays. Processes forked from this one write nothing.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    # Numbers are given out from the lowest: a script that closes what it finds open does not get this one again
+    # for a file of its own.
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, 1024) - 10))
+    os.close(file)
+    ours = os.fstat(number)
+
+    def mute() -> None:
+        with contextlib.suppress(OSError):  # the script has closed it
+            now = os.fstat(number)
+            if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, number, inheritable=False)
+                os.close(nothing)
+
+    os.register_at_fork(after_in_child=mute)
+    if not faulthandler.is_enabled():
+        faulthandler.enable(number)
+    if signal.getsignal(ASK) is signal.SIG_DFL:
+        faulthandler.register(ASK, number)
+
+
+def read_stack(path: Path, thread: int | None = None, *, dying: bool = False) -> str:
+    """What the file holds, as a traceback without this tool's frames, the innermost frame last; of one thread,
+    that which `threading.get_ident` calls `thread` or else that which got the signal. Empty if there is nothing, or
+    if it has to be `dying` (have got the signal) and is another.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it never came so far as to make the file
+        return ""
+    sections = list(_SECTION.finditer(text))
+    asked = [found for found in sections if thread is not None and int(found.group(1), 16) == thread]
+    current = [found for found in sections if found.group(0).startswith("Current")]
+    if dying:
+        asked, current = [found for found in asked if found in current], []
+    for found in (asked or current)[-1:]:
+        return _as_traceback(found.group(2))
+    return ""
+
+
+def _as_traceback(frames: str) -> str:
+    """faulthandler's lines, which have the innermost frame first, in the order and words of a traceback."""
+    lines = []
+    for line in frames.splitlines():
+        found = _FRAME.fullmatch(line)
+        if found is None:  # "  ...": there are more frames than it writes
+            lines.append(line)
+        elif found["file"].startswith(_OUTERMOST):
+            break
+        elif not found["file"].startswith(_TOOL) and found["file"] != "<frozen runpy>":
+            source = linecache.getline(found["file"], int(found["line"])).strip() if found["line"].isdigit() else ""
+            where = f'  File "{found["file"]}", line {found["line"]}, in {found["function"]}'
+            lines.append(f"{where}\n    {source}" if source else where)
+    return "\n".join(["Stack (most recent call last):", *reversed(lines)]) + "\n" if lines else ""

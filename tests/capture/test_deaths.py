@@ -1,0 +1,172 @@
+"""What ends the process while compiled code runs: the call is known, and a second run has its inputs."""
+
+import pytest
+import torch
+from vocabulary import source_of
+
+from minifier.fx.tensors import StoredTensors
+
+pytestmark = pytest.mark.timeout(120)
+
+HEAD = """
+import os, threading
+import torch
+import oddlib.deadly
+
+def f(x, y):
+    return torch.cos(torch.tanh(x) + y)
+
+def compiled(**options):
+    return torch.compile(f, backend="oddlib_ends", options=options)
+
+"""
+
+
+def script(text):
+    return HEAD + source_of(text)
+
+
+@pytest.mark.parametrize("how", ["SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGKILL", "exit", "thread"])
+def test_a_death_at_run_time_is_seen_again_with_the_inputs_of_that_call(bureau, how):
+    captured = bureau.capture(
+        script(
+            f"""
+            g = compiled(how={how!r}, call=3, empties=True)
+            for i in range(5):
+                g(torch.full((3,), float(i)), torch.ones(3))
+            """
+        )
+    )
+    (failing,) = captured.failing
+    message = {"exit": "exit status 7", "thread": "SIGSEGV"}.get(how, how)
+    kind = "exit" if how == "exit" else "signal"
+    assert (failing.stage.value, failing.number, failing.call) == ("run", 1, 3) and failing.inputs_lost
+    assert (failing.failure.fingerprint.kind.value, failing.failure.message) == (kind, message)
+
+    seen, case, said = bureau.capture_again(captured)
+    assert "running the script again" in said and seen.inputs_lost == ""
+    assert case.calls == 3 and case.failure == seen.failure and case.failure.message == message
+    x, y = (StoredTensors(case.tensors).get(item.source.key) for item in case.inputs)
+    assert torch.equal(x, torch.full((3,), 2.0)) and torch.equal(y, torch.ones(3))
+    if message != "SIGKILL" and how != "exit":
+        lines = case.failure.traceback.splitlines()
+        assert "failing.py" in lines[1] and "minifier/" not in case.failure.traceback
+        assert how == "thread" or "os.kill(os.getpid()" in lines[-1]
+
+
+def test_a_death_that_does_not_come_again_is_said(bureau):
+    captured = bureau.capture(
+        script(
+            """
+            if os.path.exists("/dev/shm/%d" % 0) or os.path.exists(__file__ + ".ran"):
+                os._exit(0)
+            open(__file__ + ".ran", "w").close()
+            compiled()(torch.ones(3), torch.ones(3))
+            """
+        )
+    )
+    seen, case, said = bureau.capture_again(captured)
+    assert "did not fail in call 1 of graph 1" in said and "chance" in said and "shapes alone" in said
+    assert seen == captured.failing[0] and case.failure.message == "SIGSEGV" and case.tensors is None
+
+
+def test_another_signal_the_second_time_is_what_counts(bureau):
+    captured = bureau.capture(
+        script(
+            """
+            again = os.path.exists(__file__ + ".ran")
+            open(__file__ + ".ran", "w").close()
+            compiled(how="SIGABRT" if again else "SIGSEGV")(torch.ones(3), torch.ones(3))
+            """
+        )
+    )
+    seen, case, said = bureau.capture_again(captured)
+    assert seen.failure.message == case.failure.message == "SIGABRT" and "the first time it was SIGSEGV" in said
+
+
+def test_a_death_after_a_swallowed_failure_of_the_same_graph_does_not_take_its_case(bureau):
+    captured = bureau.capture(
+        """
+        import os
+        import torch
+        import oddlib
+
+        def backend(gm, inputs):
+            def run(*args):
+                if float(args[0].sum()) == 0:
+                    raise ValueError("all zeros")
+                if float(args[0].sum()) < 0:
+                    os._exit(4)
+                return gm.forward(*args)
+            return run
+
+        f = torch.compile(lambda x: torch.tanh(x) + 1, backend=backend)
+        try:
+            f(torch.zeros(2))
+        except ValueError:
+            pass
+        f(-torch.ones(2))
+        """
+    )
+    first, second = captured.failing
+    assert (first.call, second.call) == (1, 2) and bureau.case().failure.type == "ValueError"
+    seen, case, _ = bureau.capture_again(captured, index=1)
+    assert case.failure.message == "exit status 4" and case.calls == 2 and seen.call == 2
+    assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), -torch.ones(2))
+
+
+NOT_OURS = {
+    "its own exit": "compiled(call=9)(x, x)\nos._exit(0)",
+    "its own death": "compiled(call=9)(x, x)\nos.kill(os.getpid(), 11)",
+    "a forked child's death": (
+        "g = compiled(call=2)\ng(x, x)\npid = os.fork()\nif pid == 0:\n    g(x, x)\n    os._exit(0)\nos.waitpid(pid, 0)"
+    ),
+    "ended from outside": (
+        "g = compiled(how='sleep')\nthreading.Timer(1, lambda: os.kill(os.getpid(), 15)).start()\ng(x, x)"
+    ),
+    "a thread left behind": (
+        "g = compiled(how='sleep', call=1)\nthreading.Thread(target=g, args=(x, x), daemon=True).start()\n"
+        "import time\ntime.sleep(2)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_what_is_no_failure_of_a_backend(bureau, name):
+    captured = bureau.capture(script("x = torch.ones(3)\n" + NOT_OURS[name]))
+    assert captured.failing == () and captured.graphs == 1
+
+
+def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau):
+    captured = bureau.capture(
+        """
+        import signal, threading, time
+        import torch
+
+        def backend(gm, inputs):
+            def run(*args):
+                name = threading.current_thread().name
+                if name == "dies":
+                    time.sleep(0.5)
+                    signal.raise_signal(signal.SIGSEGV)
+                if name == "waits":
+                    time.sleep(50)
+                return gm.forward(*args)
+            return run
+
+        x = torch.ones(3)
+        one = torch.compile(lambda x: x + 1, backend=backend)
+        two = torch.compile(lambda x: x * 2, backend=backend)
+        one(x), two(x)
+        threads = [threading.Thread(target=one, args=(x,), name="dies")]
+        threads.append(threading.Thread(target=two, args=(x,), name="waits"))
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)
+        for thread in threads:
+            thread.join()
+        """
+    )
+    (failing,) = captured.failing
+    assert failing.failure.message == "SIGSEGV" and failing.call == 2
+    assert [node.target for node in bureau.case(failing.number).graph.ops] == ["operator.add"]

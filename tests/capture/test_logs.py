@@ -1,0 +1,111 @@
+"""What is logged or warned of during a backend call."""
+
+import logging
+import warnings
+
+import pytest
+import torch
+
+from minifier.capture.logs import said
+from minifier.failure import Kind, Stage
+from minifier.fx.tensors import StoredTensors
+
+pytestmark = pytest.mark.timeout(120)
+
+SCRIPT = """
+import logging, warnings
+import torch
+import oddlib.deadly
+
+logging.getLogger("mine").warning("before")
+f = torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="oddlib_grumbles", options=OPTIONS)
+for i in range(3):
+    f(torch.full((3,), float(i)))
+warnings.warn("after")
+"""
+LINE = "WARNING oddlib.lowering: no lowering for tanh at 0x"
+
+
+def script(stage, how):
+    return SCRIPT.replace("OPTIONS", repr({"stage": stage, "how": how, "call": 2, "empties": stage == "run"}))
+
+
+@pytest.mark.parametrize("how", ["WARNING", "ERROR", "warning"])
+@pytest.mark.parametrize("stage", ["compile", "run"])
+def test_what_was_logged_during_a_backend_call_is_told_and_no_failure(bureau, stage, how):
+    captured = bureau.capture(script(stage, how))
+    assert captured.failing == () and captured.end.status == 0
+    (line,) = captured.logged
+    assert "no lowering for tanh at 0x" in line and "before" not in line
+    assert line.startswith("WARNING RuntimeWarning: " if how == "warning" else f"{how} oddlib.lowering: ")
+
+
+def test_information_is_not_told(bureau):
+    assert bureau.capture(script("compile", "INFO")).logged == ()
+
+
+@pytest.mark.parametrize("how", ["INFO", "warning"])
+def test_a_line_that_matches_while_compiling_is_a_failure(bureau, how):
+    captured = bureau.capture(script("compile", how), match_log="lowering: .* eager|Runtime.*falling back to eager")
+    (failing,) = captured.failing
+    found = failing.failure.fingerprint
+    assert (found.stage, found.kind, failing.failure.type) == (Stage.COMPILE, Kind.SILENT_FALLBACK, "silent-fallback")
+    assert "<address>" in found.message and "0x7f" in failing.failure.message and failing.unsaved == ""
+    case = bureau.case()
+    assert case.failure == failing.failure and case.tensors is not None
+    assert captured.end.status == 0, "the script went on"
+
+
+def test_a_line_that_matches_at_run_time_is_a_failure_of_that_call(bureau):
+    captured = bureau.capture(script("run", "WARNING"), match_log="falling back")
+    (failing,) = captured.failing
+    assert (failing.stage, failing.call) == (Stage.RUN, 2) and failing.inputs_lost, "the call empties its inputs"
+    seen, case, _ = bureau.capture_again(captured, match_log="falling back")
+    assert seen.failure.fingerprint == failing.failure.fingerprint and case.calls == 2
+    assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))
+
+
+def test_a_line_that_does_not_match_is_none(bureau):
+    assert bureau.capture(script("run", "WARNING"), match_log="no lowering for erf").failing == ()
+
+
+def test_what_dynamo_suppresses_is_a_failure_without_any_of_this(bureau):
+    captured = bureau.capture(
+        """
+        import torch
+        import torch._dynamo.config
+        import oddlib
+
+        torch._dynamo.config.suppress_errors = True
+        torch.compile(lambda x: torch.cos(torch.tanh(x)), backend="oddlib_tanh")(torch.ones(3))
+        """
+    )
+    (failing,) = captured.failing
+    assert captured.end.status == 0 and failing.failure.type == "oddlib.backends.LoweringError"
+
+
+def test_collecting_leaves_everything_as_it_was(capsys, caplog):
+    before = logging.Logger.handle, warnings._showwarnmsg
+    alone = logging.getLogger("alone")
+    alone.propagate = False
+    with said() as lines:
+        logging.getLogger("acme").warning("one %s", "two")
+        logging.getLogger("acme").info("not this")
+        alone.error("three")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("four", UserWarning, stacklevel=1)
+            warnings.simplefilter("ignore")
+            warnings.warn("five", UserWarning, stacklevel=1)
+    assert [each.line for each in lines] == ["WARNING acme: one two", "ERROR alone: three", "WARNING UserWarning: four"]
+    assert (logging.Logger.handle, warnings._showwarnmsg) == before
+    assert "one two" in caplog.text, "it went on to where it goes"
+
+
+def test_a_record_whose_arguments_do_not_fit_is_heard():
+    alone = logging.getLogger("alone")
+    alone.propagate = False
+    alone.addHandler(logging.NullHandler())
+    with said() as lines:
+        alone.warning("%d things", "many")
+    assert [each.message for each in lines] == ["%d things"]

@@ -1,0 +1,74 @@
+"""A script that takes memory without end: the machine survives, and the backend that did it has failed."""
+
+import resource
+
+import pytest
+import torch
+
+from minifier.failure import Kind, Stage
+from minifier.fx.tensors import StoredTensors
+from minifier.memory import available, limit_data, spare_memory
+
+pytestmark = pytest.mark.timeout(120)
+
+MIB = 2**20
+SCRIPT = """
+import torch
+import oddlib.deadly
+
+torch.compile(lambda x: torch.tanh(x) + 1, backend="oddlib_ends", options={"stage": STAGE, "how": HOW})(torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize("stage", ["compile", "run"])
+@pytest.mark.parametrize("how", ["hoard", "hoard text"])
+def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
+    captured = bureau.capture(SCRIPT.replace("STAGE", repr(stage)).replace("HOW", repr(how)), memory=500 * MIB)
+    (failing,) = captured.failing
+    assert (failing.stage, failing.unsaved) == (Stage(stage), "")
+    assert failing.failure.type == ("MemoryError" if how == "hoard text" else "RuntimeError")
+    found = failing.failure.fingerprint
+    assert (found.kind, found.types, found.message) == (Kind.OUT_OF_MEMORY, (), "no more memory")
+    assert (found.site.module, found.site.function) == (
+        "oddlib.deadly",
+        "run" if stage == "run" else "oddlib_ends",
+    )
+    case = bureau.case()
+    assert case.failure == failing.failure
+    assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))
+
+
+def test_a_reduction_keeps_to_the_lack_of_memory(bureau):
+    bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard'"), memory=500 * MIB)
+    summary, case = bureau.reduce(memory=500 * MIB)
+    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.tanh"]
+
+
+def test_files_that_are_mapped_do_not_count_and_the_limit_is_not_raised(forked, tmp_path):
+    import mmap
+
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(1000 * MIB)
+
+    def work():
+        limit_data(200 * MIB)
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        limit = resource.getrlimit(resource.RLIMIT_DATA)
+        limit_data(4000 * MIB)
+        assert resource.getrlimit(resource.RLIMIT_DATA) == limit
+        try:
+            bytearray(300 * MIB)
+        except MemoryError:
+            with spare_memory():
+                bytearray(300 * MIB)
+            assert resource.getrlimit(resource.RLIMIT_DATA) == limit
+            return len(mapped)
+        return None
+
+    assert forked(work) == 1000 * MIB
+
+
+def test_what_is_free_is_known():
+    assert 2**20 < available() < 2**50

@@ -1,0 +1,98 @@
+"""The memory in which a process notes what it is doing, read by another."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from minifier.capture.status import Status
+from minifier.failure import Stage
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def places(status):
+    return [(call.stage, call.number, call.call) for call in status.running()]
+
+
+def test_what_a_child_was_doing_when_it_died_is_there():
+    status = Status()
+    pid = os.fork()
+    if pid == 0:
+        status.enter(Stage.COMPILE, 3, 0)
+        status.enter(Stage.RUN, 1, 2**40)
+        os._exit(1)
+    os.waitpid(pid, 0)
+    assert places(status) == [(Stage.RUN, 1, 2**40)] and not status.has_ended
+    (call,) = status.running()
+    assert call.thread == threading.get_ident() and 0 <= time.monotonic() - call.begun < 30
+
+
+def test_the_outer_call_is_running_again_when_the_inner_one_came_back():
+    status = Status()
+    outer = status.enter(Stage.COMPILE, 1, 0)
+    inner = status.enter(Stage.BACKWARD_RUN, 2, 7)
+    assert places(status) == [(Stage.BACKWARD_RUN, 2, 7)]
+    status.leave(inner)
+    assert places(status) == [(Stage.COMPILE, 1, 0)]
+    status.leave(outer)
+    assert places(status) == []
+
+
+def test_each_thread_has_a_place_and_gives_it_back():
+    status, ready, go = Status(), threading.Barrier(9), threading.Event()
+
+    def work(number):
+        token = status.enter(Stage.RUN, number, 1)
+        ready.wait()
+        go.wait()
+        status.leave(token)
+
+    for _ in range(30):  # 240 threads in all
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 9)]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        assert sorted(number for _, number, _ in places(status)) == list(range(1, 9))
+        go.set()
+        for thread in threads:
+            thread.join()
+        go.clear()
+        assert places(status) == []
+
+
+def test_more_threads_than_places_do_no_harm():
+    status, go = Status(), threading.Event()
+    tokens = []
+
+    def work():
+        tokens.append(status.enter(Stage.RUN, 1, 1))
+        go.wait()
+        status.leave(tokens[-1])
+
+    threads = [threading.Thread(target=work) for _ in range(150)]
+    for thread in threads:
+        thread.start()
+    while len(tokens) < 150:
+        time.sleep(0.01)
+    assert tokens.count(None) == 50 and len(status.running()) == 100
+    go.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_noting_a_call_costs_little():
+    status = Status()
+    started = time.perf_counter()
+    for call in range(20_000):
+        status.leave(status.enter(Stage.RUN, 1, call))
+    assert (time.perf_counter() - started) / 20_000 < 50e-6  # about 2 us; a busy machine is forgiven
+
+
+def test_the_end_is_noted_beside_the_slowest_call():
+    status = Status()
+    status.leave(status.enter(Stage.RUN, 1, 1))
+    slowest = status.slowest
+    status.ended()
+    assert status.has_ended and status.slowest == slowest > 0

@@ -1,0 +1,50 @@
+"""What the options of run and reduce become."""
+
+import click
+import pytest
+
+from minifier.cli.options import free_memory, reduction_options, script_memory, settings_from
+from minifier.failure import Aspect, Measure
+from minifier.settings import Settings
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def given(*arguments):
+    """The values that click hands to a command with these arguments."""
+    found = {}
+
+    @click.command()
+    @reduction_options
+    def command(**values):
+        found.update(values)
+
+    command.main(list(arguments), standalone_mode=False)
+    return found
+
+
+def test_without_options():
+    settings = settings_from(given())
+    assert settings == Settings(memory=settings.memory) and settings.compare == "auto"
+
+
+def test_how_results_are_compared(tmp_path):
+    file = tmp_path / "differs.py"
+    file.write_text("def differs(compiled, eager):\n    return True\n")
+    ignored = ["--ignore", "stride", "--ignore", "no-exception"]
+    settings = settings_from(
+        given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored, "--predicate", str(file))
+    )
+    measure = Measure(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION), file.read_text())
+    assert (settings.compare, settings.measure) == ("always", measure)
+
+
+def test_patterns_and_limits():
+    settings = settings_from(given("--match", "a+", "--match-log", "b+", "--timeout", "3", "--memory", "100"))
+    assert (settings.match, settings.match_log, settings.timeout) == ("a+", "b+", 3)
+    assert settings.memory == script_memory(given("--memory", "100")) == 100 * 2**20
+
+
+def test_the_script_gets_more_of_what_is_free_than_a_probe():
+    script, probe = script_memory(given()), settings_from(given()).memory
+    assert script > probe > 2**26 and free_memory(1.0) > script

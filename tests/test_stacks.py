@@ -1,0 +1,153 @@
+"""The stack of a process that dies or hangs."""
+
+import ctypes
+import faulthandler
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from minifier.processes import TOOL_FAILED, kill_tree, run_stage
+from minifier.stacks import ASK, read_stack, stack_file
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def child(work):
+    """(process id) of a child that does this with the standard handlers."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            faulthandler.disable()
+            signal.signal(signal.SIGABRT, signal.SIG_DFL)
+            work()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def deep(path, act):
+    stack_file(path)
+    act()
+
+
+@pytest.mark.parametrize(
+    ("act", "number"),
+    [
+        (lambda: ctypes.string_at(0), signal.SIGSEGV),
+        (os.abort, signal.SIGABRT),
+        (lambda: os.kill(os.getpid(), signal.SIGFPE), signal.SIGFPE),
+        (lambda: os.kill(os.getpid(), signal.SIGILL), signal.SIGILL),
+        (lambda: os.kill(os.getpid(), signal.SIGBUS), signal.SIGBUS),
+    ],
+)
+def test_a_fatal_signal_leaves_the_stack(tmp_path, act, number):
+    path = tmp_path / "stacks"
+    _, code = os.waitpid(child(lambda: deep(path, act)), 0)
+    assert os.WIFSIGNALED(code) and os.WTERMSIG(code) == number, "the process dies as it would"
+    text = read_stack(path)
+    assert text.startswith("Stack (most recent call last):\n") and "in deep\n    act()\n" in text
+    assert text.index("in child") < text.index("in deep")
+
+
+def test_a_process_can_be_asked_and_lives_on(tmp_path):
+    path, mark = tmp_path / "stacks", tmp_path / "mark"
+
+    def waits():
+        mark.touch()
+        time.sleep(3)
+        (tmp_path / "alive").touch()
+
+    pid = child(lambda: deep(path, waits))
+    while not mark.exists():
+        time.sleep(0.01)
+    os.kill(pid, ASK)
+    os.waitpid(pid, 0)
+    assert "in waits" in read_stack(path) and (tmp_path / "alive").exists()
+
+
+def test_the_thread_can_be_named(tmp_path):
+    path, pipe = tmp_path / "stacks", os.pipe()
+
+    def elsewhere():
+        os.write(pipe[1], str(threading.get_ident()).encode())
+        time.sleep(30)
+
+    def work():
+        threading.Thread(target=elsewhere, daemon=True).start()
+        time.sleep(0.5)
+        os.abort()
+
+    os.waitpid(child(lambda: deep(path, work)), 0)
+    thread = int(os.read(pipe[0], 100))
+    assert "in elsewhere" in read_stack(path, thread) and "in work" in read_stack(path)
+    assert read_stack(path, thread, dying=True) == ""
+
+
+def test_a_child_of_the_process_writes_nothing(tmp_path):
+    path = tmp_path / "stacks"
+
+    def forks():
+        pid = os.fork()
+        if pid == 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        os.waitpid(pid, 0)
+
+    os.waitpid(child(lambda: deep(path, forks)), 0)
+    assert path.read_text() == "" and read_stack(path) == ""
+
+
+def test_a_faulthandler_of_the_users_stays(tmp_path):
+    path, own = tmp_path / "stacks", tmp_path / "own"
+
+    def work():
+        with own.open("w") as file:
+            faulthandler.enable(file)
+            deep(path, os.abort)
+
+    os.waitpid(child(work), 0)
+    assert "in deep" in own.read_text() and read_stack(path) == ""
+
+
+def test_a_file_of_the_users_with_our_number_is_not_written_to(tmp_path):
+    path, own = tmp_path / "stacks", tmp_path / "own"
+
+    def work():
+        os.closerange(3, 2000)
+        os.open(own, os.O_WRONLY | os.O_CREAT)
+        os.abort()
+
+    _, code = os.waitpid(child(lambda: deep(path, work)), 0)
+    assert os.WTERMSIG(code) == signal.SIGABRT and own.read_text() == ""
+
+
+def test_no_file_no_stack(tmp_path):
+    assert read_stack(tmp_path / "never") == ""
+
+
+def test_a_fault_of_a_stage_comes_back_as_text():
+    def work():
+        os.closerange(3, 2000)
+        raise ValueError("of this tool")
+
+    end = run_stage(work)
+    assert end.status == TOOL_FAILED and end.crash.endswith("ValueError: of this tool\n")
+    assert run_stage(lambda: 5).crash == ""
+
+
+def test_a_stage_can_be_looked_at_and_ended():
+    looks = []
+
+    def look(pid):
+        looks.append(pid)
+        if len(looks) == 2:
+            kill_tree(pid)
+
+    def work():
+        time.sleep(30)
+        return 0
+
+    end = run_stage(work, look=look)
+    assert end.signal == signal.SIGKILL and len(set(looks)) == 1
