@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from pathlib import Path
 
 from minifier import __version__
@@ -112,7 +111,7 @@ def _cell(text: str) -> str:
 
 def _parting(outcome: Outcome) -> list[str]:
     """Where in the graph compiled and eager part, if the reduction looked: pairs of an op and a sentence."""
-    pairs: Sequence[tuple[str, str]] = getattr(outcome.summary, "parting", ())
+    pairs = outcome.summary.parting if outcome.summary is not None else ()
     if not pairs:
         return []
     return ["## Ops where compiled and eager part\n", "".join(f"- `{op}`: {sentence}\n" for op, sentence in pairs)]
