@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minifier import __version__
 from minifier.case.store import write_atomically
-from minifier.failure import Failure, Kind, Stage
+from minifier.failure import Failure, Stage
 from minifier.failure.normal import normalise
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
