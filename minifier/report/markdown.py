@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minifier import __version__
 from minifier.case.store import write_atomically
-from minifier.failure import Failure, Kind, Stage
+from minifier.failure import Failure, Stage
 from minifier.failure.normal import normalise
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
@@ -74,8 +74,7 @@ def _headline(outcome: Outcome) -> str:
     fingerprint = failure.fingerprint
     first = (failure.message.strip().splitlines() or [""])[0]
     if fingerprint.stage is Stage.COMPARE:
-        what = "Not finite" if fingerprint.kind is Kind.NON_FINITE else "Not as eager"
-        title = f"{what}: {fingerprint.message} of what the torch.compile backend `{name}` computes"
+        title = f"Compiled and eager differ ({fingerprint.message}): torch.compile backend `{name}`"
         return f"# {title}\n\nNothing is raised, but {first[:1].lower()}{first[1:]}.\n".replace("..\n", ".\n")
     head = f"# {failure.type} in the torch.compile backend `{name}`\n"
     return f"{head}\nThe backend `{name}` fails at the stage *{fingerprint.stage.value}* with `{failure.line}`.\n"
