@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,16 +13,18 @@ from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import load, save
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import Repro, Template, templates_for, write_repro
+from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.lifting import FORWARD, is_lifting, lift
 from minifier.probe.bench import StartsThreads
-from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, kill_orphans, run_stage
+from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.proving import may_be_flaky, verified_repro
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
-from minifier.verify import RUNS, Verification, verify
+from minifier.verify import Verification
 
 Say = Callable[[str], None]
 
@@ -35,16 +37,28 @@ class Surroundings:
     on_probe: OnProbe | None = None
 
 
+_ENDING: dict[int, type[MinifyError]] = {
+    ExitCode.NOTHING: NothingToReduce,
+    ExitCode.STOPPED: StoppedEarly,
+    ExitCode.INTERNAL: MinifyError,
+}
 _STARTS_THREADS = 71  # the exit status of a reduction that has to be done with late imports
 
 
 def reduce_in_child(
-    source: Path, out: Path, settings: Settings, around: Surroundings, *, late: bool = False
+    source: Path,
+    out: Path,
+    settings: Settings,
+    around: Surroundings,
+    *,
+    late: bool = False,
+    doubtful: bool = False,
 ) -> Summary:
     """The reduction in a forked child, where the user's modules are imported; errors come back as such.
 
-    With `late` the child imports nothing of the user's, but each probe does.
+    With `late` the child imports nothing of the user's, but each probe does; `doubtful` is as in `reduce_case`.
     """
+    out.mkdir(parents=True, exist_ok=True)
 
     def work() -> int:
         interrupt_once()
@@ -52,7 +66,7 @@ def reduce_in_child(
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
-            summary = reduce_case(source, out, settings, around.on_probe, late=late)
+            summary = reduce_case(source, out, settings, around.on_probe, late=late, doubtful=doubtful)
         except StartsThreads:
             return _STARTS_THREADS
         except KeyboardInterrupt:
@@ -67,7 +81,7 @@ def reduce_in_child(
         raise MinifyError(end.crash or "the reduction ended without a word")
     if end.status == _STARTS_THREADS:
         around.say("the backend starts threads when it is imported: each probe imports it for itself, which is slower")
-        return reduce_in_child(source, out, settings, around, late=True)
+        return reduce_in_child(source, out, settings, around, late=True, doubtful=doubtful)
     if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
         raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")
@@ -80,40 +94,67 @@ def _failed(error: MinifyError) -> Summary:
     return Summary(0, 0, 0, 0, {}, False, "", 0.0, error=str(error), exit_code=int(error.exit_code))
 
 
-def verified_repro(
-    case: Case, out: Path, *, timeout: float, match: str | None
-) -> tuple[Repro | None, Verification | None, str]:
-    """The first form of repro that shows the failure in every run; else the last tried, and why not."""
-    adopt_orphans()
+@dataclass
+class _Found:
+    """What there is so far: the minimal Case, those that a repro can be made from (the best to read first), the repro
+    and its verification, and why there is none."""
+
+    summary: Summary | None = None
+    minimal: Case | None = None
+    candidates: tuple[Case, ...] = ()
+    repro: Repro | None = None
+    check: Verification | None = None
+    reason: str = ""
+
+
+def _reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> _Found:
+    """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read."""
+    summary = reduce_in_child(out / "case", out, settings, around)
+    lifted: Case | None = None
+    minimal = None if summary.error else load(out / "minimal")
+    if (
+        summary.error
+        and summary.exit_code in _ENDING
+        and (summary.exit_code != ExitCode.INTERNAL or not is_lifting(out))
+    ):
+        raise _ENDING[summary.exit_code](summary.error)
+    if is_lifting(out):
+        if minimal is not None:
+            around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module")
+        made = lift(out / "case", minimal, lambda folder: reduce_in_child(folder, out / FORWARD, settings, around))
+        if not made.error:
+            lifted = load(out / FORWARD / "minimal")
+        if minimal is None and lifted is not None:
+            summary, minimal = made, lifted
+            save(lifted, out / "minimal")
+    if minimal is None:
+        return _Found(summary, reason=summary.error)
+    around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
+    candidates = tuple(each for each in (lifted, minimal) if each is not None)
+    return _Found(summary, minimal, candidates)
+
+
+def _prove(found: _Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
+    """Looks for a repro; once more as one of a flaky failure where the script runs but shows nothing."""
+    timeout = max(60.0, 10 * case.script.seconds)
     reasons: list[str] = []
-    last: tuple[Repro, Verification] | None = None
-    at_once = RUNS if (os.cpu_count() or 1) > 1 else 1
-    for template in templates_for(case):
-        try:
-            repro = write_repro(case, template)
-        except NoRepro as error:
-            reasons.append(str(error))
-            break
-        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-            path = repro.write(Path(folder))
-            check = verify(
-                path,
-                case.failure.fingerprint,
-                timeout=timeout,
-                extra_path=case.folders,
-                match=match,
-                any_stage=template is Template.CALL_BACKEND,
-                at_once=at_once,
-            )
-        kill_orphans()
-        if check.holds:
-            repro.write(out)
-            return repro, check, ""
-        seen = check.runs[-1].failure
-        what = seen.fingerprint.sentence() if seen is not None else "no failure"
-        reasons.append(f"the script made from {template.value}.py showed {what}")
-        last = repro, check
-    return None, last[1] if last is not None else None, "; ".join(reasons)
+    for candidate in found.candidates:
+        found.repro, found.check, reason = verified_repro(candidate, out, timeout, settings)
+        if found.repro is None and found.check is not None and may_be_flaky(candidate, found.check):
+            around.say("the repro does not show the failure each time: finding out how often it does")
+            place = out / "flaky"
+            save(candidate, place / "case")
+            again = reduce_in_child(place / "case", place, settings, around, doubtful=True)
+            flaky = candidate if again.error else load(place / "minimal")
+            shutil.rmtree(place)
+            if flaky.rate < 1.0:
+                found.minimal = flaky
+                save(flaky, out / "minimal")
+                found.repro, found.check, reason = verified_repro(found.minimal, out, timeout, settings)
+        if found.repro is not None:
+            return
+        reasons.append(reason)
+    found.reason = "; ".join(reasons)
 
 
 def finish(
@@ -126,46 +167,39 @@ def finish(
     others: tuple[str, ...] = (),
 ) -> Outcome:
     """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
-    reachable = case.backend.reach is not Reach.NONE
-    summary: Summary | None = None
-    minimal: Case | None = None
-    repro, check, reason = None, None, ""
-    status = Status.NO_REPRO
-    if not reachable:
-        reason = (
+    found = _Found()
+    if case.backend.reach is Reach.NONE:
+        found.reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
             "Hold it under a name of a module that can be imported, or register it in one."
         )
     else:
-        summary = reduce_in_child(out / "case", out, settings, around)
-        if summary.error:
-            if summary.exit_code in (ExitCode.NOTHING, ExitCode.STOPPED, ExitCode.INTERNAL):
-                raise {1: NothingToReduce, 3: StoppedEarly, 5: MinifyError}[summary.exit_code](summary.error)
-            reason = summary.error
-        else:
-            minimal = load(out / "minimal")
-            around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
-            timeout = max(60.0, 10 * case.script.seconds)
+        found = _reduced(case, out, settings, around)
+        if found.candidates:
             try:
-                repro, check, reason = verified_repro(minimal, out, timeout=timeout, match=settings.match)
+                _prove(found, case, out, settings, around)
             except KeyboardInterrupt:
                 raise StoppedEarly(
                     f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
                     f"`minify reduce {out}` goes on"
                 ) from None
-            if repro is not None:
-                status = Status.STOPPED if summary.stopped_because else Status.REDUCED
+    summary, repro = found.summary, found.repro
+    status = Status.NO_REPRO
+    if repro is not None and summary is not None:
+        status = Status.STOPPED if summary.stopped_because else Status.REDUCED
     outcome = Outcome(
         status,
         case,
-        minimal,
+        found.minimal,
         summary,
         repro,
-        check,
-        reason,
+        found.check,
+        found.reason,
         capture_seconds,
         time.monotonic() - started,
         others,
+        match=settings.match,
+        match_log=settings.match_log,
     )
     _write_all(out, outcome, settings.include_data)
     if repro is not None and repro.tensors is not None and not settings.include_data:

@@ -4,6 +4,7 @@ import ast
 import inspect
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,30 +13,42 @@ from real_graphs import compiled_graphs
 from minifier import torch_private
 from minifier.cli.listing import loaded_entry_point
 from minifier.torch_private import (
+    OtherDraws,
+    SymbolicSizes,
     aot_autograd_arguments,
     as_dynamo_calls,
     as_hint,
     asked_backend,
+    assumes_dynamic,
     backend_error,
     backend_table,
     compiler_for,
     config_values,
     entry_point_of,
+    expression_of,
     fake_tensor,
+    giving_draws,
     graph_module,
     inductor_folder,
     inductor_headers,
     is_default_config,
     is_failure,
     library_stack,
+    marked_dims,
+    move,
     new_fake_mode,
     note_registrations,
+    noting_draws,
     observe_backend_calls,
     registered_names,
     registration_stack,
     set_config,
+    static_context,
     storage_key,
+    symbols_of,
     tame_inductor,
+    unsettled,
+    warm_up_symbols,
 )
 
 X = torch.ones(2, 3)
@@ -52,9 +65,8 @@ def test_every_function_has_a_test_here():
         if inspect.isfunction(f) and f.__module__.startswith(torch_private.__name__)
     ]
     public = {f.__name__ for f in own if not f.__name__.startswith("_")}
-    with open(__file__) as file:
-        tree = ast.parse(file.read())
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    trees = [ast.parse(path.read_text()) for path in Path(__file__).parent.glob("test_torch_private*.py")]
+    used = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
     assert public - used == set() and public
 
 
@@ -394,8 +406,6 @@ def test_graphs_reach_backends_with_real_inputs_and_examples():
 
 
 def test_nothing_else_touches_what_is_private():
-    from pathlib import Path
-
     allowed = Path(torch_private.__file__).parent
     folder = allowed.parent
     found = {
@@ -406,3 +416,135 @@ def test_nothing_else_touches_what_is_private():
         if line.strip().startswith(("import torch._", "from torch._"))
     }
     assert found == set() and sys.modules["torch"] is torch
+
+
+def test_symbols_made_anew_are_those_that_were_seen():
+    """What is read off Dynamo's example values is what fake tensors made with it say of themselves."""
+    seen = []
+
+    def backend(gm, example_inputs):
+        examples = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
+        seen.append((symbols_of(examples), assumes_dynamic(), marked_dims(example_inputs[-1])))
+        seen.append([expression_of(size) for size in examples[-1].shape])
+        return gm.forward
+
+    x = torch.ones(4, 3)
+    torch._dynamo.mark_dynamic(x, 0, min=3, max=40)
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend)(x)
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend, dynamic=True)(torch.ones(4, 3))
+    torch._dynamo.reset()
+    assert seen[0][1:] == (False, frozenset({0})) and seen[0][0][0][1:] == (4, 3, 40)
+    assert seen[1][1] is None and seen[2][1:] == (True, frozenset())
+    sizes = SymbolicSizes()
+    fake = sizes.tensor("x", x, [sizes.size("s5", 4, duck=False, low=3, high=40), 3])
+    assert symbols_of([fake]) == [("s5", 4, 3, 40)] and [expression_of(size) for size in fake.shape] == ["s5", None]
+    assert expression_of(7) is None and assumes_dynamic() is False
+
+
+def test_a_graph_is_traced_with_symbols_as_dynamo_traces_it():
+    from torch._dynamo.utils import detect_fake_mode
+
+    sizes = SymbolicSizes()
+    n, m = sizes.size("s3", 4, duck=True), sizes.number("s9", 4)
+    x = torch.ones(4, 3)
+    graph = torch.fx.Graph()
+    first, second, tensor = (graph.placeholder(name) for name in ("s3", "s9", "x"))
+    scaled = graph.call_function(torch.mul, (tensor, second))
+    flat = graph.call_method("reshape", (scaled, -1))
+    graph.output((flat,))
+    module = graph_module(torch.nn.Module(), graph)
+    sizes.trace(module, [n, m, sizes.tensor("x", x, [n, 3])])
+    assert expression_of(flat.meta["example_value"].shape[0]) == "3*s3" and expression_of(m) == "s9"
+    assert first.meta["example_value"] is n and sizes.unused(module) == []
+    with sizes.around():
+        mode = detect_fake_mode()
+        assert mode.shape_env is sizes.env and mode is not sizes.mode
+        assert expression_of(mode.from_tensor(x).shape[0]) == "s3"
+    assert expression_of(sizes.unbacked("u0")) == "u0"
+
+
+def test_a_symbol_that_became_a_number_is_unused():
+    sizes = SymbolicSizes()
+    n = sizes.size("s3", 4, duck=True)
+    graph = torch.fx.Graph()
+    _, x, y = (graph.placeholder(name) for name in ("s3", "x", "y"))
+    graph.output((graph.call_function(torch.add, (x, y)),))
+    module = graph_module(torch.nn.Module(), graph)
+    sizes.trace(module, [n, sizes.tensor("x", torch.ones(4), [n]), sizes.tensor("y", torch.zeros(4), [4])])
+    assert expression_of(n) is None and as_hint(n) == 4 and sizes.unused(module) == [0]
+
+
+def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._dynamo.source import LocalSource
+
+    shapes = []
+
+    def compiler(gm, inputs):
+        shapes.extend(tuple(map(expression_of, value.shape)) for value in inputs)
+        return make_boxed_func(gm.forward)
+
+    backend = aot_autograd(fw_compiler=compiler)
+    base = torch.ones(6, 3)
+    inputs = [torch.ones(4, 3), base[1:5]]
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    graph.output((graph.call_function(torch.add, (x, y)),))
+    with as_dynamo_calls(new_fake_mode(), inputs):
+        compiled = backend(graph_module(torch.nn.Module(), graph), inputs)
+    assert shapes == [(None, None)] * 2 and torch.equal(compiled(*inputs)[0], torch.full((4, 3), 2.0))
+    context = static_context(inputs[1], LocalSource("y"))
+    assert (context.view_base_context is not None) == inputs[1]._is_view()
+
+
+def test_what_symbols_need_is_made_once():
+    warm_up_symbols()
+    assert "sympy" in sys.modules
+
+
+def drawing(x):
+    return torch.nn.functional.dropout(x * 2, 0.5), torch.rand(3, dtype=x.dtype), torch.multinomial(x.softmax(-1), 2)
+
+
+def test_draws_are_noted_and_given_again_in_double_precision():
+    draws = []
+    with noting_draws(draws):
+        noted = drawing(X)
+    assert len(draws) == 3
+    torch.manual_seed(1)
+    with giving_draws(draws):
+        given = drawing(X.double())
+    for a, b in zip(noted, given, strict=True):
+        assert torch.equal(a, b.to(a.dtype)) and b.dtype in (torch.float64, torch.int64)
+    with pytest.raises(OtherDraws), giving_draws(draws):
+        torch.randn(3)
+    with pytest.raises(OtherDraws), giving_draws([]):
+        drawing(X)
+
+
+def test_draws_under_higher_order_ops():
+    def scaled(x):
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
+
+    graph = compiled_graphs(scaled, torch.ones(3, requires_grad=True))[0]
+    with noting_draws([]), unsettled():
+        assert torch.equal(graph.module(*graph.inputs)[0], torch.ones(3).sin())
+
+
+def test_what_is_left_open_shows():
+    usual = torch.topk(torch.ones(5), 2).indices
+    with unsettled():
+        assert torch.empty(3).isnan().all() and torch.empty_like(X).isnan().all() and X.new_empty(2).isnan().all()
+        assert torch.empty(2, dtype=torch.int64).tolist() == [1, 1]
+        assert torch.zeros(2).tolist() == [0, 0] and (X + 1).tolist() == [[2] * 3] * 2
+        noisy, moved = X * 0.3, torch.full((50,), 0.5)
+        assert (torch.topk(torch.ones(5), 2).indices + usual).tolist() == [4, 4]
+        assert torch.tensor([1.0, 3.0, 1.0]).sort().indices.tolist() == [2, 0, 1]
+        assert torch.tensor([[3.0, 1.0, 2.0]]).median(1).indices.tolist() == [2]
+    eps = torch.finfo(torch.float32).eps
+    assert ((noisy / 0.3 - 1).abs() / eps).round().unique().tolist() == [1]
+    move(moved, 4, seed=1)
+    assert sorted((moved / 0.5 - 1).div(eps).unique().tolist()) == [-4, 4]

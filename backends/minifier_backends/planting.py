@@ -1,8 +1,8 @@
 """How a fault becomes a backend: it is planted in the graph, and everything else runs eagerly.
 
 A fault is a function. `@fault(...)` makes a backend of one that strikes (raises, kills the process,
-hangs), `@distortion(...)` of one that changes a tensor. The backend keeps the function's name, module
-and docstring, so it is found where it was written.
+hangs), `@distortion(...)` of one that changes a tensor, `@rewriting(...)` of one that edits the graph. The
+backend keeps the function's name, module and docstring, so it is found where it was written.
 """
 
 import dataclasses
@@ -43,6 +43,7 @@ class Occasion:
 Strike = Callable[[Occasion], None]
 Place = Callable[[fx.GraphModule, Sequence[Any], Settings], list[fx.Node]]
 Distort = Callable[[torch.Tensor, Settings], torch.Tensor]
+Rewrite = Callable[[fx.Node], None]
 
 
 def at_op(gm: fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> list[fx.Node]:
@@ -118,6 +119,22 @@ def distortion(
             return edited.forward
 
         return _backend(distort, plant, takes, defaults or Settings())
+
+    return decorate
+
+
+def rewriting(*, takes: tuple[str, ...], defaults: Settings | None = None) -> Callable[[Rewrite], Backend]:
+    """Makes a backend of a function that edits the graph around an op; it is called with each such op."""
+
+    def decorate(rewrite: Rewrite) -> Backend:
+        def plant(gm: fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Compiled:
+            edited = fresh_copy(gm)
+            for node in at_op(edited, example_inputs, settings):
+                rewrite(node)
+            _recompile(edited)
+            return edited.forward
+
+        return _backend(rewrite, plant, takes, defaults or Settings())
 
     return decorate
 

@@ -18,13 +18,14 @@ from typing import Any
 
 import torch
 
+from minifier.baseline import Baseline
+from minifier.capture.aot import AotObserver
 from minifier.capture.logs import Said
 from minifier.capture.record import Record
-from minifier.capture.state import Config
 from minifier.capture.status import Status, Token
 from minifier.capture.terms import Terms
 from minifier.failure import Stage
-from minifier.torch_private import is_failure
+from minifier.torch_private import backend_error, is_failure
 
 _MOST_SAID = 100  # different lines of logs that are written down
 
@@ -46,6 +47,7 @@ class EventLog:
 
 class _Mine(threading.local):
     call: BackendCall | None = None
+    comparing = False
 
 
 class Observer:
@@ -56,19 +58,22 @@ class Observer:
         folder: Path,
         script: str,
         ordinary_path: Sequence[str],
-        baseline: Config,
+        baseline: Baseline,
         terms: Terms = Terms(),  # noqa: B008 - it is frozen
         status: Status | None = None,
     ) -> None:
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline = ordinary_path, baseline
-        self.keep = terms.keep
+        self.keep, self.comparing = terms.keep, terms.comparing
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or Status()
         self.log = EventLog(folder / "events.jsonl")
         self.count = 0
         self.mine = _Mine()
         self.open: list[BackendCall] = []
+        self._aot: AotObserver | None = None
+        self._trains = False
+        self._told: BaseException | None = None
         self._said: set[tuple[int, str]] = set()
 
     def __call__(
@@ -78,50 +83,85 @@ class Observer:
         inputs: Sequence[Any],
         call: Callable[[], Callable[..., Any]],
     ) -> Callable[..., Any]:
-        if os.getpid() != self.log.pid:
+        if not self.is_watching:
             return call()
+        if self._aot is None:
+            self._aot = AotObserver(self)
         self.count += 1
-        record = Record(self, self.count, compiler_fn, gm)
-        self.log.write("compiling", number=record.number, ops=record.ops, backend=record.backend.name)
+        record = Record(self, self.count, gm, inputs, compiler_fn)
+        return self._observed(record, self.around_compile(record, Stage.COMPILE, inputs, call))
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether what happens now is the script's doing: not a forked process's, nor a comparison's."""
+        return os.getpid() == self.log.pid and not self.mine.comparing
+
+    def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """What compiling the record's graph gives, with an eye on how it goes."""
+        forward = record.forward.number if record.forward is not None else None
+        facts = {"ops": record.ops, "backend": record.backend.name, "forward": forward}
+        self.log.write("compiling", number=record.number, **facts)
         try:
-            with BackendCall(self, record, Stage.COMPILE) as current:
+            with BackendCall(self, record, stage) as current:
                 compiled = call()
         except BaseException as error:
-            if is_failure(error):
-                record.failed(Stage.COMPILE, error, inputs)
+            if is_failure(error) and self._is_new(error):
+                record.failed(stage, error, inputs)
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
         self.log.write("compiled", number=record.number)
         if current.matched:
-            record.fell_back(Stage.COMPILE, current.matched, inputs)
-        return self._observed(record, compiled)
+            record.fell_back(stage, current.matched, inputs)
+        return compiled
+
+    def _is_new(self, error: BaseException) -> bool:
+        """Whether the failure is not on its way out of a call inside this one, which has noted it."""
+        before, self._told = self._told, backend_error(error)
+        return before is not self._told
 
     def _observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled function, with an eye on how its calls go."""
-        pid, keep = self.log.pid, self.keep
-        kept_call = keep.call if keep is not None and keep.number == record.number else 0
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
-            if os.getpid() != pid:
+            if not self.is_watching:
                 return compiled(*args)
-            record.runs = call = record.runs + 1
-            if call == kept_call:
-                record.keep(args, call)
-            before = _versions(args)
-            try:
-                with BackendCall(self, record, Stage.RUN, call) as current:
-                    result = compiled(*args)
-            except BaseException as error:
-                if is_failure(error):
-                    record.failed(Stage.RUN, error, args, call, _versions(args) != before)
-                raise
-            if current.matched:
-                record.fell_back(Stage.RUN, current.matched, args, call, _versions(args) != before)
+            result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
+            if self.comparing is not None and record.runs == 1:
+                self.mine.comparing = True
+                try:
+                    record.compare(compiled, self.comparing)
+                finally:
+                    self.mine.comparing = False
             return result
 
         return run
+
+    def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
+        """What a call of the compiled graph gives, with an eye on how it goes. `args` may be emptied by the call."""
+        record.runs = number = record.runs + 1
+        record.inference = torch.is_inference_mode_enabled()
+        kept = self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
+        if kept or (self.comparing is not None and number == 1):
+            record.keep(args, number)
+        before = _versions(args)
+        try:
+            with BackendCall(self, record, stage, number) as current:
+                result = call()
+        except BaseException as error:
+            if is_failure(error) and self._is_new(error):
+                record.failed(stage, error, args, number, _versions(args) != before)
+            raise
+        if current.matched:
+            record.fell_back(stage, current.matched, args, number, _versions(args) != before)
+        return result
+
+    def trains(self) -> None:
+        """Notes that the script runs a backward pass."""
+        if not self._trains and self.is_watching:
+            self._trains = True
+            self.log.write("backward")
 
     def heard(self, said: Said) -> None:
         """Notes what was logged, if it was during a backend call."""

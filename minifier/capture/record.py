@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,16 @@ import torch
 
 from minifier.capture.hints import hints
 from minifier.capture.reference import folders_of, operator_imports, reference
-from minifier.capture.state import current_state
+from minifier.capture.sizes import Sizes, symbolic_sizes
+from minifier.capture.state import at_the_call, current_state
+from minifier.capture.terms import Comparing
 from minifier.case import (
     BackendReference,
     Case,
     Drawn,
     Graph,
     Input,
+    Level,
     Reach,
     Scalar,
     ScalarInput,
@@ -40,7 +43,7 @@ from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile
 from minifier.memory import spare_memory
-from minifier.torch_private import as_hint, backend_error
+from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
 
 if TYPE_CHECKING:
     from minifier.capture.observer import Observer
@@ -49,27 +52,43 @@ _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
 class Record:
-    """What is known of one graph. Nothing here raises into the user's script: what cannot be written, or
-    a fault of this tool, becomes the reason in `unsaved`."""
+    """What is known of one graph: one of Dynamo's, or the backward graph that AOTAutograd made of `forward`'s.
+    Nothing here raises into the user's script: what cannot be written, or a fault of this tool, becomes the reason
+    in `unsaved`."""
 
-    def __init__(self, observer: Observer, number: int, compiler_fn: Any, gm: torch.fx.GraphModule) -> None:
-        self.observer, self.number = observer, number
+    def __init__(
+        self,
+        observer: Observer,
+        number: int,
+        gm: torch.fx.GraphModule,
+        values: Sequence[Any],
+        compiler_fn: Any = None,
+        forward: Record | None = None,
+    ) -> None:
+        self.observer, self.number, self.forward = observer, number, forward
+        self.level = Level.DYNAMO if forward is None else Level.AOT_BACKWARD
         self.folder = observer.folder / str(number)
         self.tensors = TensorFile()
         self.runs = 0
+        self.inference = False
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", Reach.NONE, reason="it could not be looked at")
         self.state = State()
+        self.sizes = Sizes()
         self.unsaved = ""
         self._failed = False
         self._kept = 0
         with _Kept(self):
-            self.backend = reference(compiler_fn, observer.ordinary_path)
-            self.state = current_state(observer.baseline)
+            self.backend = reference(compiler_fn, observer.ordinary_path) if forward is None else forward.backend
+            self.state = current_state(observer.baseline) if forward is None else forward.state
             self.graph = read_graph(gm, self.tensors)
-            # With inputs by their shape alone, before the backend can die on the graph.
-            inputs = tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders)
-            self._save(inputs, _PENDING, tensors=None)
+            self.sizes = symbolic_sizes(gm, values)
+            self.backend, self.state = self.sizes.told(self.backend, self.state)
+            self._save(self._by_shape(), _PENDING, tensors=None)  # before the backend can die on the graph
+
+    def _by_shape(self) -> tuple[Input, ...]:
+        assert self.graph is not None
+        return self.sizes.named(tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders))
 
     @property
     def ops(self) -> int | None:
@@ -80,7 +99,8 @@ class Record:
         assert self.graph is not None
         imports = operator_imports(node.target for node in self.graph.ops)
         modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
-        tops = {module.partition(".")[0] for module in (*modules, *(line.split()[1] for line in imports))}
+        settings = [module for module, _, _ in self.state.config]
+        tops = {name.partition(".")[0] for name in (*modules, *settings, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
@@ -88,7 +108,8 @@ class Record:
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )
-        save(Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call)), self.folder)
+        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
+        save(replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols), self.folder)
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Writes the Case with the inputs of a call that is about to begin, and that failed in an earlier run."""
@@ -116,12 +137,30 @@ class Record:
         kind = Kind.SILENT_FALLBACK
         self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
 
+    def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
+        """The same for a first call, its inputs being kept, whose result is not eager's."""
+        with spare_memory(), _Kept(self):
+            from minifier.capture.comparing import compare_call
+
+            if self._kept and not self.unsaved:
+                found = compare_call(self, compiled, comparing)
+                if found is not None:
+                    failure, backward = found
+                    save(replace(load(self.folder), backward=backward, measure=comparing.measure), self.folder)
+                    self._note(failure, (), self._kept, False)
+        if self.unsaved:
+            self.observer.log.write("not compared", number=self.number, reason=self.unsaved)
+
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
         kept = self._kept == call and call > 0
+        # A compiled backward may empty the list of its arguments, to have the memory back early.
+        lost = self.graph is not None and not kept and call > 0 and len(values) != len(self.graph.placeholders)
         if self.graph is not None and not self.unsaved and not self._failed:
             with _Kept(self):
                 if kept:
                     save(replace(load(self.folder), failure=failure), self.folder)
+                elif lost or is_fake(values):
+                    self._save(self._by_shape(), failure, None, call)
                 else:
                     self._save_real(values, failure, call)
         self._failed = True
@@ -129,18 +168,21 @@ class Record:
             "failed",
             number=self.number,
             stage=failure.fingerprint.stage.value,
-            sentence=failure.fingerprint.sentence(),
+            sentence=failure.sentence,
             traceback=failure.traceback,
             unsaved=self.unsaved,
             failure=pack(failure),
             reference=pack(self.backend),
             backend=self.backend.name,
             call=call,
-            changed=changed and not kept,
+            changed=(changed or lost) and not kept,
+            forward=self.forward.number if self.forward is not None else None,
             ops=self.ops,
         )
 
     def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
+        if call:
+            self.state = at_the_call(self.state, self.observer.baseline, self.inference)
         inputs = self._real_inputs(values)
         self._save(inputs, failure, self.tensors.write(self.folder / TENSORS), call)
 
@@ -156,16 +198,16 @@ class Record:
         for node, value in pairs:
             if isinstance(value, torch.Tensor):
                 meta = tensor_meta(value, storages)
-                parameter = isinstance(value, torch.nn.Parameter)
-                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter))
+                parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
+                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter, inference))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 inputs.append(ScalarInput(node.name, value))
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                inputs.append(ScalarInput(node.name, as_hint(value), str(value)))
+                inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
             else:
                 kind = type(value)
                 raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
-        return tuple(inputs)
+        return self.sizes.named(tuple(inputs))
 
 
 def _by_shape(name: str, value: Any) -> Input:

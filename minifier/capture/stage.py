@@ -6,6 +6,7 @@ import gc
 import importlib
 import json
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from minifier.capture.watch import Watch, sent_from_outside
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import load, save
+from minifier.case.variables import variables
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.memory import limit_data
 from minifier.processes import StageEnd, run_stage
@@ -37,7 +39,7 @@ class FailingGraph:
 
     `unsaved` says what kept the Case from being written; `inputs_lost` why the inputs of the failing call are not
     in it as they were: the script has to be run again for them. `call` counts the calls of the compiled function
-    from 1, and is 0 while compiling.
+    from 1, and is 0 while compiling. `forward`, of a backward graph, is the number of the graph that it belongs to.
     """
 
     number: int
@@ -51,12 +53,15 @@ class FailingGraph:
     failure: Failure | None = None
     reference: BackendReference | None = None
     inputs_lost: str = ""
+    forward: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What running the script showed. `logged` are the different lines of WARNING and above that were logged during
-    backend calls; `slowest` is the longest, in seconds, that a backend call took which came back.
+    """What running the script showed. `environment` has the variables of torch's that the script itself set:
+    too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
+    logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
+    `trains` says that the script ran a backward pass; `not_compared` has (graph, reason).
     """
 
     end: StageEnd
@@ -67,13 +72,19 @@ class Captured:
     traceback: str = ""
     script_status: int | None = None
     backends: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
     logged: tuple[str, ...] = ()
     slowest: float = 0.0
+    trains: bool = False
+    not_compared: tuple[tuple[int, str], ...] = ()
 
 
 def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:  # noqa: B008 - it is frozen
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    from minifier.baseline import baseline_of_a_repro
+
     folder.mkdir(parents=True, exist_ok=True)
+    baseline_of_a_repro()  # once, for the child and for what follows
     started = time.monotonic()
     ordinary = tuple(sys.path[1:])
     status = Status()
@@ -87,18 +98,28 @@ def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:
 
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:
+    from minifier.baseline import baseline_of_a_repro
     from minifier.capture.observer import Observer
-    from minifier.torch_private import config_values, note_registrations, observe_backend_calls
+    from minifier.torch_private import (
+        note_backward_passes,
+        note_inference_mode,
+        note_registrations,
+        observe_backend_calls,
+    )
 
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None
     stack_file(folder / STACKS)
     note_registrations()
-    observer = Observer(folder, program.name, ordinary, config_values(), terms, status)
+    note_inference_mode()
+    observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), terms, status)
     observe_backend_calls(observer)
+    note_backward_passes(observer.trains)
+    before = variables(os.environ)
 
     def ended(code: int, error: str, text: str) -> None:
-        observer.log.write("ended", status=code, error=error, traceback=text)
+        environment = [pair for pair in variables(os.environ) if pair not in before]
+        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment)
 
     if terms.memory is not None:
         limit_data(terms.memory)
@@ -149,8 +170,11 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["backend"] for e in begun.values())),
+        environment=tuple((name, value) for name, value in final.get("environment", ())),
         logged=_logged(events),
         slowest=status.slowest,
+        trains=any(event["event"] == "backward" for event in events),
+        not_compared=tuple((e["number"], e["reason"]) for e in events if e["event"] == "not compared"),
     )
 
 
@@ -172,6 +196,7 @@ def _failing(event: dict[str, Any]) -> FailingGraph:
         failure=unpack(Failure, event["failure"]),
         reference=unpack(BackendReference, event["reference"]),
         inputs_lost="the failing call had changed its inputs" if event["changed"] else "",
+        forward=event["forward"],
     )
 
 
@@ -229,6 +254,7 @@ def _died(
         failure=failure,
         reference=reference,
         inputs_lost=lost,
+        forward=event["forward"],
     )
 
 

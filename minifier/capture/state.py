@@ -2,41 +2,82 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from minifier.baseline import Baseline, switches_now
 from minifier.case import State
+from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
+from minifier.case.variables import variables
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read, short
-from minifier.torch_private import config_values, is_default_config
+from minifier.torch_private import (
+    config_values,
+    default_device,
+    inference_mode_outside,
+    is_default_config,
+    other_function_modes,
+)
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
-Config = dict[tuple[str, str], Any]
+Switches = tuple[tuple[str, Any], ...]
 
 
 def _autocast() -> tuple[tuple[str, str], ...]:
     return tuple((d, short(torch.get_autocast_dtype(d))) for d in _DEVICES if torch.is_autocast_enabled(d))
 
 
-def current_state(baseline: Config) -> State:
-    """The state now; configuration only where it differs from `baseline`, the state of a fresh process."""
-    config, skipped = [], []
+def _switches(baseline: Baseline) -> Switches:
+    found = changed_switches(switches_now(), baseline.switches)
+    if (device := default_device()) is not None:
+        found += ((DEFAULT_DEVICE, device),)
+    if not torch.is_autocast_cache_enabled():
+        found += ((AUTOCAST_CACHE, False),)
+    return found
+
+
+def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[str, str, Any]]:
+    implied = implied_config(switches)
     for (module, key), value in config_values().items():
+        place = module, key
         # A module that the script loaded is not in the baseline; it knows its own defaults.
-        known = (module, key) in baseline
-        if baseline[module, key] == value if known else is_default_config(module, key):
-            continue
+        same = baseline.config[place] == value if place in baseline.config else is_default_config(module, key)
+        if not same and not (place in implied and implied[place] == value):
+            yield module, key, value
+
+
+def current_state(baseline: Baseline) -> State:
+    """The state now, in the middle of a compilation: that of the code which is compiled, where Dynamo has
+    changed it for the while. Configuration and switches only where they differ from `baseline`."""
+    switches = _switches(baseline)
+    config = []
+    skipped = [f"{kind}, a torch function mode that is on" for kind in other_function_modes()]
+    for module, key, value in _changed_config(baseline, switches):
         try:
+            if module == "__main__":
+                raise CannotSave("it is a configuration of the failing script itself")
             config.append((module, key, read(value)))
         except CannotSave as error:
             skipped.append(f"{module}.{key}: {error}")
     return State(
         grad=torch.is_grad_enabled(),
-        inference=torch.is_inference_mode_enabled(),
+        inference=inference_mode_outside(),
         autocast=_autocast(),
         default_dtype=short(torch.get_default_dtype()),
         config=tuple(config),
+        switches=switches,
+        environment=variables(os.environ),
         skipped=tuple(skipped),
     )
+
+
+def at_the_call(state: State, baseline: Baseline, inference: bool) -> State:
+    """The state of a compiled function's call that failed: as when it was compiled, but for what Dynamo's
+    guards do not look at. (Grad mode and autocast they do; and the graph itself may have changed these
+    on its way to the failure.) `inference` is inference mode before the call."""
+    return replace(state, inference=inference, switches=_switches(baseline))

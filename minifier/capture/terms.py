@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minifier.failure import Measure
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -16,11 +18,21 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparing:
+    """How results are compared with eager's; `backward` says that the script was seen to run backward passes."""
+
+    measure: Measure
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Terms:
     """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
-    process begins with; None: no limit. A line of a log that `match_log` is found in is a failure."""
+    process begins with; None: no limit. A line of a log that `match_log` is found in is a
+    failure. With `comparing` the first call of each graph is compared with eager."""
 
     timeout: float | None = None
     memory: int | None = None
     match_log: str | None = None
     keep: Keep | None = None
+    comparing: Comparing | None = None

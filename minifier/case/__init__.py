@@ -3,7 +3,7 @@
 from minifier.case.case import BackendReference, Case, Level, Reach, Script, State, Symbolic
 from minifier.case.graph import Graph, Node, Ref, subset
 from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
-from minifier.case.values import Opaque, Scalar, Sequence_, TensorMeta
+from minifier.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
 
 __all__ = [
     "BackendReference",
@@ -23,6 +23,7 @@ __all__ = [
     "Sequence_",
     "State",
     "Stored",
+    "Symbol",
     "Symbolic",
     "TensorInput",
     "TensorMeta",

@@ -9,6 +9,7 @@ from typing import Any
 
 from minifier.case.graph import Graph
 from minifier.case.inputs import Input, TensorInput
+from minifier.case.values import Symbol
 from minifier.failure import Failure, Measure
 
 
@@ -102,8 +103,8 @@ class Case:
     `backward` says that a backward pass follows the call (of a graph of Dynamo's), with seeded random
     tangents. `rate` is how often the failure shows, of all times that it could: 1.0 unless it is flaky.
     `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
-    matter. `patience`, of a hang, is the seconds after which a run counts as one; `measure` is by what a
-    result that differs from eager's is judged.
+    matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds
+    after which a run counts as one; `measure` is by what a result that differs from eager's is judged.
     """
 
     graph: Graph
@@ -118,6 +119,7 @@ class Case:
     backward: bool = False
     rate: float = 1.0
     symbolic: Symbolic | None = None
+    symbols: tuple[Symbol, ...] = ()
     patience: float = 0.0
     measure: Measure = field(default_factory=Measure)
 

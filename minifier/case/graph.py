@@ -26,7 +26,8 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `target` is an importable path (call_function), a method's name, or an attribute's."""
+    """One node. `target` is an importable path (call_function), a method's name, or an attribute's. `origin`, of a
+    node that AOTAutograd made, is the op of Dynamo's graph behind it, where that is known."""
 
     name: str
     op: str
@@ -35,6 +36,7 @@ class Node:
     kwargs: dict[str, Any] = field(default_factory=dict)
     value: Value = UNKNOWN
     source: str = ""
+    origin: str = ""
 
     @property
     def is_op(self) -> bool:

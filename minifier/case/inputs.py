@@ -51,13 +51,15 @@ Source = Stored | Recorded | Drawn
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """A tensor argument. `leaf` matters with requires_grad; `parameter` is an nn.Parameter."""
+    """A tensor argument. `leaf` matters with requires_grad; `parameter` is an nn.Parameter; `inference` says
+    that it was made under inference mode."""
 
     name: str
     meta: TensorMeta
     source: Source
     leaf: bool = True
     parameter: bool = False
+    inference: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,15 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     return repr(value)
 
 
+def imported_paths(value: Any) -> list[str]:
+    """Paths of the functions, classes and enum members in a value, which a script has to import."""
+    if isinstance(value, Imported):
+        return [value.path]
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
+
+
 def string(value: str) -> str:
     """A string in double quotes, as formatters write it."""
     text = repr(value)

@@ -64,6 +64,17 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbolic size: its value in the call that was captured (None where only running the graph tells it),
+    and the bounds that Dynamo had found for it (None: unbounded)."""
+
+    name: str
+    hint: int | float | None
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence_:
     """A tuple or list of values."""
 

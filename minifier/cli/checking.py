@@ -5,16 +5,29 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
+from minifier.emit.forms import Template
 from minifier.errors import UsageError
-from minifier.failure import Failure, Fingerprint, Kind
+from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normal import normalise
 from minifier.verify import Run, run_script, shows
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What result.json says of the failure: its fingerprint, the user's measures, and whether the script hides
+    the stage at which it fails."""
+
+    fingerprint: Fingerprint
+    match: str | None
+    match_log: str | None
+    any_stage: bool
 
 
 def check_command(given: Path, timeout: float) -> int:
@@ -24,29 +37,45 @@ def check_command(given: Path, timeout: float) -> int:
         print(f"minify: {script} does not exist.", file=sys.stderr)
         return SOMETHING_ELSE
     try:
-        sought = _sought_from_result(script.with_name("result.json"))
+        sought = _sought_from_result(script.with_name("result.json"), script)
     except UsageError as error:
         print(f"minify: {error}", file=sys.stderr)
         return SOMETHING_ELSE
-    run = run_script(script, timeout, _folders(script.parent / "minimal"), sought)
+    folders = _folders(script.parent / "minimal")
+    if sought is None:
+        run = run_script(script, timeout, folders)
+    else:
+        run = run_script(script, timeout, folders, sought.fingerprint, sought.match_log)
     if run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE
     if _agrees(run, sought, script):
-        print(f"still there: {run.failure.fingerprint.sentence()}")
+        print(f"still there: {_said(run.failure)}")
         return STILL_THERE
-    print(f"something else happened: {run.failure.fingerprint.sentence()}\n{run.output}", file=sys.stderr)
+    print(f"something else happened: {_said(run.failure)}\n{run.output}", file=sys.stderr)
     return SOMETHING_ELSE
 
 
-def _sought_from_result(path: Path) -> Fingerprint | None:
-    """The fingerprint in the result.json beside a repro; None if there is none."""
+def _said(failure: Failure) -> str:
+    """Of a comparison what the script said, of all else the fingerprint."""
+    if failure.fingerprint.stage is Stage.COMPARE:
+        return f"{failure.fingerprint.message} ({' '.join(failure.message.split())})"
+    return failure.fingerprint.sentence()
+
+
+def _sought_from_result(path: Path, script: Path) -> _Sought | None:
+    """What the result.json beside a repro says; None if there is none."""
     if not path.exists():
         return None
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         found: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
-        return found
+        template = data.get("template")
+        if template is None:  # written by an earlier version
+            hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
+        else:
+            hides_stage = Template(template).hides_stage
+        return _Sought(found, data.get("match"), data.get("match_log"), hides_stage)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
 
@@ -56,11 +85,10 @@ def _folders(minimal: Path) -> tuple[str, ...]:
     return load(minimal).folders if (minimal / CASE).exists() else ()
 
 
-def _agrees(run: Run, sought: Fingerprint | None, script: Path) -> bool:
+def _agrees(run: Run, sought: _Sought | None, script: Path) -> bool:
     assert run.failure is not None
     if sought is not None:
-        calls_backend = "lookup_backend(" in script.read_text(encoding="utf-8")
-        return shows(run, sought, None, any_stage=calls_backend)
+        return shows(run, sought.fingerprint, sought.match, any_stage=sought.any_stage)
     wanted = _error_comment(script.read_text(encoding="utf-8"))
     if wanted is None:  # a script of unknown origin: an error of the script itself is something else
         return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_own_mistake(run.failure)

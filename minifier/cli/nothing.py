@@ -15,7 +15,7 @@ _MOST = 3  # lines of logs that are shown
 _WIDEST = 160
 
 
-def nothing_failed(program: Program, captured: Captured) -> MinifyError:
+def nothing_failed(program: Program, captured: Captured, compared: Captured | None) -> MinifyError:
     """Why there is nothing to reduce, and what was checked."""
     name = program.target
     if captured.end.interrupted:
@@ -23,6 +23,7 @@ def nothing_failed(program: Program, captured: Captured) -> MinifyError:
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
         f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
+        + _comparison(compared)
         if captured.graphs
         else "no graph went to a backend"
     )
@@ -36,8 +37,7 @@ def nothing_failed(program: Program, captured: Captured) -> MinifyError:
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return NothingToReduce(
-            f"{name} fails by itself: {last}\n"
-            f"No backend call failed. Checked: {checked}. Backward passes were not looked into." + _advice(captured)
+            f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}." + _advice(captured)
         )
     if not captured.graphs:
         return NothingToReduce(
@@ -45,9 +45,34 @@ def nothing_failed(program: Program, captured: Captured) -> MinifyError:
             "reached a function under torch.compile, or Dynamo found no ops to compile in it."
         )
     return NothingToReduce(
-        f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}. "
-        "Results were not compared with eager." + _advice(captured)
+        f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}."
+        + _too_late(captured)
+        + _advice(captured)
     )
+
+
+def _too_late(captured: Captured) -> str:
+    """What the script set for a torch that it had not imported yet, but which was there already."""
+    if not captured.environment:
+        return ""
+    variables = " ".join(f"{name}={value}" for name, value in captured.environment)
+    return (
+        f"\nThe script sets {variables}, which torch reads when it is imported: under minify that is before the "
+        f"script starts. Try `{variables} minify run ...`."
+    )
+
+
+def _comparison(compared: Captured | None) -> str:
+    """What was compared with eager, and what was not."""
+    if compared is None:
+        return "; results were not compared with eager"
+    what = "its first result and gradients" if compared.trains else "its first result"
+    said = f"; {what} agreed with eager's"
+    if compared.not_compared:
+        number, reason = compared.not_compared[0]
+        left = reason.strip().splitlines()[-1]
+        said += f", but for {len(compared.not_compared)} that could not be compared (graph {number}: {left})"
+    return said
 
 
 def _advice(captured: Captured) -> str:

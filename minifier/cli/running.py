@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from minifier.cli.paths import case_folder, check_program, output_folder, reserv
 from minifier.errors import ExitCode, MinifyError, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import FailingGraph
+    from minifier.capture.stage import Captured, FailingGraph
+    from minifier.settings import Settings
 
 
 def _import_torch() -> None:
@@ -63,16 +64,28 @@ def run_command(
     settings = settings_from(given)
     from minifier.capture.again import with_inputs
     from minifier.capture.stage import capture
-    from minifier.capture.terms import Terms
+    from minifier.capture.terms import Comparing, Terms
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
-        captured = capture(program, work / "graphs", terms)
+        graphs = work / "graphs"
+        captured = capture(program, graphs, terms)
         tempfile.tempdir = str(work)  # not before: the script has its own
         if captured.end.crash:
             raise MinifyError(captured.end.crash)
+        first, compared = captured, None
+        if _is_to_compare(captured, settings):
+            console.say("no backend call failed: running the script again, comparing each graph's result with eager's")
+            terms = replace(terms, comparing=Comparing(settings.measure, first.trains))
+            tempfile.tempdir = None
+            compared = capture(program, work / "compared", terms)
+            tempfile.tempdir = str(work)
+            if compared.end.crash:
+                raise MinifyError(compared.end.crash)
+            if compared.failing:
+                captured, graphs = compared, work / "compared"
         if not captured.failing:
-            raise nothing_failed(program, captured)
+            raise nothing_failed(program, captured, compared)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)
         existed = out.exists()
@@ -80,7 +93,7 @@ def run_command(
         codes = []
         for index, failing in enumerate(chosen):
             place = out / f"graph-{failing.number}" if every else out
-            folder = work / "graphs" / str(failing.number)
+            folder = graphs / str(failing.number)
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             seen = failing
             if failing.inputs_lost and not failing.unsaved:
@@ -90,6 +103,18 @@ def run_command(
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+def _is_to_compare(captured: Captured, settings: Settings) -> bool:
+    """Whether the script is run a second time, to compare what was compiled with eager."""
+    if (
+        settings.compare == "never"
+        or not captured.graphs
+        or captured.end.interrupted
+        or captured.end.signal is not None
+    ):
+        return False
+    return not captured.failing or settings.compare == "always"
 
 
 @contextlib.contextmanager
@@ -121,6 +146,7 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.lifting import keep_forward
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
     failing, place = one.failing, one.place
@@ -130,6 +156,8 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
     case = adopt(one.folder, place)
+    if failing.forward is not None:
+        keep_forward(one.folder.with_name(str(failing.forward)), case, place / "case")
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)

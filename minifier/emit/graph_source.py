@@ -37,8 +37,10 @@ class FunctionSource:
 
 
 class _Writer:
-    def __init__(self, graph: Graph, names: Names, known: dict[str, str], modules: Callable[[str], str]) -> None:
-        self.graph, self.names, self.modules = graph, names, modules
+    def __init__(
+        self, graph: Graph, names: Names, known: dict[str, str], modules: Callable[[str], str], plain_aten: bool
+    ) -> None:
+        self.graph, self.names, self.modules, self.plain_aten = graph, names, modules, plain_aten
         self.name_of = dict(known)
         self.imports: dict[str, None] = {}
         self.before: list[str] = []
@@ -71,6 +73,8 @@ class _Writer:
             self.imports[f"from {module} import {head}"] = None
             return name
         path = _PUBLIC.get(path, path)
+        if self.plain_aten and path.startswith("torch.ops.aten."):
+            path = path.removesuffix(".default")
         top = path.partition(".")[0]
         if top != "torch":
             self.imports[f"import {path.rpartition('.')[0]}"] = None
@@ -116,7 +120,7 @@ class _Writer:
         held = self.graph.modules.get(node.target)
         if held is None or held.graph is None:
             raise NoRepro(f"the graph holds {node.target}, which cannot be written as source yet")
-        inner = function_source(held.graph, Names(self.name_of.values()), {}, self.modules)
+        inner = function_source(held.graph, Names(self.name_of.values()), {}, self.modules, plain_aten=self.plain_aten)
         name = node.target.replace(".", "_")
         body = "\n".join(f"    {line}" for line in inner.body)
         self.before += [*inner.before, f"def {name}({', '.join(inner.parameters)}):\n{body}"]
@@ -125,14 +129,15 @@ class _Writer:
 
 
 def function_source(
-    graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str]
+    graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str], *, plain_aten: bool = False
 ) -> FunctionSource:
     """The function of a graph. `inputs` names its placeholders where the caller has done so already;
-    `modules(target)` is the name of a module that the graph calls.
+    `modules(target)` is the name of a module that the graph calls. `plain_aten` leaves the overload's name out of
+    `torch.ops.aten.tanh.default`, for graphs that are made of such calls.
 
     Raises NoRepro for a node that has no form in source.
     """
-    writer = _Writer(graph, names, inputs, modules)
+    writer = _Writer(graph, names, inputs, modules, plain_aten)
     for node in graph.nodes:
         if node.op == "placeholder" and node.name not in inputs:
             writer.name_of[node.name] = names.for_value()

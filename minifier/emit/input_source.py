@@ -8,8 +8,9 @@ from typing import Any
 from minifier.case import Case, Drawn, ScalarInput, Stored, TensorInput
 from minifier.case.inputs import Recorded
 from minifier.case.literals import literal
-from minifier.case.values import TensorMeta
+from minifier.case.values import TensorMeta, contiguous_stride
 from minifier.errors import NoRepro
+from minifier.failure import Stage
 from minifier.fx.tensors import is_stored_as_bytes
 
 TENSOR_FILE = "inputs.safetensors"
@@ -82,7 +83,9 @@ def _stored(meta: TensorMeta, stored: Stored) -> str:
     return f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
 
 
-def _tensor(item: TensorInput, default: str) -> str:
+def tensor_source(item: TensorInput, default: str) -> str:
+    """The expression that makes the tensor, `default` being the default dtype; raises NoRepro if its values are
+    not known."""
     source = item.source
     if isinstance(source, Recorded):
         raise NoRepro(f"the value of {item.name} was not recorded")
@@ -96,8 +99,15 @@ def _tensor(item: TensorInput, default: str) -> str:
     return made if item.leaf else f"{made}.clone()"
 
 
-def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str], bool]:
-    """(import lines, statements, whether stored tensors are read) that make the inputs."""
+def tangent_source(meta: TensorMeta, default: str) -> str:
+    """The expression that makes a random tensor for the gradient of an output like that."""
+    plain = replace(meta, stride=contiguous_stride(meta.shape), requires_grad=False)
+    return _drawn(plain, Drawn("randn"), default)
+
+
+def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> tuple[list[str], list[str], bool]:
+    """(import lines, statements, whether stored tensors are read) that make the inputs. `seeded` is for a script
+    that draws more than these."""
     statements, stored, random = [], False, False
     for item in case.inputs:
         name = names[item.name]
@@ -106,11 +116,12 @@ def input_lines(case: Case, names: dict[str, str]) -> tuple[list[str], list[str]
             continue
         stored = stored or isinstance(item.source, Stored)
         random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))
-        statements.append(f"{name} = {_tensor(item, case.state.default_dtype)}")
+        statement = f"{name} = {tensor_source(item, case.state.default_dtype)}"
+        statements.append(f"with torch.inference_mode():\n    {statement}" if item.inference else statement)
     imports = []
     if stored:
         imports = ["import pathlib", "from safetensors.torch import load_file"]
         statements.insert(0, f'tensors = load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))')
-    if random and case.failure.fingerprint.stage.value != "compile":
+    if (random or seeded) and case.failure.fingerprint.stage not in (Stage.COMPILE, Stage.BACKWARD_COMPILE):
         statements.insert(0, "torch.manual_seed(0)")
     return imports, statements, stored

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shutil
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.case import BackendReference, Case, Graph, Input, Node, State, Stored, TensorInput, TensorMeta
-from minifier.case.literals import literal
+from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
+from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
+from minifier.emit import state_source
+from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.module_source import constructor
 from minifier.emit.naming import Names
+from minifier.emit.predicate import defined_names
+from minifier.emit.special import special
+from minifier.emit.surroundings import Surroundings
+from minifier.emit.symbols import marks, other_inputs, without_symbols
 from minifier.emit.template import Filling, fill
+from minifier.failure import Kind
 
+__all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
 
-class Template(str, Enum):
-    """The forms a repro can take, in the order in which they are tried."""
-
-    COMPILE_FUNCTION = "compile_function"
-    CALL_REPEATEDLY = "call_repeatedly"
-    CALL_BACKEND = "call_backend"
-
-
-def templates_for(case: Case) -> tuple[Template, ...]:
-    """The forms that can show the Case's failure, the one a maintainer would like best first."""
-    if case.calls > 1:
-        return (Template.CALL_REPEATEDLY,)
-    return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
+_MISSED = 0.001  # how often the script of a flaky failure may end without having shown it
+_MOST_ATTEMPTS = 1000
+_LEAST_PATIENCE = 20  # seconds; a fresh interpreter takes some to compile anything at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Repro:
     text: str
     template: Template
     tensors: Path | None = None
+    variant: Variant = field(default_factory=Variant)
 
     def write(self, folder: Path) -> Path:
         """Writes repro.py, and the values it reads, into `folder`."""
@@ -71,36 +70,6 @@ def _lifted(case: Case) -> Case:
     return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
-def _contexts(state: State) -> tuple[str, ...]:
-    found = []
-    if state.inference:
-        found.append("torch.inference_mode()")
-    elif not state.grad:
-        found.append("torch.no_grad()")
-    found += [f'torch.autocast("{device}", dtype=torch.{dtype})' for device, dtype in state.autocast]
-    return tuple(found)
-
-
-def _settings(state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(imports, statements) for configuration and default dtype."""
-    imports = dict.fromkeys(f"import {module}" for module, _, _ in state.config)
-    lines = [f"{module}.{key} = {literal(value)}" for module, key, value in state.config]
-    if state.default_dtype != "float32":
-        lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return tuple(imports), tuple(lines)
-
-
-def _backend_arguments(backend: BackendReference, template: Template) -> tuple[str, ...]:
-    found = []
-    if backend.mode is not None:
-        found.append(f"mode={literal(backend.mode)}")
-    if backend.options is not None:
-        found.append(f"options={literal(backend.options)}")
-    if backend.dynamic is not None and template is not Template.CALL_BACKEND:
-        found.append(f"dynamic={backend.dynamic}")
-    return tuple(found)
-
-
 def _footer(case: Case) -> tuple[str, ...]:
     import torch
 
@@ -109,11 +78,21 @@ def _footer(case: Case) -> tuple[str, ...]:
         versions.append(f"{case.backend.distribution} {case.backend.version}")
     versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
     lines = [case.failure.line, ", ".join(versions)]
+    if case.rate < 1:
+        lines.append(f"Shows in about {_of_ten(case.rate)} attempts.")
     if case.folders:
         lines.append(
             f"Needs the folder with {', '.join(_own_modules(case))}, beside the failing script, on PYTHONPATH."
         )
     return tuple(lines)
+
+
+def _of_ten(rate: float) -> str:
+    """A rate in words: 3 of 10; below that, in the smallest round number of attempts that shows one."""
+    for attempts in (10, 100, 1000):
+        if round(rate * attempts) >= 1:
+            return f"{min(round(rate * attempts), attempts - 1)} of {attempts}"
+    return "1 of 1000"
 
 
 def _operator_imports(case: Case) -> tuple[str, ...]:
@@ -124,46 +103,91 @@ def _operator_imports(case: Case) -> tuple[str, ...]:
 def _own_modules(case: Case) -> list[str]:
     """Top-level names that are found only in the script's own folders."""
     lines = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
-    paths = [*lines, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    settings = [module for module, _, _ in case.state.config]
+    paths = [*lines, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
     tops = sorted({path.partition(".")[0] for path in paths})
     places = [Path(folder) for folder in case.folders]
     return [top for top in tops if any((p / top).exists() or (p / f"{top}.py").exists() for p in places)]
 
 
-def write_repro(case: Case, template: Template) -> Repro:
-    """The script in this form; raises NoRepro where the Case has something that no script can hold yet."""
-    case = _lifted(case)
-    backend_names = [line.split()[-1] for line in case.backend.imports]
+def _attempts(rate: float) -> int:
+    """How often to try so that a failure of this rate shows but for one time in a thousand."""
+    if rate >= 1:
+        return 1
+    return min(_MOST_ATTEMPTS, math.ceil(math.log(_MISSED) / math.log1p(-max(rate, 1e-6))))
+
+
+def guard_seconds(case: Case) -> int:
+    """After how many seconds the script of a hang ends itself; 0 for a failure that is none."""
+    if case.failure.fingerprint.kind is not Kind.TIMEOUT:
+        return 0
+    return max(_LEAST_PATIENCE, math.ceil(case.patience))
+
+
+def _surroundings(case: Case, template: Template, variant: Variant, names: dict[str, str]) -> Surroundings:
+    attempts, calls = _attempts(case.rate), case.calls
+    if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
+        attempts, calls = 1, attempts
+    warm_up = other_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC else ()
+    return Surroundings(calls, warm_up, attempts, variant.recompile, guard_seconds(case))
+
+
+def _names(case: Case) -> Names:
+    """Names for values, none of them one that the script imports or defines otherwise."""
     called = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = (
         node.target.partition(".")[0].partition(":")[0] for node in case.graph.ops if node.op == "call_function"
     )
-    names = Names({*called, *packages, *(name.partition(".")[0] for name in backend_names)})
+    imported = (line.split()[-1].partition(".")[0] for line in case.backend.imports)
+    return Names({*called, *packages, *imported, *defined_names(case.measure.predicate)})
+
+
+def write_repro(case: Case, template: Template, variant: Variant | None = None) -> Repro:
+    """The script in this form, by default as plain as can be; raises NoRepro where the Case has something that
+    no script can hold yet."""
+    variant = variant or Variant(symbolic=case.symbolic)
+    case = without_symbols(_lifted(case))
+    names = _names(case)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     modules = {
         target: f"module{i or ''}"
         for i, target in enumerate(case.graph.modules)
         if not case.graph.modules[target].graph
     }
-    source = function_source(case.graph, names, inputs, modules.__getitem__)
-    input_imports, statements, stored = input_lines(case, inputs)
-    config_imports, settings = _settings(case.state)
+    source = function_source(case.graph, names, inputs, modules.__getitem__, plain_aten=case.level is not Level.DYNAMO)
+    more = special(case, template, variant, inputs, names)
+    input_imports, statements, stored = input_lines(case, inputs, seeded=more.draws)
+    if variant.symbolic is Symbolic.MARKED:
+        statements += marks(case, inputs)
+    config_imports, settings = state_source.settings(case.state)
     built = [f"{name} = {constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
+    logging = ("logging.basicConfig(level=logging.INFO)",) if variant.logging else ()
     text = fill(
         template.value,
         Filling(
-            imports=(*case.backend.imports, *_operator_imports(case), *config_imports, *input_imports, *source.imports),
-            settings=(*settings, *built),
+            imports=(
+                *case.backend.imports,
+                *_operator_imports(case),
+                *config_imports,
+                *input_imports,
+                *source.imports,
+                *more.imports,
+                *(["import logging"] if logging else ()),
+            ),
+            environment=state_source.environment(case.state) if variant.environment else (),
+            settings=(*logging, *settings, *built),
             before=tuple(source.before),
             parameters=tuple(source.parameters),
             body=tuple(source.body),
-            inputs=tuple(statements),
-            arguments=tuple(source.parameters),
-            calls=case.calls,
+            inputs=(*statements, *more.inputs),
+            arguments=tuple(source.parameters) if more.arguments is None else more.arguments,
             backend=case.backend.expression,
-            backend_arguments=_backend_arguments(case.backend, template),
-            contexts=_contexts(case.state),
+            backend_arguments=state_source.backend_arguments(case, template, variant),
+            contexts=contexts(case.state),
             footer=_footer(case),
+            replacements=more.replacements,
+            definitions=more.definitions,
+            surroundings=_surroundings(case, template, variant, inputs),
         ),
     )
-    return Repro(text, template, case.tensors if stored else None)
+    return Repro(text, template, case.tensors if stored else None, variant)

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import libcst as cst
 
 import repro_templates
+from minifier.emit.statements import Statement, apart, code_of, names_as_arguments, parsed, under_contexts
+from minifier.emit.surroundings import Surroundings, surrounded
 
-Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+_TAKE_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
+# The backends that the templates themselves name.
+_BACKENDS = ('"eager"', '"aot_eager_default_partitioner"')
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What goes into a template: all of it source text."""
+    """What goes into a template: all of it source text.
+
+    `environment` are statements that come before torch is imported; `before` are the functions that `fn`
+    calls. `replacements` maps texts of the template to others, in the template's own terms; `definitions` has, by
+    name, statements that take the place of its functions and classes.
+    """
 
     imports: tuple[str, ...]
+    environment: tuple[str, ...]
     settings: tuple[str, ...]
     before: tuple[str, ...]
     parameters: tuple[str, ...]
     body: tuple[str, ...]
     inputs: tuple[str, ...]
     arguments: tuple[str, ...]
-    calls: int
     backend: str
     backend_arguments: tuple[str, ...]
     contexts: tuple[str, ...]
     footer: tuple[str, ...]
-
-
-def _names(texts: Sequence[str]) -> list[cst.Arg]:
-    return [cst.Arg(cst.parse_expression(text)) for text in texts]
+    replacements: Mapping[str, str] = field(default_factory=dict)
+    definitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 def _keyword(text: str) -> cst.Arg:
@@ -43,35 +52,56 @@ def _keyword(text: str) -> cst.Arg:
 
 
 class _Fill(cst.CSTTransformer):
-    """Replaces, in the template's last statements, the backend, its arguments and the inputs."""
+    """Puts the backend, its arguments and the inputs where the template has its own."""
 
     def __init__(self, filling: Filling) -> None:
         super().__init__()
         self.filling = filling
 
     def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
-        if original_node.value == '"eager"':
+        if original_node.value in _BACKENDS:
             return cst.parse_expression(self.filling.backend)
         return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         args: list[cst.Arg] = []
         for arg in updated_node.args:
-            if isinstance(arg.value, cst.Name) and arg.value.value == "x":
-                args += _names(self.filling.arguments)
-            elif isinstance(arg.value, cst.List):
-                text = f"[{', '.join(self.filling.arguments)}]"
-                args.append(arg.with_changes(value=cst.parse_expression(text)))
+            text = code_of(arg.value) if _takes_inputs(original_node) else ""
+            if text == "x" and arg.star == "":
+                args += names_as_arguments(self.filling.arguments)
+            elif text == "[x]":
+                every = f"[{', '.join(self.filling.arguments)}]"
+                args.append(arg.with_changes(value=cst.parse_expression(every)))
             else:
                 args.append(arg)
-        if isinstance(updated_node.func, cst.Name) and updated_node.func.value == "range":
-            args = _names([str(self.filling.calls)])
         names_backend = any(arg.keyword is not None and arg.keyword.value == "backend" for arg in args)
-        calls_backend = any(isinstance(arg.value, cst.List) for arg in updated_node.args)
+        calls_backend = code_of(original_node.func) == 'lookup_backend("eager")'
         if names_backend or calls_backend:
             args += map(_keyword, self.filling.backend_arguments)
+        if code_of(original_node.func) == "range":
+            args = names_as_arguments([str(self.filling.surroundings.calls)])
         args = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args]
         return updated_node.with_changes(args=args)
+
+
+def _takes_inputs(call: cst.Call) -> bool:
+    """Whether what is called is the function or what a backend made of it; other calls of `x` mean one tensor."""
+    return isinstance(call.func, cst.Call) or code_of(call.func) in _TAKE_INPUTS
+
+
+class _HelperContexts(cst.CSTTransformer):
+    """Puts the call inside a function of the template's own under the state of the Case."""
+
+    def __init__(self, contexts: Sequence[str]) -> None:
+        super().__init__()
+        self.contexts = contexts
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Statement:
+        if code_of(original_node) == "f(x)":
+            return under_contexts([updated_node], self.contexts)
+        return updated_node
 
 
 def _is_import(statement: cst.CSTNode) -> bool:
@@ -80,11 +110,22 @@ def _is_import(statement: cst.CSTNode) -> bool:
     )
 
 
-def _functions(filling: Filling, name: str) -> list[Statement]:
+def _functions(filling: Filling) -> list[Statement]:
     """The function, after those it calls."""
     body = "\n".join(f"    {line}" for line in filling.body)
-    texts = [*filling.before, f"def {name}({', '.join(filling.parameters)}):\n{body}"]
-    return [_apart(statement, 2) for statement in _parsed(texts)]
+    return parsed([*filling.before, f"def fn({', '.join(filling.parameters)}):\n{body}"])
+
+
+def _inputs_function(filling: Filling) -> Statement:
+    """A function that makes the inputs anew each time; of one plain input, its value is what it returns."""
+    lines, names = list(filling.inputs), ", ".join(filling.arguments)
+    only = f"{filling.arguments[0]} = " if len(filling.arguments) == 1 else "\n"
+    if lines and lines[-1].startswith(only):
+        lines[-1] = f"return [{lines[-1].removeprefix(only)}]"
+    else:
+        lines.append(f"return [{names}]")
+    body = textwrap.indent("\n".join(lines), "    ")
+    return cst.parse_statement(f"def inputs():\n{body}")
 
 
 def _is_input(statement: cst.CSTNode) -> bool:
@@ -94,46 +135,66 @@ def _is_input(statement: cst.CSTNode) -> bool:
     return isinstance(target, cst.Name) and target.value == "x"
 
 
-def _parsed(texts: Sequence[str]) -> list[Statement]:
-    return [cst.parse_statement(text) for text in texts]
+def _visited(statement: Statement, changer: cst.CSTTransformer) -> Statement:
+    made = statement.visit(changer)
+    assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return made
 
 
-def _apart(statement: Statement, lines: int) -> Statement:
-    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * lines)
-
-
-def _wrapped(statement: Statement, contexts: Sequence[str]) -> Statement:
-    if not contexts:
-        return statement
-    code = cst.Module([statement]).code.strip()
-    inner = "\n".join(f"    {line}" for line in code.splitlines())
-    return cst.parse_statement(f"with {', '.join(contexts)}:\n{inner}\n")
+def _template(name: str, replacements: Mapping[str, str]) -> cst.Module:
+    text = Path(repro_templates.__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    for old, new in replacements.items():
+        assert old in text, f"the template {name} has no {old!r}"
+        text = text.replace(old, new)
+    return cst.parse_module(text)
 
 
 def fill(name: str, filling: Filling) -> str:
-    """The script made from the template of that name: its imports and more, settings, the function, the
+    """The script made from the template of that name: its imports and more, settings, the functions, the
     inputs, and its last statements with backend and inputs put in."""
-    path = Path(repro_templates.__file__).with_name(f"{name}.py")
-    template = cst.parse_module(path.read_text(encoding="utf-8"))
-    imports = {cst.Module([s]).code.strip() for s in template.body if _is_import(s)}
-    body = _parsed(sorted(imports.union(filling.imports), key=_import_order))
-    settings = _parsed(filling.settings)
-    body += [_apart(s, 1) for s in settings[:1]] + settings[1:]
+    template = _template(name, filling.replacements)
     changer = _Fill(filling)
+    definitions: list[Statement] = []
+    inputs: list[Statement] = []
     action: list[Statement] = []
     for statement in template.body:
-        if isinstance(statement, cst.FunctionDef):
-            body += _functions(filling, statement.name.value)
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            defined = statement.name.value
+            if defined == "fn":
+                definitions += _functions(filling)
+            elif defined == "inputs":
+                definitions.append(_inputs_function(filling))
+            elif defined in filling.definitions:
+                definitions += parsed(filling.definitions[defined])
+            else:
+                definitions.append(_visited(_visited(statement, _HelperContexts(filling.contexts)), changer))
         elif _is_input(statement):
-            action += _parsed(filling.inputs)
+            inputs += parsed(filling.inputs)
         elif not _is_import(statement):
-            made = statement.visit(changer)
-            assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-            action.append(made)
-    action[-1] = _wrapped(action[-1], filling.contexts)
-    action[0] = _apart(action[0], 2)
+            action.append(_visited(statement, changer))
+    imports = {code_of(statement) for statement in template.body if _is_import(statement)}
+    action, more = surrounded(action, filling.contexts, filling.surroundings)
+    body = _head(filling, imports.union(filling.imports, more))
+    body += [apart(statement, 2) for statement in definitions]
+    action = [*inputs, *action]
+    action[0] = apart(action[0], 2)
     code = template.with_changes(body=[*body, *action], header=[]).code
     return code.rstrip() + "\n\n" + "\n".join(f"# {line}".rstrip() for line in filling.footer) + "\n"
+
+
+def _head(filling: Filling, imports: set[str]) -> list[Statement]:
+    """Imports and settings; what torch reads when it is imported comes before it."""
+    head: list[Statement] = []
+    if filling.environment:
+        early = {line for line in imports if line.split()[1].partition(".")[0] in sys.stdlib_module_names}
+        early.add("import os")
+        environment = parsed(filling.environment)
+        head = [*parsed(sorted(early, key=_import_order)), apart(environment[0], 1), *environment[1:]]
+        imports = imports - early
+    rest = parsed(sorted(imports, key=_import_order))
+    head += [*(apart(s, 1 if head else 0) for s in rest[:1]), *rest[1:]]
+    settings = parsed(filling.settings)
+    return [*head, *(apart(s, 1) for s in settings[:1]), *settings[1:]]
 
 
 def _import_order(line: str) -> tuple[bool, bool, str]:

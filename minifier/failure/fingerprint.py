@@ -74,6 +74,11 @@ class Failure:
     differences: tuple[Difference, ...] = ()
 
     @property
+    def sentence(self) -> str:
+        """One line for a person, with what this sighting adds to the fingerprint's."""
+        return self.fingerprint.sentence() + (f": {self.message}" if self.differences else "")
+
+    @property
     def line(self) -> str:
         """The failure in one line, as Python ends a traceback."""
         first = self.message.strip().splitlines()[:1]

@@ -15,6 +15,11 @@ class Stage(str, Enum):
     BACKWARD_RUN = "backward-run"
     COMPARE = "compare"
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it is one of compiling: values do not matter then, shapes and types do."""
+        return self in (Stage.COMPILE, Stage.BACKWARD_COMPILE)
+
 
 class Kind(str, Enum):
     """What the failure was."""

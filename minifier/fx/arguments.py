@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from minifier.case.graph import Ref
 from minifier.case.values import Constant, Imported, Opaque, Scalar, Sequence_, Size, TensorMeta, Value
 from minifier.errors import CannotSave
 from minifier.fx.names import path_of, resolve
-from minifier.torch_private import as_hint, storage_key
+from minifier.torch_private import as_hint, expression_of, storage_key
 
 _KINDS: dict[type, str] = {
     torch.dtype: "dtype",
@@ -26,8 +26,12 @@ def short(value: object) -> str:
     return str(value).removeprefix("torch.")
 
 
-def read(value: Any) -> Any:
-    """An FX argument as plain data; raises CannotSave with the type's name."""
+def read(value: Any, symbols: Mapping[str, str] | None = None) -> Any:
+    """An FX argument as plain data; raises CannotSave with the type's name.
+
+    `symbols` has the names of nodes by the symbolic number that they evaluate to: what a number of the graph that is
+    no node stands for.
+    """
     if isinstance(value, torch.fx.Node):
         return Ref(value.name)
     if value is None or value is Ellipsis or type(value) in (bool, int, float, str, complex, range):
@@ -37,21 +41,26 @@ def read(value: Any) -> Any:
     if isinstance(value, torch.device):
         return Constant("device", str(value))
     if isinstance(value, torch.Size):
-        return Size(tuple(read(item) for item in value))
+        return Size(tuple(read(item, symbols) for item in value))
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        expression = expression_of(value)
+        if expression is None:
+            return as_hint(value)
+        if expression in (symbols or {}):
+            return Ref((symbols or {})[expression])
         raise CannotSave(f"the symbolic number {value}, written into the graph as a constant")
     if isinstance(value, enum.Enum):
         return Imported(f"{type(value).__module__}:{type(value).__qualname__}.{value.name}")
     if isinstance(value, slice):
-        return slice(read(value.start), read(value.stop), read(value.step))
+        return slice(read(value.start, symbols), read(value.stop, symbols), read(value.step, symbols))
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(read(item) for item in value)
+        return tuple(read(item, symbols) for item in value)
     if isinstance(value, (list, torch.fx.immutable_collections.immutable_list)):
-        return [read(item) for item in value]
+        return [read(item, symbols) for item in value]
     if isinstance(value, dict):
-        return {read(key): read(item) for key, item in value.items()}
+        return {read(key, symbols): read(item, symbols) for key, item in value.items()}
     if isinstance(value, (set, frozenset)):
-        return {read(item) for item in value}
+        return {read(item, symbols) for item in value}
     if callable(value):
         return Imported(path_of(value))
     raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
@@ -88,7 +97,7 @@ def meta_of(value: Any, storages: dict[object, int]) -> Value:
     if isinstance(value, torch.Tensor):
         return tensor_meta(value, storages)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return Scalar(as_hint(value), symbol=str(value))
+        return Scalar(as_hint(value), symbol=expression_of(value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return Scalar(value)
     if isinstance(value, (tuple, list)):
@@ -101,7 +110,7 @@ def tensor_meta(tensor: torch.Tensor, storages: dict[object, int]) -> TensorMeta
     strided = tensor.layout == torch.strided
     key = storage_key(tensor)
     number = None if key is None else storages.setdefault(key, len(storages))
-    symbolic = any(isinstance(size, torch.SymInt) for size in tensor.shape)
+    symbols = tuple(map(expression_of, tensor.shape))
     return TensorMeta(
         shape=tuple(int(as_hint(size) or 0) for size in tensor.shape),
         stride=tuple(int(as_hint(step) or 0) for step in tensor.stride()) if strided else (),
@@ -110,5 +119,5 @@ def tensor_meta(tensor: torch.Tensor, storages: dict[object, int]) -> TensorMeta
         requires_grad=tensor.requires_grad,
         storage=number,
         offset=int(as_hint(tensor.storage_offset()) or 0) if strided else 0,
-        symbols=tuple(str(s) if isinstance(s, torch.SymInt) else None for s in tensor.shape) if symbolic else (),
+        symbols=symbols if any(symbols) else (),
     )

@@ -48,12 +48,16 @@ def example_of(value: Value, fake: Fake) -> Any:
 
 
 def build_graph(
-    graph: Graph, tensors: StoredTensors, example: Callable[[Node], Any] | None = None
+    graph: Graph,
+    tensors: StoredTensors,
+    example: Callable[[Node], Any] | None = None,
+    key: str = "example_value",
 ) -> torch.fx.GraphModule:
-    """A new GraphModule. `example` gives the `example_value` that each node has under Dynamo."""
+    """A new GraphModule. `example` gives the value that each node has in its `meta` under `key`: Dynamo's graphs
+    have an `example_value`, AOTAutograd's a `val`."""
     root = torch.nn.Module()
-    for target, key in graph.attributes.items():
-        _set(root, target, tensors.get(key))
+    for target, stored in graph.attributes.items():
+        _set(root, target, tensors.get(stored))
     for target, spec in graph.modules.items():
         _set(root, target, build_module(spec, tensors))
     built = torch.fx.Graph()
@@ -66,7 +70,7 @@ def build_graph(
         if example is not None and node.op != "output":
             value = example(node)
             if value is not None:
-                made.meta["example_value"] = value
+                made.meta[key] = value
             if node.source:  # as Dynamo has it, but for the file, which is nobody's business
                 made.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
     return graph_module(root, built)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph, Module, Node
-from minifier.case.values import Opaque
+from minifier.case.values import Opaque, Scalar
 from minifier.errors import CannotSave
 from minifier.fx.arguments import meta_of, read
 from minifier.fx.names import path_of
@@ -19,6 +19,14 @@ def _source_line(node: torch.fx.Node) -> str:
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     code = [line for line in lines if line.strip("^~ ") and not line.startswith('File "')]
     return code[-1] if code else ""
+
+
+def _origin(node: torch.fx.Node) -> str:
+    """The name of the op of Dynamo's graph that AOTAutograd made the node from; a backward op knows its forward's."""
+    stack = node.meta.get("fwd_source_fn_stack") or (
+        node.meta.get("source_fn_stack") if "original_aten" in node.meta else None
+    )
+    return str(stack[-1][0]) if stack else ""
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
@@ -67,6 +75,7 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
     attributes: dict[str, str] = {}
     modules: dict[str, Module] = {}
     storages: dict[object, int] = {}
+    numbers: dict[str, str] = {}
     for node in module.graph.nodes:
         target = node.target if isinstance(node.target, str) else None
         try:
@@ -82,11 +91,13 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
                     modules[target] = read_module(held, prefix + target, tensors)
                 else:
                     raise CannotSave(f"an attribute of type {type(held).__qualname__}")
-            args, kwargs = read(tuple(node.args)), read(dict(node.kwargs))
+            args, kwargs = read(tuple(node.args), numbers), read(dict(node.kwargs), numbers)
         except CannotSave as error:
             called = target or getattr(node.target, "__name__", node.target)
             raise CannotSave(f"node {node.name} of the graph ({node.op} {called}) uses {error}") from None
         example = node.meta.get("example_value", node.meta.get("val"))
         value = Opaque("nothing") if example is None else meta_of(example, storages)
-        nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node)))
+        if isinstance(value, Scalar) and value.symbol is not None:
+            numbers.setdefault(value.symbol, node.name)
+        nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node), _origin(node)))
     return Graph(tuple(nodes), attributes, modules)

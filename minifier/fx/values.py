@@ -14,6 +14,11 @@ from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, Te
 from minifier.case.values import TensorMeta
 from minifier.fx.arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
+from minifier.torch_private import without_modes
+
+
+class NotRecorded(KeyError):
+    """The graph, run eagerly, did not come to this value."""
 
 
 class RecordedValues:
@@ -26,8 +31,19 @@ class RecordedValues:
     def __contains__(self, node: str) -> bool:
         return node in self._index
 
+    def number(self, node: str) -> Any:
+        """The number that the node evaluated to; None if it was none, or not recorded."""
+        return self._index.get(node, {}).get("number")
+
+    def layout(self, node: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Shape and stride of the tensor that the node evaluated to; None if it was none, or not recorded."""
+        entry = self._index.get(node, {})
+        return (tuple(entry["shape"]), tuple(entry["stride"])) if "shape" in entry else None
+
     def get(self, node: str) -> torch.Tensor:
-        """A private copy of the tensor that the node evaluated to; raises KeyError if it was not recorded."""
+        """A private copy of the tensor that the node evaluated to; raises NotRecorded if there is none."""
+        if node not in self._index:
+            raise NotRecorded(node)
         entry = self._index[node]
         dtype = getattr(torch, entry["dtype"])
         meta = TensorMeta(tuple(entry["shape"]), tuple(entry["stride"]), entry["dtype"])
@@ -40,15 +56,18 @@ class RecordedValues:
 
 
 class Recorder(torch.fx.Interpreter):
-    """Runs a graph eagerly and writes the tensors that `wanted` nodes evaluate to as they appear."""
+    """Runs a graph eagerly (`at` is the node it is at) and writes the tensors and numbers that `wanted` nodes
+    evaluate to as they appear."""
 
     def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
         super().__init__(module, garbage_collect_values=True)
         self._wanted, self._folder = frozenset(wanted), folder
+        self.at = ""
         self._file = (folder / "values.bin").open("wb")
         self._index: dict[str, Any] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
+        self.at = n.name
         value = super().run_node(n)
         if n.name in self._wanted and isinstance(value, torch.Tensor) and value.layout == torch.strided:
             stretch = flat(value.detach().resolve_conj().resolve_neg()).cpu().contiguous()
@@ -62,13 +81,17 @@ class Recorder(torch.fx.Interpreter):
                 "device": str(value.device),
             }
             self._file.write(data)
+        elif n.name in self._wanted and isinstance(value, (bool, int, float)):
+            self._index[n.name] = {"number": value}
         return value
 
     def record(self, inputs: Sequence[Any]) -> None:
-        """Runs, and writes the index; raises what the graph raises."""
-        self.run(*inputs)
-        self._file.close()
-        (self._folder / "values.json").write_text(json.dumps(self._index))
+        """Runs, and writes the index, of what there is where the graph raises; raises that then."""
+        try:
+            self.run(*inputs)
+        finally:
+            self._file.close()
+            (self._folder / "values.json").write_text(json.dumps(self._index))
 
 
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
@@ -106,7 +129,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
 def make_inputs(
     inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None, *, own: bool = True
 ) -> list[Any]:
-    """Inputs after `torch.manual_seed(0)`; those that share a storage share one.
+    """Inputs after `torch.manual_seed(0)`, whatever modes are on; those that share a storage share one.
 
     With `own`, stored values are copied, so that no two calls share memory. Without, this call gets the
     stored tensors themselves: enough for a child that makes its inputs once.
@@ -119,10 +142,16 @@ def make_inputs(
 
     def held(key: str) -> torch.Tensor:
         if key not in shared:
-            shared[key] = tensors.get(key).clone() if own else tensors.get(key)
+            copied = own or torch.is_inference_mode_enabled()  # only what is made there is an inference tensor
+            shared[key] = tensors.get(key).clone() if copied else tensors.get(key)
         return shared[key]
 
-    return [_make(item, held, recorded) for item in inputs]
+    made = []
+    with without_modes():
+        for item in inputs:
+            with torch.inference_mode(isinstance(item, TensorInput) and item.inference):
+                made.append(_make(item, held, recorded))
+    return made
 
 
 def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:

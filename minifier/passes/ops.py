@@ -10,6 +10,7 @@ from minifier.case import (
     Drawn,
     Graph,
     Input,
+    Level,
     Node,
     Recorded,
     Scalar,
@@ -19,7 +20,7 @@ from minifier.case import (
     subset,
 )
 from minifier.case.graph import refs_in
-from minifier.failure import Stage
+from minifier.passes.symbols import as_dynamo_would, has_symbols, is_unseen
 
 _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
     f"operator.{name}"
@@ -52,8 +53,9 @@ def is_in_place(node: Node) -> bool:
 
 
 def _can_be_cut(node: Node) -> bool:
-    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context."""
-    return isinstance(node.value, (TensorMeta, Scalar))
+    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context, nor one of which
+    nobody has seen how large it is."""
+    return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
 
 
 class _Sets:
@@ -153,15 +155,27 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     """The Case with these ops alone. Values at the cut: by shape where the failure is one of compiling,
     as recorded in an eager run where it is one of running."""
     graph = subset(case.graph, names)
+    if case.level is Level.AOT_BACKWARD:
+        graph = _tangents_last(graph)
     known = {item.name: item for item in case.inputs}
-    inputs = tuple(known.get(node.name) or _cut(node, case.failure.fingerprint.stage) for node in graph.placeholders)
-    return replace(case, graph=graph, inputs=inputs)
+    inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
+    made = replace(case, graph=graph, inputs=inputs)
+    symbolic = case.symbolic is not None or has_symbols(inputs)
+    return as_dynamo_would(made) if symbolic and case.level is Level.DYNAMO else made
 
 
-def _cut(node: Node, stage: Stage) -> Input:
+def _tangents_last(graph: Graph) -> Graph:
+    """As AOTAutograd orders the inputs of a backward graph, and compilers rely on."""
+    inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
+    rest = tuple(node for node in graph.nodes if node.op != "placeholder")
+    return replace(graph, nodes=(*inputs, *rest))
+
+
+def _cut(node: Node, case: Case) -> Input:
     if isinstance(node.value, Scalar):
         return ScalarInput(node.name, node.value.value, node.value.symbol)
     if not isinstance(node.value, TensorMeta):
         return ScalarInput(node.name, None)
-    source = Drawn("zeros") if stage is Stage.COMPILE else Recorded(node.name)
-    return TensorInput(node.name, node.value, source, leaf=not node.value.requires_grad)
+    source = Drawn("zeros") if case.failure.fingerprint.stage.compiles else Recorded(node.name)
+    leaf = not node.value.requires_grad
+    return TensorInput(node.name, node.value, source, leaf, inference=case.state.inference)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from minifier.case import Case, ScalarInput, State
+from minifier.case import Case, ScalarInput, State, TensorInput
+from minifier.case.graph import Module
 from minifier.passes.edits import Edit, Pass
+from minifier.passes.symbols import is_unbacked_value
 
 
 def _without_config(entry: tuple[str, str, Any]) -> Edit:
@@ -17,22 +20,86 @@ def _without_config(entry: tuple[str, str, Any]) -> Edit:
     return edit
 
 
+# Without these Dynamo breaks the graph where a size or a number comes from the values of a tensor.
+_FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
+
+
 def _config(case: Case) -> list[Edit]:
-    return [_without_config(entry) for entry in case.state.config]
+    kept = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
+    return [_without_config(entry) for entry in case.state.config if entry[1] not in kept]
+
+
+def _without_switch(name: str) -> Edit:
+    def edit(case: Case) -> Case:
+        left = tuple(pair for pair in case.state.switches if pair[0] != name)
+        return replace(case, state=replace(case.state, switches=left))
+
+    return edit
+
+
+def _switches(case: Case) -> list[Edit]:
+    return [_without_switch(name) for name, _ in case.state.switches]
+
+
+def _without_variable(name: str) -> Edit:
+    def edit(case: Case) -> Case:
+        left = tuple(pair for pair in case.state.environment if pair[0] != name)
+        return replace(case, state=replace(case.state, environment=left))
+
+    return edit
+
+
+def _environment(case: Case) -> list[Edit]:
+    return [_without_variable(name) for name, _ in case.state.environment]
+
+
+def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
+    return replace(case, inputs=tuple(i if isinstance(i, ScalarInput) else change(i) for i in case.inputs))
+
+
+def _without_inference(case: Case) -> Case:
+    """Under no_grad instead, which is what the backend sees of inference mode while it compiles."""
+    case = _with_inputs(case, lambda item: replace(item, inference=False))
+    return replace(case, state=replace(case.state, inference=False))
+
+
+def _ordinary_inputs(case: Case) -> Case:
+    """Inputs made outside of inference mode."""
+    return _with_inputs(case, lambda item: replace(item, inference=False))
 
 
 def _without_grad(case: Case) -> Case:
-    inputs = tuple(
-        item
-        if isinstance(item, ScalarInput)
-        else replace(item, meta=replace(item.meta, requires_grad=False), leaf=True, parameter=False)
-        for item in case.inputs
+    case = _with_inputs(
+        _without_inference(case),
+        lambda item: replace(item, meta=replace(item.meta, requires_grad=False), leaf=True, parameter=False),
     )
-    return replace(case, inputs=inputs, state=replace(case.state, grad=True, inference=False))
+    return replace(case, state=replace(case.state, grad=True))
+
+
+def _leaves(case: Case) -> Case:
+    """Inputs that require grad by themselves, not as results of something."""
+    return _with_inputs(case, lambda item: replace(item, leaf=True))
 
 
 def _grad(case: Case) -> list[Edit]:
-    return [_without_grad] if _without_grad(case) != case else []
+    # A backward pass without a gradient is none.
+    without = () if case.backward else (_without_grad,)
+    edits = (*without, _leaves, _without_inference, _ordinary_inputs)
+    return [edit for edit in edits if edit(case) != case]
+
+
+def _evaluating(module: Module) -> Module:
+    children = {name: _evaluating(child) for name, child in module.children.items()}
+    return replace(module, training=False, children=children)
+
+
+def _to_eval(case: Case) -> Case:
+    modules = {target: _evaluating(module) for target, module in case.graph.modules.items()}
+    return replace(case, graph=replace(case.graph, modules=modules))
+
+
+def _training(case: Case) -> list[Edit]:
+    return [_to_eval] if _to_eval(case) != case else []
 
 
 def _ambient(case: Case) -> list[Edit]:
@@ -64,6 +131,9 @@ def _options(case: Case) -> list[Edit]:
 
 PASSES = (
     Pass("config", "configuration values to their defaults", _config, asked=True),
+    Pass("switches", "torch's global switches to their defaults, default device included", _switches, asked=True),
+    Pass("environment", "environment variables that torch and compilers read left out", _environment),
+    Pass("training", "modules that the graph calls from train to eval", _training),
     Pass("grad", "requires_grad off, grad mode and inference mode to their defaults", _grad),
     Pass("ambient", "autocast and default dtype to their defaults", _ambient),
     Pass("options", "mode=, options= and dynamic= of the backend left out", _options, asked=True),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minifier.passes import items, layout, state
+from minifier.passes import items, layout, sizes, state
 from minifier.passes.edits import Pass
 
-SIMPLIFICATIONS: tuple[Pass, ...] = (*items.PASSES, *state.PASSES, *layout.PASSES)
+SIMPLIFICATIONS: tuple[Pass, ...] = (*items.PASSES, *sizes.PASSES, *state.PASSES, *layout.PASSES)
 
 # Name and sentence of every pass, for people.
 TABLE: tuple[tuple[str, str], ...] = (

@@ -3,10 +3,12 @@ backend imported, the stored tensors in memory."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from minifier.fx.arguments import write
 from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import RecordedValues
-from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode
+from minifier.passes.symbols import is_symbolic
+from minifier.probe.ambient import make_plain, set_environment, settled
+from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode, tame_inductor, warm_up_symbols
 
 
 class StartsThreads(Exception):
@@ -38,6 +42,7 @@ class Bench:
     tensors: StoredTensors
     late: bool = False
     recorded: RecordedValues | None = None
+    preloaded: bool = False
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
     _examples: dict[tuple[str, Value], Any] = field(default_factory=dict)
@@ -62,6 +67,16 @@ class Bench:
         if self._backend is None:
             self._backend = imported_backend(self.case.backend)
         return self._backend
+
+    def preload(self, modules: Sequence[str]) -> None:
+        """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them."""
+        if self.preloaded or not modules:
+            return
+        self.preloaded = True
+        tame_inductor()  # which would start its workers when it is imported
+        for name in modules:
+            with contextlib.suppress(ImportError):  # a module that makes itself up at run time
+                importlib.import_module(name)
 
     def import_all(self) -> None:
         """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
@@ -109,8 +124,11 @@ def _threads() -> int:
 
 def make_bench(case: Case, late: bool = False) -> Bench:
     """The bench for a Case, everything imported unless `late`; raises NoRepro, or StartsThreads."""
-    bench = Bench(case, StoredTensors(case.tensors), late)
     extend_path(case.import_path)
+    make_plain()
+    case = replace(case, state=settled(case.state))
+    set_environment(case.state)  # a backend may look at it when it is imported
+    bench = Bench(case, StoredTensors(case.tensors), late)
     if not late:
         before = _threads()
         bench.import_all()
@@ -118,4 +136,6 @@ def make_bench(case: Case, late: bool = False) -> Bench:
             raise StartsThreads(case.backend.name)
     bench.tensors.load_all()
     build_graph(case.graph, bench.tensors, bench.example)  # what children would import and make on first use
+    if is_symbolic(case):
+        warm_up_symbols()
     return bench

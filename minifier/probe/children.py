@@ -31,7 +31,7 @@ _COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the
 class Ended:
     """How a child ended. `result` is what its job gave back; without one, `signal`, `status` or
     `timed_out` says why, and `stage` how far it had come. `fault` is a traceback of the job's own code;
-    `output` the end of what it printed."""
+    `output` the end of what it printed, `loaded` the modules of torch's that it had to import for itself."""
 
     result: dict[str, Any] | None
     seconds: float
@@ -41,6 +41,7 @@ class Ended:
     stage: str | None = None
     fault: str = ""
     output: str = ""
+    loaded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ class _Child:
             message.update(json.loads(line))
         result = None if self.timed_out else message.get("result")
         stage, fault = message.get("stage"), message.get("fault", "")
-        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output)
+        loaded = tuple(message.get("loaded", ()))
+        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output, loaded)
 
     def kill_group(self) -> None:
         """Ends grandchildren that outlived the child."""

@@ -2,84 +2,167 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Iterator, Sequence
+import logging
+import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.case import Case, Drawn, Graph, Input, State, TensorInput
+from minifier.capture.logs import overheard
+from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
+from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
-from minifier.failure import Stage
+from minifier.compare import compare
+from minifier.failure import Kind, Stage
 from minifier.failure.observed import describe, text
-from minifier.fx.arguments import write
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import TensorFile
-from minifier.fx.values import Recorder, make_inputs
+from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
-from minifier.probe.bench import Bench, plain_options
+from minifier.probe.ambient import in_modes, in_state, set_globals
+from minifier.probe.bench import Bench
 from minifier.probe.children import tell
+from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.torch_private import (
-    as_dynamo_calls,
+    NoCompiler,
+    as_while_compiling,
     backend_error,
-    compiler_for,
-    set_config,
+    leaves,
+    observe_aot_compilers,
     tame_inductor,
 )
 
 
-@contextlib.contextmanager
-def in_state(state: State) -> Iterator[None]:
-    """Puts this process, which is not used for anything else, into the state of the Case."""
-    torch.set_default_dtype(getattr(torch, state.default_dtype))
-    for module, key, value in state.config:
-        set_config(module, key, write(value))
-    with contextlib.ExitStack() as stack:
-        if state.inference:
-            stack.enter_context(torch.inference_mode())
-        stack.enter_context(torch.set_grad_enabled(state.grad))
-        for device, dtype in state.autocast:
-            stack.enter_context(torch.autocast(device, dtype=getattr(torch, dtype)))
-        yield
+class _Steps:
+    """Which step a candidate is at; told to the parent before it is taken, so that a death has a stage."""
+
+    def __init__(self) -> None:
+        self.at = Stage.COMPILE
+        self.failed_at: Stage | None = None
+
+    def enter(self, stage: Stage) -> None:
+        self.at = stage
+        tell(stage=stage.value)
+
+    def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
+        """Stands around AOTAutograd's calls of compilers: a backward graph is compiled within another step."""
+        if part != Level.AOT_BACKWARD.value:
+            return call()
+        before = self.at
+        self.enter(Stage.BACKWARD_COMPILE)
+        try:
+            compiled = call()
+        except BaseException:
+            self.failed_at = Stage.BACKWARD_COMPILE
+            raise
+        self.enter(before)
+        return compiled
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """The answer for what the backend raised."""
+        inner = backend_error(error)
+        stage = self.failed_at or self.at
+        return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
 
-def _failure(stage: Stage, error: BaseException) -> dict[str, Any]:
-    inner = backend_error(error)
-    return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
+_STAGES = {  # what compiling and running are called where the graph is AOTAutograd's backward graph
+    Level.DYNAMO: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_FORWARD: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_BACKWARD: (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN),
+}
 
 
 def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
-    """Compiles the candidate, and runs it, as often as it says, unless `until` is the compile stage.
+    """Compiles the candidate, runs it, and its backward pass, as far as `until` and the Case ask for it.
 
-    Gives {"status": "pass"} or a failure with stage, links and traceback. An exception that leaves this
+    Gives {"status": "pass"} or a failure with stage, links and traceback (or differences, after a comparison), or,
+    where a fallback is sought, {"status": "said", "lines": [[stage, line], ...]}. An exception that leaves this
     function is a fault of this tool: only the backend's own calls are judged.
     """
-    values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
-    tame_inductor()
-    backend = case.backend
-    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
+    steps = _Steps()
+    if bench.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
+        return _evaluate(bench, case, until, steps)
+    lines: list[tuple[str, str]] = []
+    with overheard(lambda said: lines.append((steps.at.value, said.line)), logging.INFO):
+        answer = _evaluate(bench, case, until, steps)
+    return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
 
-    with in_state(case.state):
-        module = build_graph(case.graph, bench.tensors, bench.example)
-        tell(stage=Stage.COMPILE.value)
+
+def _evaluate(bench: Bench, case: Case, until: Stage, steps: _Steps) -> dict[str, Any]:
+    compiling, running = _STAGES[case.level]
+    set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
+    try:
+        values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+    except NotRecorded as error:
+        return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
+    tame_inductor()
+    if case.backward:
+        observe_aot_compilers(lambda: None, steps.around_compiler)
+    with in_modes(case.state):
+        steps.enter(compiling)
         try:
-            with as_dynamo_calls(bench.fakes):
-                compiled = compiler(module, values)
-                if not callable(compiled):  # Dynamo's own words
-                    raise AssertionError("compiler_fn did not return callable")
+            with as_while_compiling():
+                compiled = compile_candidate(bench, case, values)
+        except NoCompiler:
+            raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
-            return _failure(Stage.COMPILE, error)
-        if until is Stage.COMPILE:
+            return steps.failure(error)
+        if until is compiling:
             return {"status": "pass"}
-        tell(stage=Stage.RUN.value)
+        if until is Stage.COMPARE:
+            return _compared(bench, case, compiled, steps)
         for call in range(case.calls):
             again = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
+            steps.enter(running)
             try:
-                compiled(*again)
+                result = compiled(again)
+                if case.backward:
+                    steps.enter(Stage.BACKWARD_RUN)
+                    run_backward(result)
             except BaseException as error:  # noqa: BLE001 - as above
-                return _failure(Stage.RUN, error)
+                return steps.failure(error)
     return {"status": "pass"}
+
+
+def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
+    """How the compiled candidate does against eager."""
+    steps.enter(Stage.RUN)
+    found = compare(
+        lambda *args: compiled(args),
+        case.graph,
+        lambda: make_inputs(case.inputs, bench.tensors, bench.recorded),
+        lambda graph: build_graph(graph, bench.tensors),
+        case.measure,
+        backward=case.backward,
+        names=[item.name for item in case.inputs],
+        before_backward=lambda: steps.enter(Stage.BACKWARD_RUN),
+    )
+    if found.compiled_error is not None:
+        steps.at = found.compiled_stage
+        return steps.failure(found.compiled_error)
+    if found.differences:
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(found.differences)}
+    if found.eager_error is not None:
+        return {"status": "invalid", "links": describe(found.eager_error), "traceback": text(found.eager_error)}
+    return {"status": "pass"}
+
+
+def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+    """The same; the parent is told what was imported on the way, so that no later child has to."""
+    before = set(sys.modules)
+    try:
+        return evaluate(bench, case, until)
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
+
+
+def run_backward(result: Any) -> None:
+    """The backward pass of all results that require grad, with random tangents."""
+    outputs = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])
 
 
 def run_eagerly(
@@ -89,10 +172,11 @@ def run_eagerly(
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     module = build_graph(graph, bench.tensors)
     with in_state(state):
+        recorder = Recorder(module, wanted, folder)
         try:
-            Recorder(module, wanted, folder).record(values)
+            recorder.record(values)
         except Exception as error:  # noqa: BLE001 - the user's graph failing in eager is an answer
-            return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+            return {"status": "invalid", "links": describe(error), "traceback": text(error), "at": recorder.at}
     return {"status": "pass"}
 
 

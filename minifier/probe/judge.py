@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.case.encode import unpack
+from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
+from minifier.failure.normal import normalise
 from minifier.probe.children import Ended
 
 
@@ -28,8 +32,8 @@ def _death(ended: Ended, kind: Kind, message: str) -> Failure:
     return Failure(Fingerprint(stage, kind, message=told), kind.value, message, ended.output)
 
 
-def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:
-    """The failure that a child showed, or None if it passed."""
+def seen(ended: Ended, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
+    """The failure that a child showed, or None if it passed; of several differences the one sought."""
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
     if ended.signal is not None:
@@ -38,21 +42,44 @@ def seen(ended: Ended, nodes: Sequence[str]) -> Failure | None:
         return _death(ended, Kind.EXIT, f"exit status {ended.status}")
     if ended.result["status"] == "pass":
         return None
+    if "differences" in ended.result:
+        return failure_of_differences(unpack(tuple[Difference, ...], ended.result["differences"]), sought)
     stage = Stage(ended.result.get("stage", Stage.RUN.value))
     return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
 
 
-def judge(ended: Ended, sought: Fingerprint, nodes: Sequence[str] = (), match: str | None = None) -> Judged:
-    """How a candidate did. A timeout or lack of memory that is not sought leaves the question open."""
+def _judge_lines(ended: Ended, sought: Fingerprint, match_log: str | None) -> Judged:
+    """The same for a fallback, which is told by a line in a log."""
+    assert ended.result is not None
+    for stage, line in ended.result["lines"]:
+        fingerprint = Fingerprint(Stage(stage), Kind.SILENT_FALLBACK, message=normalise(line))
+        if fingerprint.stage is sought.stage and (
+            re.search(match_log, line) if match_log is not None else same(sought, fingerprint)
+        ):
+            return Judged(Verdict.SAME, ended.seconds, Failure(fingerprint, Kind.SILENT_FALLBACK.value, line))
+    return Judged(Verdict.PASS, ended.seconds)
+
+
+def judge(
+    ended: Ended,
+    sought: Fingerprint,
+    nodes: Sequence[str] = (),
+    match: str | None = None,
+    match_log: str | None = None,
+) -> Judged:
+    """How a candidate did. What is not sought leaves the question open if it is
+    a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
     if ended.result is not None and ended.result["status"] == "invalid":
-        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes))
-    failure = seen(ended, nodes)
+        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
+    if ended.result is not None and ended.result["status"] == "said":
+        return _judge_lines(ended, sought, match_log)
+    failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)
     if matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint):
         return Judged(Verdict.SAME, ended.seconds, failure)
-    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY):
+    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY) or ended.signal == signal.SIGKILL:
         return Judged(Verdict.UNRESOLVED, ended.seconds, failure)
     return Judged(Verdict.OTHER, ended.seconds, failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections import Counter
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Case
-from minifier.failure import Failure, Stage, Verdict, same
+from minifier.failure import Failure, Kind, Verdict, same
 from minifier.probe.bench import Bench
 from minifier.probe.children import Job, Limits, run_children
-from minifier.probe.evaluate import evaluate
+from minifier.probe.evaluate import evaluate, evaluate_and_tell
 from minifier.probe.judge import Judged, judge
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
+_MISSED = 0.01  # how likely a probe may miss a flaky failure
 
 
 @dataclass
@@ -34,11 +36,13 @@ class Other:
 @dataclass
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
-    messages; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
+    messages, `match_log` one that is looked for in logs; `timeout` is for each probe, in seconds, None to
+    calibrate it from the first failing run."""
 
     bench: Bench
     folder: Path
     match: str | None = None
+    match_log: str | None = None
     timeout: float | None = None
     memory: int | None = None
     workers: int = 1
@@ -48,6 +52,10 @@ class Lab:
     faults: list[str] = field(default_factory=list)
     sighted: dict[str, Failure] = field(default_factory=dict)
     phase: str = "check"
+    rate: float = 1.0
+    repeats: int = 1
+    doubtful: bool = False
+    last_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.sought = self.bench.case.failure.fingerprint
@@ -57,9 +65,21 @@ class Lab:
         self._position = {node.name: i for i, node in enumerate(self.bench.case.graph.ops)}
 
     def calibrate(self, seconds: float) -> None:
-        """Sets the timeout from a failing run: ten times as long, within 2 and 300 s."""
-        if self.timeout is None:
-            self.limits = replace(self.limits, seconds=min(max(10 * seconds, _LEAST_TIMEOUT), _FIRST_TIMEOUT))
+        """Sets the timeout from a run that ended: ten times as long, within 2 and 300 s. A timeout that the user
+        gave stands, but where a hang is sought: there it is paid in every failing probe, and is an upper limit."""
+        found = min(max(10 * seconds, _LEAST_TIMEOUT), _FIRST_TIMEOUT)
+        if self.timeout is None or self.sought.kind is Kind.TIMEOUT:
+            self.limits = replace(self.limits, seconds=min(found, self.timeout or found))
+
+    def allow(self, seconds: float) -> None:
+        """Sets the timeout as it is."""
+        self.limits = replace(self.limits, seconds=seconds)
+
+    def expect(self, rate: float) -> None:
+        """From now on a probe is repeated until the failure shows, or so often that a candidate which has it at
+        this rate would be missed once in a hundred times."""
+        self.rate = rate
+        self.repeats = 1 if rate >= 1.0 else math.ceil(math.log(_MISSED) / math.log(1.0 - rate))
 
     @property
     def total(self) -> int:
@@ -73,31 +93,43 @@ class Lab:
         return [e.result for e in ended]
 
     def probe(self, cases: Sequence[Case]) -> list[Judged]:
-        """Tries each Case in a child of its own, all at once."""
-        # A stage beyond the sought one is never run: what fails while compiling need not be run.
-        until = Stage.COMPILE if self.sought.stage is Stage.COMPILE else Stage.RUN
+        """Tries each Case in a child of its own, all at once; again those that pass, where failures are flaky."""
+        judged = self._once(cases)
+        for _ in range(self.repeats - 1):
+            passed = [i for i, each in enumerate(judged) if each.verdict is Verdict.PASS]
+            if not passed:
+                break
+            for i, again in zip(passed, self._once([cases[i] for i in passed]), strict=True):
+                judged[i] = again
+        for case, each in zip(cases, judged, strict=True):
+            self._note(case, each)
+        return judged
 
+    def _once(self, cases: Sequence[Case]) -> list[Judged]:
+        # A stage beyond the sought one is never run: what fails while compiling need not be run.
         def job(case: Case) -> Job:
-            return lambda: evaluate(self.bench, case, until)
+            work = evaluate if self.bench.preloaded else evaluate_and_tell
+            return lambda: work(self.bench, case, self.sought.stage)
 
         ended = run_children([job(case) for case in cases], self.limits, self.scratch)
-        judged = []
-        for case, end in zip(cases, ended, strict=True):
-            verdict = judge(end, self.sought, case.graph.free_names, self.match)
-            self._note(case, verdict)
-            judged.append(verdict)
-        return judged
+        if not self.bench.late:
+            self.bench.preload(next((end.loaded for end in ended if end.loaded), ()))
+        return [
+            judge(end, self.sought, case.graph.free_names, self.match, self.match_log)
+            for case, end in zip(cases, ended, strict=True)
+        ]
 
     def as_sighted(self, case: Case) -> Case:
         """The Case with the words in which the sought failure showed on it last; its identity stays."""
         seen = self.sighted.get(ranges(self._position[node.name] for node in case.graph.ops))
-        if seen is None:
+        if seen is None or self.sought.kind is Kind.TIMEOUT:  # how long a probe waited says nothing
             return case
         failure = replace(case.failure, type=seen.type, message=seen.message, traceback=seen.traceback)
         return replace(case, failure=failure)
 
     def _note(self, case: Case, judged: Judged) -> None:
         self.counts[judged.verdict] += 1
+        self.last_seconds = judged.seconds
         ops = ranges(self._position[node.name] for node in case.graph.ops)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[ops] = judged.failure

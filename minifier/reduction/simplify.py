@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minifier.case import Case, Recorded, Stored, TensorInput
-from minifier.failure import Stage, Verdict
+from minifier.failure import Verdict
 from minifier.passes.data import LADDER, Facts, Ladder, with_data
 from minifier.passes.edits import Edit
 from minifier.passes.table import SIMPLIFICATIONS
@@ -102,7 +102,7 @@ def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
     unknown = [
         i for i in cut if not isinstance(i.source, Recorded) and not i.meta.dtype.startswith(("float", "bfloat"))
     ]
-    if not unknown or whole.failure.fingerprint.stage is not Stage.COMPILE:
+    if not unknown or not whole.failure.fingerprint.stage.compiles:
         return case
     folder = lab.scratch / "cut"
     folder.mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -10,18 +11,19 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from minifier import search
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save, write_atomically
-from minifier.errors import CannotSave
-from minifier.failure import Verdict
+from minifier.errors import CannotSave, NoRepro
+from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
-from minifier.reduction.check import check
+from minifier.reduction.check import comes_and_goes, start
 from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
+from minifier.reduction.parting import parting_ops
 from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
-from minifier.search import Ended
 from minifier.settings import Settings
 
 
@@ -40,6 +42,7 @@ class Summary:
     phases: tuple[tuple[str, int, int, int], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    parting: tuple[tuple[str, str], ...] = ()
     error: str = ""
     exit_code: int = 0
     traceback: str = field(default="")
@@ -51,35 +54,50 @@ class Summary:
 
 
 _STOPPED = {
-    Ended.PROVED: "",
-    Ended.MAX_PROBES: "the probe budget was used up",
-    Ended.DEADLINE: "the time budget was used up",
-    Ended.INTERRUPTED: "interrupted",
+    search.Ended.PROVED: "",
+    search.Ended.MAX_PROBES: "the probe budget was used up",
+    search.Ended.DEADLINE: "the time budget was used up",
+    search.Ended.INTERRUPTED: "interrupted",
 }
 
 OnProbe = Callable[[Lab, str, Case, Judged], None]
 
 
 def reduce_case(
-    source: Path, folder: Path, settings: Settings, on_probe: OnProbe | None = None, *, late: bool = False
+    source: Path,
+    folder: Path,
+    settings: Settings,
+    on_probe: OnProbe | None = None,
+    *,
+    late: bool = False,
+    doubtful: bool = False,
 ) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
 
-    `late` leaves importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
+    `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
+    importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
     phase ends it, and StartsThreads where only `late` will do.
     """
     started = time.monotonic()
     case = load(source)
+    if settings.measure != Measure():
+        case = replace(case, measure=settings.measure)
     bench = make_bench(case, late)
     known = _journal(folder / "journal.jsonl")
-    lab = Lab(bench, folder, settings.match, settings.timeout, settings.memory, settings.workers)
+    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory, settings.workers)
+    lab.doubtful = doubtful
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
     try:
-        case = check(lab)
+        case = start(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(lab, case, limit, known)
+        if case.failure.fingerprint.kind is Kind.TIMEOUT:
+            reduced, result = _patiently(lab, case, limit, reduced, result)
+        elif result.one_minimal and comes_and_goes(lab, reduced):
+            reduced, result = reduce_ops(lab, case, limit, {})
+        reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[result.ended]
         lab.phase = "simplify"
         try:
@@ -87,6 +105,9 @@ def reduce_case(
             reduced = simplifier.without_data(reduced) if stopped else simplifier.run(reduced)
         except KeyboardInterrupt:
             stopped = stopped or "interrupted after the ops were proved, before inputs and state were made plain"
+        parting: tuple[tuple[str, str], ...] = ()
+        if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
+            parting = parting_ops(lab, case, reduced)
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         return Summary(
             ops_before=len(case.graph.ops),
@@ -99,10 +120,35 @@ def reduce_case(
             seconds=time.monotonic() - started,
             phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
             others=tuple(_save_others(lab, folder / "others")),
+            parting=parting,
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:
         shutil.rmtree(lab.scratch, ignore_errors=True)
+
+
+_MORE_PATIENT = 5  # times the timeout for which a hang has to last in the end
+_ROUNDS = 3
+
+
+def _patiently(lab: Lab, case: Case, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
+    """Waits much longer for the reduced hang. What ends then was only slow: the timeout was too short for this
+    backend, and the search is made again with a better one."""
+    for _ in range(_ROUNDS):
+        timeout = lab.limits.seconds
+        lab.allow(_MORE_PATIENT * timeout)
+        (judged,) = lab.probe([reduced])
+        if judged.verdict is Verdict.SAME or result.ended is not search.Ended.PROVED:
+            lab.allow(timeout)
+            return replace(reduced, patience=_patience(timeout)), result
+        lab.allow(10 * judged.seconds)
+        reduced, result = reduce_ops(lab, case, limit, {})
+    raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
+
+
+def _patience(timeout: float) -> float:
+    """Seconds after which the repro says that it hangs: a round number, well above what an innocent one takes."""
+    return float(max(10, math.ceil(_MORE_PATIENT * timeout / 10) * 10))
 
 
 def _save(lab: Lab, case: Case, folder: Path) -> Case:

@@ -1,12 +1,14 @@
-"""report.md in its plain form: what failed, the repro, both tracebacks, versions."""
+"""report.md in its plain form: what failed, the repro, both sightings, how it was reduced, versions."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from minifier import __version__
 from minifier.case.store import write_atomically
+from minifier.failure import Failure, Kind, Stage
 from minifier.failure.normal import normalise
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
@@ -68,16 +70,91 @@ def _minimality(outcome: Outcome) -> str:
     return text + f"Not proved minimal: {summary.stopped_because}.\n"
 
 
+def _headline(outcome: Outcome) -> str:
+    failure, name = outcome.case.failure, outcome.case.backend.name
+    fingerprint = failure.fingerprint
+    first = (failure.message.strip().splitlines() or [""])[0]
+    if fingerprint.stage is Stage.COMPARE:
+        what = "Not finite" if fingerprint.kind is Kind.NON_FINITE else "Not as eager"
+        title = f"{what}: {fingerprint.message} of what the torch.compile backend `{name}` computes"
+        return f"# {title}\n\nNothing is raised, but {first[:1].lower()}{first[1:]}.\n".replace("..\n", ".\n")
+    head = f"# {failure.type} in the torch.compile backend `{name}`\n"
+    return f"{head}\nThe backend `{name}` fails at the stage *{fingerprint.stage.value}* with `{failure.line}`.\n"
+
+
+def _often(outcome: Outcome) -> str:
+    case = outcome.minimal or outcome.case
+    if case.rate >= 1:
+        return ""
+    return f"It is flaky: it shows in about {case.rate:.0%} of all attempts.\n"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _differences(failure: Failure) -> str:
+    """A table with the error of each result that is not as in eager."""
+    rows = "".join(
+        f"| {d.where} | {d.aspect.value} | {_number(d.error)} | {_number(d.eager_error)} | {_number(d.noise)} "
+        f"| {_cell(d.sentence)} |\n"
+        for d in failure.differences
+    )
+    return (
+        "| where | what | error | eager's own error | noise of eager | |\n| --- | --- | --- | --- | --- | --- |\n"
+        + rows
+    )
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _parting(outcome: Outcome) -> list[str]:
+    """Where in the graph compiled and eager part, if the reduction looked: pairs of an op and a sentence."""
+    pairs: Sequence[tuple[str, str]] = getattr(outcome.summary, "parting", ())
+    if not pairs:
+        return []
+    return ["## Ops where compiled and eager part\n", "".join(f"- `{op}`: {sentence}\n" for op, sentence in pairs)]
+
+
+def _phases(outcome: Outcome) -> list[str]:
+    summary = outcome.summary
+    if summary is None or not (summary.phases or summary.notes):
+        return []
+    parts = ["## How it was reduced\n"]
+    if summary.phases:
+        rows = "".join(
+            f"| {name} | {probes} | {before} | {after} |\n" for name, probes, before, after in summary.phases
+        )
+        parts.append("| phase | probes | ops before | ops after |\n| --- | --- | --- | --- |\n" + rows)
+    if summary.notes:
+        parts.append("".join(f"- {note}\n" for note in summary.notes))
+    return parts
+
+
+def _sightings(outcome: Outcome) -> list[str]:
+    """The failure as the script showed it and as the repro does: a traceback, or what was printed before a death."""
+    failure = outcome.case.failure
+    told = failure.traceback or failure.message
+    parts = [
+        "## The two errors\n" if failure.fingerprint.stage is not Stage.COMPARE else "## The difference\n",
+        _verdict(outcome) + "\n",
+    ]
+    if failure.differences:
+        parts.append(_differences(failure))
+    if failure.traceback or not failure.differences:
+        parts += ["Original:\n", _fenced(_shortened(told))]
+    if outcome.verification is not None and outcome.verification.runs:
+        run = outcome.verification.runs[0]
+        seen = run.failure.traceback if run.failure is not None else run.output
+        parts += ["Repro:\n", _fenced(_shortened(seen or run.output or "(it printed nothing)"))]
+    return [*parts, f"Compared by: `{normalise(failure.fingerprint.sentence())}`\n"]
+
+
 def report(outcome: Outcome) -> str:
     """The report as Markdown."""
-    failure = outcome.case.failure
-    stage = failure.fingerprint.stage.value
-    first = (failure.message.strip().splitlines() or [""])[0]
-    parts = [
-        f"# {failure.type} in the torch.compile backend `{outcome.case.backend.name}`\n",
-        f"The backend `{outcome.case.backend.name}` fails at the stage *{stage}* with `{failure.type}: {first}`.\n",
-        _minimality(outcome),
-    ]
+    parts = [_headline(outcome), _often(outcome), _minimality(outcome)]
     if outcome.repro is not None:
         parts += ["## Repro\n", _fenced(outcome.repro.text, "python")]
     if outcome.reason:
@@ -85,19 +162,7 @@ def report(outcome: Outcome) -> str:
             "## Why there is no repro\n" if outcome.repro is None else "## Note\n",
             outcome.reason + "\n",
         ]
-    parts += [
-        "## The two errors\n",
-        _verdict(outcome) + "\n",
-        "Original:\n",
-        _fenced(_shortened(failure.traceback)),
-    ]
-    if outcome.verification is not None and outcome.verification.runs:
-        seen = outcome.verification.runs[0].failure
-        parts += [
-            "Repro:\n",
-            _fenced(_shortened(seen.traceback if seen is not None else outcome.verification.runs[0].output)),
-        ]
-    parts += [f"Compared by: `{normalise(failure.fingerprint.sentence())}`\n"]
+    parts += [*_sightings(outcome), *_parting(outcome), *_phases(outcome)]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
             f"- `{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
@@ -105,18 +170,16 @@ def report(outcome: Outcome) -> str:
             for other in outcome.summary.others
         )
         parts += ["## Other failures met on the way, not followed\n", rows]
-    if outcome.case.state.skipped:
-        parts += [
-            "## Configuration that could not be written down\n",
-            "".join(f"- {s}\n" for s in outcome.case.state.skipped),
-        ]
+    skipped = (outcome.minimal or outcome.case).state.skipped
+    if skipped:
+        parts += ["## State that could not be written down\n", "".join(f"- {line}\n" for line in skipped)]
     if outcome.others:
         parts += [
             "## Other failing graphs of the script\n",
             "".join(f"- {line}\n" for line in outcome.others),
         ]
     parts += ["## Versions\n", "| | |\n| --- | --- |\n" + _versions(outcome)]
-    return without_private_paths("\n".join(parts), outcome.case.script.path)
+    return without_private_paths("\n".join(filter(None, parts)), outcome.case.script.path)
 
 
 def write_report(folder: Path, outcome: Outcome) -> None:

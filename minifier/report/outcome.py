@@ -32,7 +32,7 @@ class Outcome:
 
     `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
     are the script's other failing graphs, in sentences. `ops_before` counts the ops of a graph that could not be
-    written down.
+    written down; `match` and `match_log` are the user's own measures.
     """
 
     status: Status
@@ -46,6 +46,8 @@ class Outcome:
     total_seconds: float
     others: tuple[str, ...] = ()
     ops_before: int | None = None
+    match: str | None = None
+    match_log: str | None = None
 
     @property
     def verified(self) -> tuple[int, int]:
@@ -77,7 +79,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "distribution": backend.distribution,
             "version": backend.version,
         },
-        "level": "dynamo",
+        "level": (outcome.minimal or case).level.value,
         "ops_before": len(case.graph.ops) or outcome.ops_before,
         "ops_after": summary.ops_after if summary is not None and not summary.error else None,
         "inputs_after": summary.inputs_after if summary is not None and not summary.error else None,
@@ -94,6 +96,9 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "one_minimal": bool(summary is not None and summary.one_minimal),
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
         "repro": "repro.py" if outcome.repro is not None else None,
+        "template": outcome.repro.template.value if outcome.repro is not None else None,
+        "match": outcome.match,
+        "match_log": outcome.match_log,
         "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],
     }
 

@@ -4,6 +4,15 @@ Each function here has a test in tests/test_torch_private.py that fails loudly w
 changes what it stands on. Read against torch 2.13.
 """
 
+from minifier.torch_private.aot import (
+    NoCompiler,
+    as_aot_calls_backward,
+    backward_arguments,
+    call_compiled,
+    note_backward_passes,
+    observe_aot_compilers,
+    with_aot_compiler,
+)
 from minifier.torch_private.calls import (
     AskedBackend,
     Call,
@@ -15,10 +24,19 @@ from minifier.torch_private.calls import (
     is_failure,
     observe_backend_calls,
 )
-from minifier.torch_private.configuration import config_values, is_default_config, set_config
-from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode
+from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
+from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
+from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
-from minifier.torch_private.numbers import as_hint, storage_key
+from minifier.torch_private.modes import (
+    as_while_compiling,
+    default_device,
+    inference_mode_outside,
+    note_inference_mode,
+    other_function_modes,
+    without_modes,
+)
+from minifier.torch_private.numbers import as_hint, expression_of, is_fake, leaves, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -28,34 +46,65 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
+from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
     "AskedBackend",
     "Call",
+    "Draw",
+    "NoCompiler",
     "Observe",
+    "OtherDraws",
     "Stack",
+    "SymbolicSizes",
     "aot_autograd_arguments",
+    "as_aot_calls_backward",
     "as_dynamo_calls",
     "as_hint",
+    "as_while_compiling",
     "asked_backend",
+    "assumes_dynamic",
     "backend_error",
     "backend_table",
+    "backward_arguments",
+    "call_compiled",
     "compiler_for",
     "config_values",
+    "default_device",
     "entry_point_of",
+    "expression_of",
     "fake_tensor",
+    "giving_draws",
     "graph_module",
+    "has_config",
     "inductor_folder",
     "inductor_headers",
+    "inference_mode_outside",
     "is_default_config",
     "is_failure",
+    "is_fake",
+    "leaves",
     "library_stack",
+    "marked_dims",
+    "move",
     "new_fake_mode",
+    "note_backward_passes",
+    "note_inference_mode",
     "note_registrations",
+    "noting_draws",
+    "observe_aot_compilers",
     "observe_backend_calls",
+    "other_function_modes",
     "registered_names",
     "registration_stack",
     "set_config",
+    "static_context",
     "storage_key",
+    "symbols_of",
     "tame_inductor",
+    "unsettled",
+    "warm_up_symbols",
+    "with_aot_compiler",
+    "without_modes",
 ]

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 import torch._dynamo
-from torch._guards import TracingContext, tracing
+from torch._dynamo.source import AttrSource, LocalSource
+from torch._guards import Source, TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 
 
 @contextlib.contextmanager
-def as_dynamo_calls(fake_mode: FakeTensorMode) -> Iterator[None]:
-    """The tracing context in which Dynamo calls a backend."""
-    with tracing(TracingContext(fake_mode)):
+def as_dynamo_calls(fake_mode: FakeTensorMode, inputs: Sequence[object] = ()) -> Iterator[None]:
+    """The tracing context in which Dynamo calls a backend with these inputs, their sizes being plain numbers.
+
+    Where the context says nothing about a tensor, AOTAutograd takes all of its sizes for symbolic.
+    """
+    context = TracingContext(fake_mode)
+    for number, tensor in enumerate(inputs):
+        if isinstance(tensor, torch.Tensor):
+            context.tensor_to_context[tensor] = static_context(tensor, LocalSource(f"x{number}", is_input=True))
+    with tracing(context):
         yield
+
+
+def static_context(tensor: torch.Tensor, source: Source) -> Any:
+    """What says of a tensor, and of the one that it is a view of, that their sizes are plain numbers."""
+    base = tensor._base
+    return StatefulSymbolicContext(
+        dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
+        view_base_context=None if base is None else static_context(base, AttrSource(source, "_base")),
+        tensor_source=source,
+    )
 
 
 def new_fake_mode() -> FakeTensorMode:

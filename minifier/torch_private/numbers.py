@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
 
 def as_hint(value: Any) -> Any:
@@ -15,9 +17,27 @@ def as_hint(value: Any) -> Any:
     return value
 
 
+def expression_of(value: Any) -> str | None:
+    """The expression behind a symbolic number; None for one that turned out to be fixed, and for other values."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return None
+    expression = value.node.expr
+    return str(expression) if expression.free_symbols else None
+
+
 def storage_key(tensor: torch.Tensor) -> object | None:
     """Identity of the tensor's storage, fake or real; None where it has no storage."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def is_fake(values: Any) -> bool:
+    """Whether any of the values is a fake tensor."""
+    return any(isinstance(value, FakeTensor) for value in values)
+
+
+def leaves(value: Any) -> list[Any]:
+    """What a nest of tuples, lists and dicts holds, in order."""
+    return tree_leaves(value)

@@ -25,18 +25,30 @@ from minifier_backends.faulty.crash import (
     faulty_raise,
     faulty_segfault,
 )
+from minifier_backends.faulty.effect import (
+    faulty_alias,
+    faulty_fallback,
+    faulty_gradient,
+    faulty_inference,
+    faulty_mutation,
+)
 from minifier_backends.faulty.value import faulty_dtype, faulty_nan, faulty_stride, faulty_wrong
 
 __all__ = [
     "faulty_abort",
     "faulty_adjacent",
+    "faulty_alias",
     "faulty_backward",
     "faulty_dtype",
     "faulty_dynamic",
     "faulty_exit",
+    "faulty_fallback",
     "faulty_flaky",
+    "faulty_gradient",
     "faulty_hang",
+    "faulty_inference",
     "faulty_memory",
+    "faulty_mutation",
     "faulty_nan",
     "faulty_on_call",
     "faulty_pair",

@@ -1,5 +1,7 @@
 """Backends that run the graph eagerly, each with one fault."""
 
+import logging
+import os
 import time
 
 import torch
@@ -134,6 +136,53 @@ def oddlib_slow(gm, example_inputs):
     return gm.forward
 
 
+@register_backend
+def oddlib_symbol(gm, example_inputs):
+    """Cannot do a tanh where a size is symbolic."""
+    if any(isinstance(value, torch.SymInt) for value in example_inputs):
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+def _of_symbolic_size(gm, example_inputs):
+    for node in gm.graph.nodes:
+        sizes = node.meta["val"].shape if isinstance(node.meta.get("val"), torch.Tensor) else ()
+        if any(isinstance(size, torch.SymInt) for size in sizes) and "aten.tanh" in str(node.target):
+            raise LoweringError("no lowering for aten.tanh of symbolic size")
+    return make_boxed_func(gm.forward)
+
+
+oddlib_aten_symbol = register_backend(name="oddlib_aten_symbol")(aot_autograd(fw_compiler=_of_symbolic_size))
+
+
+def _of_fixed_size(gm, example_inputs):
+    if not any(isinstance(size, torch.SymInt) for value in example_inputs for size in value.shape):
+        refuse_aten(gm)
+    return make_boxed_func(gm.forward)
+
+
+def refuse_aten(gm):
+    if any("aten.tanh" in str(node.target) for node in gm.graph.nodes):
+        raise LoweringError("no lowering for aten.tanh")
+
+
+oddlib_aten_static = register_backend(name="oddlib_aten_static")(aot_autograd(fw_compiler=_of_fixed_size))
+
+
+@register_backend
+def oddlib_symbol_at_run(gm, example_inputs):
+    """Compiles what has a symbolic size; the compiled function then refuses its tanh."""
+    symbolic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+
+    def run(*inputs):
+        if symbolic:
+            assert not any(isinstance(value, torch.SymInt) for value in inputs)
+            refuse(gm, "tanh")
+        return gm.forward(*inputs)
+
+    return run
+
+
 def at_level(gm, example_inputs, *, level, label="plain"):
     """Not registered: used through functools.partial."""
     if level >= 3:
@@ -161,3 +210,45 @@ def refusing(gm, example_inputs):
 
 
 aten = aot_autograd(fw_compiler=refusing)
+
+
+@register_backend
+def oddlib_forgiving(gm, example_inputs):
+    """What raises in eager gives zeros."""
+
+    def run(*args):
+        try:
+            return gm.forward(*args)
+        except RuntimeError:
+            return (torch.zeros_like(args[0]),)
+
+    return run
+
+
+@register_backend
+def oddlib_gives_up(gm, example_inputs):
+    """Runs a graph that it cannot compile eagerly, and says so in its log."""
+    if "tanh" in set(called(gm)):
+        logging.getLogger("oddlib.compiler").info("%d ops looked at", len(gm.graph.nodes))
+        logging.getLogger("oddlib.compiler").warning("graph of %d nodes runs in eager", len(gm.graph.nodes))
+    return gm.forward
+
+
+@register_backend
+def oddlib_environment(gm, example_inputs):
+    """Fails if torch's own switch was set in the environment when it was imported."""
+    if os.environ.get("TORCHINDUCTOR_FREEZING") == "1":
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_narrow(gm, example_inputs):
+    """Gives back one element too few of each output."""
+    return lambda *args: tuple(value.flatten()[1:] for value in gm.forward(*args))
+
+
+@register_backend
+def oddlib_detached(gm, example_inputs):
+    """Forgets that its outputs have gradients."""
+    return lambda *args: tuple(value.detach() for value in gm.forward(*args))

@@ -1,0 +1,64 @@
+"""Expressions of symbolic sizes as torch prints them: `2*s77`, `(s0 + 1)//2`, `Max(2, s1)`, `u0`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_NAME = re.compile(r"\b(?:s|u|zf|zuf)\d+\b")
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+@functools.cache
+def symbols_in(expression: str) -> tuple[str, ...]:
+    """Names of the symbols in an expression, each once, in order."""
+    return tuple(dict.fromkeys(_NAME.findall(expression)))
+
+
+def is_plain(expression: str) -> bool:
+    """Whether the expression is a symbol alone."""
+    return _NAME.fullmatch(expression) is not None
+
+
+def is_unbacked(expression: str) -> bool:
+    """Whether a symbol in it stands for a value that is known only when the graph runs."""
+    return any(name.startswith(("u", "zu")) for name in symbols_in(expression))
+
+
+def value_of(
+    expression: str, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
+) -> Any:
+    """What the expression comes to for these values of its symbols, which may be symbolic themselves; None
+    where it cannot be told. `functions` are `Max` and `Min`, for values that Python's own are not for."""
+    calls: dict[str, Callable[[Any, Any], Any]] = {"Max": max, "Min": min, **(functions or {})}
+    calls |= {"Mod": operator.mod, "PythonMod": operator.mod, "FloorDiv": operator.floordiv}
+
+    def inner(node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return node.value
+        if isinstance(node, ast.Name):
+            return values[node.id]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -inner(node.operand)
+        if isinstance(node, ast.BinOp):
+            return _BINARY[type(node.op)](inner(node.left), inner(node.right))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            first, *rest = map(inner, node.args)
+            return functools.reduce(calls[node.func.id], rest, first)
+        raise KeyError(type(node).__name__)
+
+    try:
+        return inner(ast.parse(expression.strip(), mode="eval").body)
+    except (KeyError, SyntaxError, ValueError, ZeroDivisionError):
+        return None

@@ -1,0 +1,180 @@
+"""The global switches of torch that a compiler may look at: how each is read, and the line that sets it.
+
+Torch is not imported here: `read` is an expression that the capture evaluates where torch is loaded, and
+`write` is source for a repro, which a probe executes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minifier.case.case import State
+from minifier.case.literals import literal
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One switch. `write` has `{}` where the value goes; `forms` has whole statements for some values.
+
+    `implies` says what other switches are set to by a value of this one; `sets` names configuration
+    values, (module, key), that setting it sets to the same.
+    """
+
+    name: str
+    read: str
+    write: str
+    forms: Mapping[Any, str] = field(default_factory=dict)
+    implies: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
+    sets: tuple[tuple[str, str], ...] = ()
+
+    def statement(self, value: Any) -> str:
+        """The line of source that sets the switch to `value`."""
+        return self.forms.get(value) or self.write.format(literal(value))
+
+
+def _attribute(path: str, **more: Any) -> Switch:
+    return Switch(path, f"torch.{path}", f"torch.{path} = {{}}", **more)
+
+
+def _sdp(kind: str) -> Switch:
+    return Switch(
+        f"backends.cuda.{kind}_sdp",
+        f"torch.backends.cuda.{kind}_sdp_enabled()",
+        f"torch.backends.cuda.enable_{kind}_sdp({{}})",
+    )
+
+
+_PRECISION = "fp32_precision"
+_OPERATORS = ("cudnn.conv", "cudnn.rnn", "mkldnn.conv", "mkldnn.rnn")
+
+
+def _matmul(cuda: str, mkldnn: str) -> dict[str, str]:
+    return {f"backends.cuda.matmul.{_PRECISION}": cuda, f"backends.mkldnn.matmul.{_PRECISION}": mkldnn}
+
+
+# In the order in which they are set: the general before the particular.
+SWITCHES: tuple[Switch, ...] = (
+    Switch(
+        "deterministic_algorithms",
+        "torch.are_deterministic_algorithms_enabled() and "
+        "('warn' if torch.is_deterministic_algorithms_warn_only_enabled() else True)",
+        "torch.use_deterministic_algorithms({})",
+        forms={"warn": "torch.use_deterministic_algorithms(True, warn_only=True)"},
+        sets=(("torch._inductor.config", "deterministic"),),
+    ),
+    _attribute("utils.deterministic.fill_uninitialized_memory"),
+    _attribute(
+        f"backends.{_PRECISION}",
+        implies={
+            value: {f"backends.{place}.{_PRECISION}": value for place in _OPERATORS}
+            for value in ("ieee", "tf32", "bf16")
+        },
+    ),
+    Switch(
+        "float32_matmul_precision",
+        "torch.get_float32_matmul_precision()",
+        "torch.set_float32_matmul_precision({})",
+        implies={
+            "highest": _matmul("ieee", "ieee"),
+            "high": _matmul("tf32", "tf32"),
+            "medium": _matmul("tf32", "bf16"),
+        },
+    ),
+    *(_attribute(f"backends.{place}.{_PRECISION}") for place in ("cuda.matmul", "mkldnn.matmul", *_OPERATORS)),
+    _attribute("backends.cuda.matmul.allow_fp16_reduced_precision_reduction"),
+    _attribute("backends.cuda.matmul.allow_bf16_reduced_precision_reduction"),
+    _attribute("backends.cuda.matmul.allow_fp16_accumulation"),
+    *(_sdp(kind) for kind in ("flash", "mem_efficient", "math", "cudnn")),
+    Switch(
+        "backends.cuda.fp16_bf16_reduction_math_sdp",
+        "torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()",
+        "torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp({})",
+    ),
+    *(_attribute(f"backends.cudnn.{key}") for key in ("enabled", "deterministic", "benchmark", "benchmark_limit")),
+    _attribute("backends.mkldnn.enabled"),
+    _attribute("backends.mkldnn.deterministic"),
+    Switch(
+        "backends.mha.fastpath",
+        "torch.backends.mha.get_fastpath_enabled()",
+        "torch.backends.mha.set_fastpath_enabled({})",
+    ),
+    _attribute("backends.opt_einsum.enabled"),
+    _attribute("backends.opt_einsum.strategy"),
+    _attribute("backends.quantized.engine"),
+    Switch("num_threads", "torch.get_num_threads()", "torch.set_num_threads({})"),
+    Switch("num_interop_threads", "torch.get_num_interop_threads()", "torch.set_num_interop_threads({})"),
+    # There is no getter; with denormals flushed Python's own numbers lose them as well.
+    Switch("flush_denormal", "float('2.3e-308') / 2 == 0.0", "torch.set_flush_denormal({})"),
+    Switch("detect_anomaly", "torch.is_anomaly_enabled()", "torch.autograd.set_detect_anomaly({})"),
+)
+
+# Written as contexts around the call, not as statements ahead of it: inputs are made outside of them.
+DEFAULT_DEVICE, AUTOCAST_CACHE = "default_device", "autocast_cache"
+CONTEXTS = (DEFAULT_DEVICE, AUTOCAST_CACHE)
+
+Values = dict[str, Any]
+_BY_NAME = {switch.name: switch for switch in SWITCHES}
+
+
+def read_switches(evaluate: Callable[[str], Any]) -> Values:
+    """The value of each switch, by name. `evaluate` gives an expression's value where torch is loaded; a
+    switch that this torch lacks, or cannot tell, is left out."""
+    found: Values = {}
+    for switch in SWITCHES:
+        try:
+            value = evaluate(switch.read)
+        except (AttributeError, RuntimeError):  # torch raises where its old and its new interface were mixed
+            continue
+        if value is None or isinstance(value, (bool, int, float, str)):
+            found[switch.name] = value
+    return found
+
+
+def changed_switches(now: Values, baseline: Values) -> tuple[tuple[str, Any], ...]:
+    """(name, value) of switches that are not as in `baseline`, without those that others imply."""
+    changed = {name: value for name, value in now.items() if name in baseline and baseline[name] != value}
+    for switch in SWITCHES:
+        implied = switch.implies.get(now.get(switch.name))
+        if implied is None:
+            continue
+        if all(now.get(name) == value for name, value in implied.items()):
+            changed = {name: value for name, value in changed.items() if name not in implied}
+        else:  # the particular ones were set one by one, and tell it all
+            changed.pop(switch.name, None)
+    return tuple(changed.items())
+
+
+def implied_config(switches: tuple[tuple[str, Any], ...]) -> dict[tuple[str, str], Any]:
+    """Configuration values that setting these switches sets."""
+    return {place: bool(value) for name, value in switches if name in _BY_NAME for place in _BY_NAME[name].sets}
+
+
+def known(name: str) -> bool:
+    """Whether there is a switch of this name."""
+    return name in _BY_NAME or name in CONTEXTS
+
+
+def statements(state: State) -> tuple[str, ...]:
+    """The lines of source that set the switches of a Case which are not contexts."""
+    given = dict(state.switches)
+    return tuple(switch.statement(given[switch.name]) for switch in SWITCHES if switch.name in given)
+
+
+def contexts(state: State) -> tuple[str, ...]:
+    """The contexts, as source, in which the call was made, the outermost first: grad and inference mode,
+    the default device, autocast."""
+    switches = dict(state.switches)
+    found = []
+    if state.inference:
+        found.append("torch.inference_mode()")
+        if state.grad:
+            found.append("torch.enable_grad()")
+    elif not state.grad:
+        found.append("torch.no_grad()")
+    if switches.get(DEFAULT_DEVICE) is not None:
+        found.append(f"torch.device({literal(switches[DEFAULT_DEVICE])})")
+    cache = "" if switches.get(AUTOCAST_CACHE, True) else ", cache_enabled=False"
+    found += [f"torch.autocast({literal(device)}, dtype=torch.{dtype}{cache})" for device, dtype in state.autocast]
+    return tuple(found)

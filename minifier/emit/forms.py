@@ -1,0 +1,155 @@
+"""The forms a repro can take, and which of them can show a Case's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from minifier.case import Case, Graph, Level, Symbolic
+from minifier.emit.comparison import Subject, eager_is_not_finite, subject_of, wants_tolerance
+from minifier.failure import Aspect, Failure, Kind, Stage
+
+
+class Template(str, Enum):
+    """The scripts in repro_templates/."""
+
+    COMPILE_FUNCTION = "compile_function"
+    CALL_REPEATEDLY = "call_repeatedly"
+    CALL_BACKEND = "call_backend"
+    RUN_BACKWARD = "run_backward"
+    COMPARE_RESULTS = "compare_results"
+    COMPARE_FRESH = "compare_fresh"
+    COMPARE_INPUTS = "compare_inputs"
+    COMPARE_GRADIENTS = "compare_gradients"
+    COMPARE_STORAGES = "compare_storages"
+    EXPECT_EXCEPTION = "expect_exception"
+    ASK_PREDICATE = "ask_predicate"
+    CALL_COMPILER = "call_compiler"
+    AUTOGRAD_FUNCTION = "autograd_function"
+
+    @property
+    def hides_stage(self) -> bool:
+        """Whether the script calls the backend itself, so that a traceback does not tell the stage."""
+        return self in (Template.CALL_BACKEND, Template.CALL_COMPILER)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What may be added to a script where it does not show the failure without. `symbolic` is how sizes become
+    symbols; `compiler` the argument of aot_autograd(...) that holds the compiler."""
+
+    tolerance: bool = False
+    equal_nan: bool = False
+    environment: bool = False
+    logging: bool = False
+    recompile: bool = True
+    symbolic: Symbolic | None = None
+    compiler: str = "bw_compiler"
+
+
+Form = tuple[Template, Variant]
+
+_BACKWARD = (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN)
+_IN_PLACE_OPERATORS = ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior")
+
+
+def _may_change_inputs(graph: Graph) -> bool:
+    """Whether an op of the graph works in place, by its name (tanh_, setitem, iadd) or what it is told."""
+    return any(
+        node.short_target in _IN_PLACE_OPERATORS
+        or (node.short_target.endswith("_") and not node.short_target.startswith("_"))
+        or node.kwargs.get("inplace") is True
+        or node.kwargs.get("out") is not None
+        for node in graph.ops
+    )
+
+
+def templates_for(case: Case) -> tuple[Template, ...]:
+    """The scripts that can show the Case's failure, the one a maintainer would like best first."""
+    fingerprint = case.failure.fingerprint
+    if fingerprint.stage is Stage.COMPARE:
+        return _comparing(case)
+    if case.level is Level.AOT_BACKWARD:
+        return (Template.CALL_COMPILER, Template.AUTOGRAD_FUNCTION)
+    if case.backward and fingerprint.stage in _BACKWARD:
+        return (Template.RUN_BACKWARD,)
+    if case.level is Level.AOT_FORWARD:
+        return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
+    if case.calls > 1:
+        return (Template.CALL_REPEATEDLY,)
+    if case.rate < 1 and fingerprint.stage is Stage.RUN:
+        return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)
+    return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
+
+
+def _comparing(case: Case) -> tuple[Template, ...]:
+    if case.measure.predicate or case.failure.fingerprint.message == Aspect.PREDICATE.value:
+        return (Template.ASK_PREDICATE,)
+    special = {
+        Aspect.NO_EXCEPTION.value: Template.EXPECT_EXCEPTION,
+        Aspect.ALIASING.value: Template.COMPARE_STORAGES,
+    }.get(case.failure.fingerprint.message)
+    if special is not None:
+        return (special,)
+    if subject_of(case) is Subject.INPUTS:
+        return (Template.COMPARE_INPUTS,)
+    if subject_of(case) is Subject.GRADIENTS:
+        return (Template.COMPARE_GRADIENTS,)
+    if _may_change_inputs(case.graph):
+        return (Template.COMPARE_FRESH, Template.COMPARE_RESULTS)
+    return (Template.COMPARE_RESULTS, Template.COMPARE_FRESH)
+
+
+def forms_for(case: Case) -> tuple[Form, ...]:
+    """Everything worth trying, in order: each script as plain as can be, then with what it may need."""
+    first = Variant(symbolic=case.symbolic)
+    if case.failure.fingerprint.stage is Stage.COMPARE:
+        first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
+    found: dict[Form, None] = {}
+    for template in templates_for(case):
+        for variant in _variants(case, template, first):
+            found[template, variant] = None
+    plain = tuple(found)
+    if case.state.environment:
+        plain += tuple((template, replace(variant, environment=True)) for template, variant in plain)
+    return plain
+
+
+def _variants(case: Case, template: Template, first: Variant) -> Iterator[Variant]:
+    if template is Template.CALL_REPEATEDLY and case.calls == 1:  # flaky, and at run time: called again and again
+        first = replace(first, recompile=False)
+    if template is Template.CALL_COMPILER:
+        keys = ("bw_compiler", "fw_compiler") if case.level is Level.AOT_BACKWARD else ("fw_compiler",)
+        yield from (replace(first, compiler=key) for key in keys)
+        return
+    yield first
+    if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
+        yield replace(first, logging=True)
+    if case.failure.fingerprint.stage is Stage.COMPARE and template not in (
+        Template.ASK_PREDICATE,
+        Template.EXPECT_EXCEPTION,
+        Template.COMPARE_STORAGES,
+    ):
+        yield from _closeness(first)
+    if case.symbolic is not None and template is not Template.CALL_BACKEND:
+        yield from (replace(first, symbolic=other) for other in Symbolic if other is not case.symbolic)
+
+
+def _closeness(first: Variant) -> Iterable[Variant]:
+    for equal_nan in (first.equal_nan, not first.equal_nan):
+        for tolerance in (first.tolerance, not first.tolerance):
+            if (tolerance, equal_nan) != (first.tolerance, first.equal_nan):
+                yield replace(first, tolerance=tolerance, equal_nan=equal_nan)
+
+
+def is_worth_trying(variant: Variant, earlier: Variant, shown: Failure | None, of_eager: bool) -> bool:
+    """Whether a comparison in this variant can do better than the same script in an earlier one, which showed that
+    (None: no difference); `of_eager` if it did so without any backend."""
+    if replace(variant, tolerance=False, equal_nan=False) != replace(earlier, tolerance=False, equal_nan=False):
+        return True
+    if shown is None:
+        return variant.tolerance != earlier.tolerance
+    if shown.fingerprint.kind is Kind.NON_FINITE:
+        return variant.equal_nan and not earlier.equal_nan
+    return not of_eager

@@ -1,0 +1,262 @@
+"""Symbolic sizes of a Case: as Dynamo would hand them over, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
+from minifier.case.expressions import is_plain, is_unbacked, symbols_in
+from minifier.case.graph import map_refs
+from minifier.case.values import Sequence_, Value
+
+
+def has_symbols(inputs: Iterable[Input]) -> bool:
+    """Whether a size or a number among the inputs is symbolic."""
+    return any(item.symbol is not None if isinstance(item, ScalarInput) else any(item.meta.symbols) for item in inputs)
+
+
+def is_symbolic(case: Case) -> bool:
+    """Whether the backend sees symbols: those of the inputs, or values that only running the graph tells."""
+    return has_symbols(case.inputs) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
+
+
+def _expressions(value: Value) -> Iterator[str]:
+    if isinstance(value, Scalar) and value.symbol is not None:
+        yield value.symbol
+    elif isinstance(value, TensorMeta):
+        yield from (expression for expression in value.symbols if expression is not None)
+    elif isinstance(value, Sequence_):
+        for item in value.items:
+            yield from _expressions(item)
+
+
+def is_unbacked_value(value: Value) -> bool:
+    """Whether only running the graph tells the value's size, or what number it is."""
+    return any(map(is_unbacked, _expressions(value)))
+
+
+def is_unseen(value: Value) -> bool:
+    """Whether only running the graph tells, and nobody has: capture puts 0 or nothing there."""
+    if isinstance(value, TensorMeta):
+        return any(e is not None and is_unbacked(e) and not n for e, n in zip(value.symbols, value.shape, strict=False))
+    return isinstance(value, Scalar) and value.symbol is not None and value.value is None
+
+
+def as_dynamo_would(case: Case) -> Case:
+    """The candidate with its symbols as Dynamo would have them if the graph were all there is.
+
+    Every symbol in the size of an input has a placeholder, before the first input that uses it. A size that is an
+    expression becomes a symbol of its own; with dynamic=True so does every size but 0 and 1, equal ones sharing one.
+    A number that comes in is such a symbol, an integer argument of its own, or (a constant to Dynamo) a literal.
+    """
+    naming = _Naming(case)
+    tensors = [naming.sizes(item) if isinstance(item, TensorInput) else item for item in case.inputs]
+    sizes = naming.hints
+    known = {item.symbol: item.name for item in case.inputs if isinstance(item, ScalarInput) and item.symbol in sizes}
+    inlined: dict[str, Any] = {}
+    inputs: list[Input] = []
+    bound: set[str] = set()
+    taken = {node.name for node in case.graph.nodes} | {item.name for item in case.inputs}
+
+    def bind(symbol: str) -> None:
+        if symbol not in bound:
+            bound.add(symbol)
+            if symbol not in known:
+                known[symbol] = _unlike(taken, symbol)
+            inputs.append(ScalarInput(known[symbol], sizes[symbol], symbol))
+
+    for item in tensors:
+        if isinstance(item, TensorInput):
+            for symbol in filter(None, item.meta.symbols):
+                bind(symbol)
+            inputs.append(item)
+        elif item.symbol in sizes:
+            if known[item.symbol] != item.name:  # a second number that is this size
+                inlined[item.name] = Ref(known[item.symbol])
+        elif type(item.value) is int and item.symbol is not None and _can_be_own(item.symbol, case.symbolic):
+            inputs.append(replace(item, symbol=naming.own(item.symbol, item.value)))
+        elif item.value is not None:
+            inlined[item.name] = item.value
+        else:
+            inputs.append(replace(item, symbol=None))
+    graph = _with_inputs(case.graph, inputs, inlined, naming)
+    return replace(case, graph=graph, inputs=tuple(inputs), symbols=naming.symbols())
+
+
+def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
+    """Whether an integer argument of this origin is a symbol to Dynamo: an argument that changes is."""
+    return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
+
+
+class _Naming:
+    """Names of the symbols of one candidate; `hints` has the value of each that is a size of an input."""
+
+    def __init__(self, case: Case) -> None:
+        self.given = case.symbolic is Symbolic.GIVEN
+        self.facts = {symbol.name: symbol for symbol in case.symbols}
+        self.hints: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+        self.renamed: dict[str, str] = {}
+        self._by_size: dict[int, str] = {}
+        wanted = [symbol for item in case.inputs for symbol in _symbols_of(item)]
+        self._taken = {name for expression in wanted for name in symbols_in(expression)} | set(self.facts)
+
+    def sizes(self, item: TensorInput) -> TensorInput:
+        """The input with a plain symbol, or none, for each of its sizes."""
+        meta = item.meta
+        expressions = meta.symbols or (None,) * len(meta.shape)
+        symbols = tuple(self._size(e, size, item) for e, size in zip(expressions, meta.shape, strict=True))
+        return replace(item, meta=replace(meta, symbols=symbols if any(symbols) else ()))
+
+    def _size(self, expression: str | None, size: int, item: TensorInput) -> str | None:
+        if size in (0, 1) or item.parameter:
+            return None
+        if self.given:
+            if size not in self._by_size:
+                self._by_size[size] = self._name(expression, size)
+            symbol = self._by_size[size]
+        elif expression is None or is_unbacked(expression):
+            return None
+        else:
+            symbol = self.renamed.get(expression) or self._name(expression, size)
+        if expression is not None:
+            self.renamed.setdefault(expression, symbol)
+        self.hints[symbol] = size
+        return symbol
+
+    def _name(self, expression: str | None, size: int) -> str:
+        if expression is None or not is_plain(expression) or is_unbacked(expression):
+            return self._fresh()
+        return expression if self.hints.get(expression, size) == size else self._fresh()
+
+    def own(self, expression: str, value: int) -> str:
+        """The symbol of a number that is no size of an input."""
+        plain = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
+        symbol = expression if plain else self._fresh()
+        self.renamed.setdefault(expression, symbol)
+        self.numbers[symbol] = value
+        return symbol
+
+    def _fresh(self) -> str:
+        number = next(n for n in range(len(self._taken) + 1) if f"s{n}" not in self._taken)
+        self._taken.add(f"s{number}")
+        return f"s{number}"
+
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols in use, with what was known of those that are not new."""
+        used = {**self.hints, **self.numbers}
+        return tuple(replace(self.facts.get(name, Symbol(name, hint)), hint=hint) for name, hint in used.items())
+
+    def value(self, value: Value) -> Value:
+        """A node's value in the new names."""
+        if not self.renamed:
+            return value
+        if isinstance(value, Scalar) and value.symbol is not None:
+            return replace(value, symbol=self.renamed.get(value.symbol, value.symbol))
+        if isinstance(value, TensorMeta) and value.symbols:
+            return replace(value, symbols=tuple(s and self.renamed.get(s, s) for s in value.symbols))
+        return value
+
+
+def _symbols_of(item: Input) -> tuple[str, ...]:
+    if isinstance(item, ScalarInput):
+        return () if item.symbol is None else (item.symbol,)
+    return tuple(filter(None, item.meta.symbols))
+
+
+def _unlike(taken: set[str], name: str) -> str:
+    """The name, or with a number behind it, that no node has yet."""
+    made, number = name, 1
+    while made in taken:
+        made, number = f"{name}_{number}", number + 1
+    taken.add(made)
+    return made
+
+
+def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any], naming: _Naming) -> Graph:
+    """The graph with placeholders for these inputs, and values in place of those inlined."""
+    old = {node.name: node for node in graph.placeholders}
+    entry = []
+    for item in inputs:
+        value: Value = item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol)
+        node = old.get(item.name) or Node(item.name, "placeholder", item.name)
+        entry.append(replace(node, value=value))
+    body = [_inlined(node, inlined) for node in graph.nodes if node.op != "placeholder"]
+    body = [replace(node, value=naming.value(node.value)) for node in body]
+    return replace(graph, nodes=(*entry, *body))
+
+
+def _inlined(node: Node, values: dict[str, Any]) -> Node:
+    if not any(name in values for name in node.refs()):
+        return node
+
+    def change(ref: Ref) -> Any:
+        return values.get(ref.name, ref)
+
+    return replace(node, args=map_refs(node.args, change), kwargs=map_refs(node.kwargs, change))
+
+
+def specialised(case: Case) -> Case:
+    """The Case as Dynamo would hand it over without dynamic shapes: every symbol replaced by its value, numbers
+    computed of sizes alone written into the graph. What only running the graph tells stays as it is."""
+    if not has_symbols(case.inputs):
+        return case
+    values = {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _is_fixed(item)}
+    nodes: list[Node] = []
+    for node in case.graph.nodes:
+        if node.name in values:
+            continue
+        if node.is_op and isinstance(node.value, Scalar) and _is_known(node.value):
+            values[node.name] = node.value.value
+            continue
+        nodes.append(_plain(_inlined(node, values)))
+    inputs = tuple(
+        replace(item, meta=_plain_meta(item.meta)) if isinstance(item, TensorInput) else item
+        for item in case.inputs
+        if item.name not in values
+    )
+    graph = replace(case.graph, nodes=tuple(_without_unread(nodes)))
+    return replace(
+        case,
+        graph=graph,
+        inputs=inputs,
+        symbolic=None,
+        symbols=(),
+        backend=replace(case.backend, dynamic=None),
+    )
+
+
+def _is_fixed(item: ScalarInput) -> bool:
+    return item.symbol is not None and item.value is not None
+
+
+def _is_known(value: Scalar) -> bool:
+    """Whether it is a number made of sizes that are known."""
+    return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
+
+
+def _plain_meta(meta: TensorMeta) -> TensorMeta:
+    symbols = tuple(e if e is not None and is_unbacked(e) else None for e in meta.symbols)
+    return replace(meta, symbols=symbols if any(symbols) else ())
+
+
+def _plain(node: Node) -> Node:
+    return replace(node, value=_plain_meta(node.value)) if isinstance(node.value, TensorMeta) else node
+
+
+def _without_unread(nodes: list[Node]) -> list[Node]:
+    """Without ops that gave a size in parts (`x.size()`) and that nothing reads any more."""
+    kept: list[Node] = []
+    read: set[str] = set()
+    for node in reversed(nodes):
+        if node.is_op and node.name not in read and isinstance(node.value, Sequence_) and _all_known(node.value):
+            continue
+        read.update(node.refs())
+        kept.append(node)
+    return kept[::-1]
+
+
+def _all_known(value: Sequence_) -> bool:
+    return all(isinstance(item, Scalar) and type(item.value) is int for item in value.items)

@@ -1,0 +1,65 @@
+"""How a candidate goes to its backend: as Dynamo hands over its graph, or as AOTAutograd hands over one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from minifier.case import Case, Level
+from minifier.fx.build import build_graph
+from minifier.passes.symbols import is_symbolic
+from minifier.probe.bench import Bench, plain_options
+from minifier.probe.symbolic import call_with_symbols
+from minifier.torch_private import (
+    as_aot_calls_backward,
+    as_dynamo_calls,
+    call_compiled,
+    compiler_for,
+    with_aot_compiler,
+)
+
+Compiled = Callable[[Sequence[Any]], Any]
+
+
+def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compiled:
+    """Compiles the candidate; gives a function of its inputs. Raises what the backend raises."""
+    backend = case.backend
+    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
+    if case.level is not Level.DYNAMO:
+        return _compile_part(bench, case, compiler)
+    if is_symbolic(case):
+        compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
+    else:
+        module = build_graph(case.graph, bench.tensors, bench.example)
+        with as_dynamo_calls(bench.fakes, values):
+            compiled, needed = compiler(module, list(values)), list
+    if not callable(compiled):  # Dynamo's own words
+        raise AssertionError("compiler_fn did not return callable")
+    return lambda args: compiled(*needed(args))
+
+
+def _compile_part(bench: Bench, case: Case, compiler: Callable[..., Any]) -> Compiled:
+    """Gives an ATen graph to the forward or backward compiler that the backend has for such graphs."""
+    module = build_graph(case.graph, bench.tensors, bench.example, key="val")
+    inputs = [bench.example(node) for node in case.graph.placeholders]
+
+    def work(part: Callable[..., Any]) -> tuple[Any, BaseException | None]:
+        try:
+            with as_aot_calls_backward():
+                return part(module, inputs), None
+        except BaseException as error:  # noqa: BLE001 - raised again outside of what the backend may catch
+            return None, error
+
+    def call_backend() -> None:
+        graph = torch.fx.Graph()
+        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
+        small = torch.fx.GraphModule(torch.nn.Module(), graph)
+        with torch.enable_grad(), as_dynamo_calls(bench.fakes):
+            compiler(small, [torch.ones(2, requires_grad=True)])
+
+    compiled, error = with_aot_compiler(call_backend, case.level.value, work)
+    if error is not None:
+        raise error
+    return lambda args: call_compiled(compiled, args)

@@ -1,0 +1,89 @@
+"""Repros, each tried in fresh interpreters until one shows the failure."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from minifier.case import BackendReference, Case, Reach
+from minifier.emit.repro import Repro, forms_for, guard_seconds, is_worth_trying, write_repro
+from minifier.errors import NoRepro
+from minifier.failure import Failure, Kind, Stage
+from minifier.processes import adopt_orphans, kill_orphans
+from minifier.settings import Settings
+from minifier.verify import RUNS, Verification, run_script, verify
+
+EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
+
+
+def may_be_flaky(case: Case, check: Verification) -> bool:
+    """Whether the script ran to its end where probes of the same Case all failed."""
+    return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
+
+
+def verified_repro(
+    case: Case, out: Path, timeout: float, settings: Settings
+) -> tuple[Repro | None, Verification | None, str]:
+    """The first form of repro that shows the failure in every run; else the last tried, and why not.
+
+    A script that compares with eager must also find no difference when its backend is torch's own `eager`.
+    """
+    adopt_orphans()
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
+    reasons: dict[str, None] = {}
+    last: Verification | None = None
+    tried: set[str] = set()
+    shown: list[tuple[Repro, Failure | None, bool]] = []
+    for template, variant in forms_for(case):
+        before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
+        if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
+            continue
+        try:
+            repro = write_repro(case, template, variant)
+        except NoRepro as error:
+            reasons[str(error)] = None
+            continue
+        if repro.text in tried:
+            continue
+        tried.add(repro.text)
+        check = _verified(case, repro, timeout, settings.match, settings.match_log)
+        seen = check.runs[-1].failure
+        of_eager = _difference_of_eager(case, repro, timeout) if compares and check.holds else None
+        if check.holds and of_eager is None:
+            repro.write(out)
+            return repro, check, ""
+        shown.append((repro, of_eager or seen, of_eager is not None))
+        what = seen.fingerprint.sentence() if seen is not None else "no failure"
+        if of_eager is not None:
+            what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
+        else:
+            last = check
+        reasons[f"the script made from {template.value}.py showed {what}"] = None
+    return None, last, "; ".join(reasons)
+
+
+def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match_log: str | None) -> Verification:
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        check = verify(
+            repro.write(Path(folder)),
+            case.failure.fingerprint,
+            timeout=max(timeout, guard_seconds(case) + 60.0),
+            extra_path=case.folders,
+            match=match,
+            match_log=match_log,
+            any_stage=repro.template.hides_stage,
+            at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
+        )
+    kill_orphans()
+    return check
+
+
+def _difference_of_eager(case: Case, repro: Repro, timeout: float) -> Failure | None:
+    """What a comparing script shows where nothing is compiled; then it shows nothing about the backend."""
+    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)
+    kill_orphans()
+    return run.failure

@@ -1,0 +1,36 @@
+"""Where a wrong result begins: a guess for the search, had from one more run of the whole graph."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from minifier.case import Case, Graph, Node, Ref, TensorMeta
+from minifier.failure import Stage
+from minifier.probe.evaluate import evaluate
+from minifier.reduction.lab import Lab
+
+_MOST_BYTES = 2**29  # of all values of the graph together, which are held several times at once
+_MOST_HINTS = 3
+_ITEM_BYTES = 8
+
+
+def begins_at(lab: Lab, case: Case) -> tuple[tuple[str, ...], ...]:
+    """Hints: the first ops whose value, returned by the compiled graph as one more output, is not eager's.
+
+    A graph that returns every value is compiled in another way (nothing can be fused away), so this is no more than
+    a guess; nothing is guessed where all values together are too large.
+    """
+    told = [node for node in case.graph.ops if isinstance(node.value, TensorMeta)]
+    if sum(node.value.elements for node in told if isinstance(node.value, TensorMeta)) * _ITEM_BYTES > _MOST_BYTES:
+        return ()
+    talkative = replace(case, graph=_returning(case.graph, told), backward=False)
+    (result,) = lab.run([lambda: evaluate(lab.bench, talkative, Stage.COMPARE)])
+    found = [re.match(r"output (\d+)", each["where"]) for each in (result or {}).get("differences", ())]
+    places = sorted({int(match.group(1)) for match in found if match is not None})
+    return tuple((told[place].name,) for place in places[:_MOST_HINTS] if place < len(told))
+
+
+def _returning(graph: Graph, told: list[Node]) -> Graph:
+    end = replace(graph.output, args=(tuple(Ref(node.name) for node in told),))
+    return replace(graph, nodes=(*graph.nodes[:-1], end))

@@ -1,0 +1,62 @@
+"""For the report on a wrong result: the ops whose compiled result is not eager's, each compiled alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from minifier import compare
+from minifier.case import Case, Graph
+from minifier.fx.build import build_graph
+from minifier.fx.values import make_inputs
+from minifier.passes.ops import with_ops
+from minifier.probe.ambient import in_modes, set_globals
+from minifier.probe.bench import Bench, plain_options
+from minifier.reduction.lab import Lab
+from minifier.torch_private import as_dynamo_calls, compiler_for, tame_inductor
+
+_SECONDS = 20.0
+
+
+def parting_ops(lab: Lab, whole: Case, minimal: Case) -> tuple[tuple[str, str], ...]:
+    """(op, sentence) of each op found within some seconds, on the values it had in the whole graph; those of the
+    minimal graph come first."""
+    blamed = [node.name for node in minimal.graph.ops]
+    kinds = {node.target for node in minimal.graph.ops}
+    ops = [node for node in whole.graph.ops if node.name not in blamed]
+    order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
+    (result,) = lab.run([lambda: _look(lab.bench, whole, order)])
+    if result is None:  # a backend that kills the process on some op: there is no table then
+        return ()
+    place = {node.name: i for i, node in enumerate(whole.graph.ops)}
+    return tuple(sorted(((op, said) for op, said in result["parting"]), key=lambda pair: place[pair[0]]))
+
+
+def _look(bench: Bench, whole: Case, order: Sequence[str]) -> dict[str, Any]:
+    backend = whole.backend
+    set_globals(whole.state)
+    tame_inductor()
+    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
+
+    def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        with as_dynamo_calls(bench.fakes):
+            compiled: Callable[..., Any] = compiler(module, list(inputs))
+        return compiled
+
+    def inputs_of(alone: Graph) -> list[Any]:
+        case = with_ops(whole, [node.name for node in alone.ops])
+        return make_inputs(case.inputs, bench.tensors, bench.recorded)
+
+    with in_modes(whole.state):
+        found = compare.parting_ops(
+            whole.graph,
+            order,
+            inputs_of,
+            lambda graph: build_graph(graph, bench.tensors, bench.example),
+            compile_alone,
+            _SECONDS,
+            whole.measure,
+        )
+    return {"status": "pass", "parting": [[op, difference.sentence] for op, difference in found]}

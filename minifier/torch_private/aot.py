@@ -1,0 +1,133 @@
+"""AOTAutograd: the compilers that a backend gave it, and its calls of them and of what they made."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+# Imported when first needed, which is a fifth of a second; untyped, as their functions are replaced.
+_GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
+_RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
+
+FORWARD, BACKWARD = "aot-forward", "aot-backward"
+
+Call = Callable[[], Any]
+OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
+OnRun = Callable[[Any, list[Any], Call], Any]
+
+
+def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None) -> None:
+    """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a forward
+    or backward compiler for a training graph (`part` is FORWARD or BACKWARD), and `on_run(token, args, call)` around
+    every call of a compiled backward. Each must call `call()` and give back what that gives. `token` is what
+    `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is first needed."""
+    graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
+    runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
+    stage2 = graph_compile.aot_stage2_autograd
+    backwards: dict[int, tuple[Any, Any]] = {}  # with the compiled one kept, so that its identity stays its own
+
+    def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compiler, updated=())
+        def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            compiled = on_compile(token, part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
+            if part == BACKWARD:
+                backwards[id(compiled)] = compiled, token
+            return compiled
+
+        return compile_part
+
+    def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
+        token = begin()
+        return stage2(state, capture, partition, observed(token, FORWARD, fw), observed(token, BACKWARD, bw))
+
+    graph_compile.aot_stage2_autograd = aot_stage2_autograd
+    if on_run is None:
+        return
+    call_runtime = runtime_wrappers.call_func_at_runtime_with_args
+
+    def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        if id(f) not in backwards:
+            return call_runtime(f, args, *rest, **kwargs)
+        return on_run(backwards[id(f)][1], args, lambda: call_runtime(f, args, *rest, **kwargs))
+
+    runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
+
+
+def note_backward_passes(note: Callable[[], None]) -> None:
+    """From now on `note()` is called before each backward pass of this process."""
+    import torch.autograd.graph as module
+
+    engine: Callable[..., Any] = module._engine_run_backward
+
+    @functools.wraps(engine)
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        note()
+        return engine(*args, **kwargs)
+
+    for place in (module, torch.autograd):
+        place._engine_run_backward = _engine_run_backward  # type: ignore[attr-defined]
+
+
+def backward_arguments() -> list[Any] | None:
+    """The real saved tensors and tangents of the backward pass that this code is called from; None outside one.
+
+    A backward graph is compiled when it is first needed, with fake tensors; the real ones are a frame further up.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_backward_impl":
+            found = frame.f_locals.get("all_args")
+            return list(found) if isinstance(found, list) else None
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class _Done(BaseException):
+    """Leaves the backend, and AOTAutograd in it, with what was wanted. Not an Exception: nobody may catch it."""
+
+
+class NoCompiler(Exception):
+    """The backend did not hand any compiler to AOTAutograd."""
+
+
+def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
+    """`work(compiler)`, done where the backend has just handed its compilers to AOTAutograd: whatever it set up for
+    them (options, configuration) is in place. `call_backend` calls it on some small graph in need of a backward.
+
+    Raises NoCompiler if the backend does not use AOTAutograd on that graph.
+    """
+
+    def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
+        with unset_fake_temporarily():
+            raise _Done(work(fw if part == FORWARD else bw))
+
+    graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
+    original = graph_compile.aot_stage2_autograd
+    graph_compile.aot_stage2_autograd = aot_stage2_autograd
+    try:
+        call_backend()
+    except _Done as done:
+        return done.args[0]
+    finally:
+        graph_compile.aot_stage2_autograd = original
+    raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
+
+
+@contextmanager
+def as_aot_calls_backward() -> Iterator[None]:
+    """What is around the compilation of a backward graph: neither grad mode nor autocast."""
+    with torch.no_grad(), torch._C._DisableAutocast():
+        yield
+
+
+def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
+    """Calls what a forward or backward compiler gave, as AOTAutograd does: with a list, if it takes one."""
+    with as_aot_calls_backward():
+        return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)

@@ -1,0 +1,86 @@
+"""Modes of the user's thread that Dynamo turns off while it compiles."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import overrides
+from torch._dynamo import convert_frame
+from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch.utils._device import DeviceContext
+
+# Untyped in torch, or not exported for type checkers.
+_depth: Callable[[], int] = overrides._len_torch_function_stack  # type: ignore[attr-defined]
+_pop: Callable[[], Any] = overrides._pop_mode
+_push: Callable[[Any], None] = overrides._push_mode
+_stack: Callable[[], list[Any]] = overrides._get_current_function_mode_stack
+
+_OUTSIDE = threading.local()
+
+
+def note_inference_mode() -> None:
+    """From now on `inference_mode_outside` knows whether a compilation began under inference mode."""
+    original = convert_frame.maybe_disable_inference_mode  # type: ignore[attr-defined]
+
+    @contextlib.contextmanager
+    def noting() -> Iterator[None]:
+        before = inference_mode_outside()
+        _OUTSIDE.inference = torch.is_inference_mode_enabled()
+        try:
+            with original():
+                yield
+        finally:
+            _OUTSIDE.inference = before
+
+    convert_frame.maybe_disable_inference_mode = noting  # type: ignore[attr-defined]
+
+
+def inference_mode_outside() -> bool:
+    """Whether the code that Dynamo compiles in this thread will run under inference mode."""
+    return getattr(_OUTSIDE, "inference", False)
+
+
+def _function_modes() -> list[Any]:
+    """The torch function modes of the user's code, those included that Dynamo has taken off for the while."""
+    return [*torch_function_mode_stack_state_mgr.stack, *_stack()]
+
+
+def default_device() -> str | None:
+    """What torch.set_default_device or `with torch.device(...)` is in force; None if there is none."""
+    devices = [mode.device for mode in _function_modes() if isinstance(mode, DeviceContext)]
+    return str(devices[-1]) if devices else None
+
+
+def other_function_modes() -> list[str]:
+    """The types of the torch function modes that are on, the default device aside."""
+    kinds = [type(mode) for mode in _function_modes() if not isinstance(mode, DeviceContext)]
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
+
+
+@contextlib.contextmanager
+def _without_function_modes() -> Iterator[None]:
+    modes = [_pop() for _ in range(_depth())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _push(mode)
+
+
+@contextlib.contextmanager
+def as_while_compiling() -> Iterator[None]:
+    """The modes in which Dynamo calls a backend: no_grad for inference mode, and no function modes."""
+    grad = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    with torch.inference_mode(False), torch.set_grad_enabled(grad), _without_function_modes():
+        yield
+
+
+@contextlib.contextmanager
+def without_modes() -> Iterator[None]:
+    """No inference mode, no default device, grad mode on: where a script makes its inputs."""
+    with torch.inference_mode(False), torch.enable_grad(), _without_function_modes():
+        yield

@@ -1,0 +1,214 @@
+"""Symbolic sizes around a backend call: what Dynamo knew of them, and the same made anew."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+import torch._dynamo
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.source import AttrSource, LocalSource, TensorProperty, TensorPropertySource
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatefulSymbolicContext,
+    compute_unbacked_bindings,
+    constrain_range,
+    free_symbols,
+)
+
+from minifier.torch_private.fakes import static_context
+
+_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
+
+Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
+
+
+def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
+    """Dimensions that torch._dynamo.mark_dynamic or one of its kin was used on."""
+    return frozenset(dim for name in _MARKS for dim in getattr(tensor, name, ()))
+
+
+def assumes_dynamic() -> bool:
+    """Whether Dynamo takes every size for symbolic right now, as `dynamic=True` has it."""
+    return not torch._dynamo.config.assume_static_by_default
+
+
+def _bound(value: Any) -> int | None:
+    return int(value) if getattr(value, "is_Integer", False) else None
+
+
+def symbols_of(values: Sequence[Any]) -> list[Facts]:
+    """What is known of each symbol in these example values: name, hint, lower and upper bound."""
+    found: dict[str, Facts] = {}
+    for value in values:
+        numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
+        for number in numbers:
+            if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                continue
+            env = number.node.shape_env
+            for symbol in sorted(number.node.expr.free_symbols, key=str):
+                backed = env.backed_var_to_val.get(symbol)
+                hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
+                bounds = env.var_to_range.get(symbol)
+                low, high = (None, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
+                found.setdefault(str(symbol), (str(symbol), hint, low, high))
+    return list(found.values())
+
+
+class _Named(ShapeEnv):
+    """A shape environment that calls the next symbol as it is told to."""
+
+    next_number: int | None = None
+
+    def _generate_unique_id(self, source_name: str) -> int:
+        number, self.next_number = self.next_number, None
+        if number is None or number in self.unique_ids:
+            return super()._generate_unique_id(source_name)
+        self.unique_ids.add(number)
+        return number
+
+
+class SymbolicSizes:
+    """Symbols, fake tensors and tracing context of one backend call, as Dynamo would have them.
+
+    Dynamo traces with one fake mode, whose tensors are the nodes' example values, and calls the backend with
+    another one that has the same shape environment and makes the same symbols for the same inputs.
+    """
+
+    def __init__(self) -> None:
+        self.env = _Named()
+        # A graph may hold tensors of its own, which are made fake when they are met.
+        self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
+        self._context = TracingContext(FakeTensorMode(shape_env=self.env))
+
+    def size(self, name: str, hint: int, *, duck: bool, low: int | None = None, high: int | None = None) -> Any:
+        """A symbol that stands for a size. With `duck`, strides of the same value become this symbol too."""
+        self._call_next(name)
+        symbol = self.env.create_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        if duck:
+            self.env.val_to_var.setdefault(hint, symbol)
+        return self._bounded(self.env.create_symintnode(symbol, hint=hint), low, high)
+
+    def number(self, name: str, hint: int, low: int | None = None, high: int | None = None) -> Any:
+        """A symbol that stands for a plain integer argument."""
+        self._call_next(name)
+        made = self.env.create_unspecified_symint_and_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        return self._bounded(made, low, high)
+
+    def unbacked(self, name: str) -> Any:
+        """A symbol whose value nobody knows before the graph runs: of torch._dynamo.decorators.mark_unbacked."""
+        with self.env.ignore_fresh_unbacked_symbols():
+            return self.env.create_unbacked_symint(LocalSource(name))
+
+    def _call_next(self, name: str) -> None:
+        number = re.search(r"\d+$", name)
+        self.env.next_number = int(number.group()) if number else None
+
+    def _bounded(self, symint: Any, low: int | None, high: int | None) -> Any:
+        if isinstance(symint, torch.SymInt) and isinstance(symint.node.expr, sympy.Symbol):
+            constrain_range(symint, min=low, max=high)
+        return symint
+
+    def tensor(self, name: str, tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+        """The fake tensor that stands for this input; `sizes` has a SymInt where a size is symbolic."""
+        source = LocalSource(name, is_input=True)
+        known: dict[str, sympy.Expr] = {}
+        dynamic = []
+        for dim, size in enumerate(sizes):
+            symbolic = isinstance(size, torch.SymInt)
+            dynamic.append(DimDynamic.DYNAMIC if symbolic else DimDynamic.STATIC)
+            where = TensorPropertySource(source, TensorProperty.SIZE, dim).name
+            known[where] = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(tensor.shape[dim])
+        context: Any = StatefulSymbolicContext(
+            dynamic_sizes=dynamic,
+            tensor_source=source,
+            view_base_context=_base_context(tensor, source),
+            shape_env_to_source_to_symbol_cache={id(self.env): known},
+        )
+        self._context.tensor_to_context[tensor] = context
+        return self.mode.from_tensor(tensor, source=source, symbolic_context=context)
+
+    def trace(self, module: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
+        """Runs the graph on fake values and notes what each node evaluates to, as tracing it does.
+
+        Symbols may get more specific values by it, or become plain numbers. Raises what an op raises.
+        """
+        fresh: Any = module.graph.find_nodes(op="placeholder")
+        for node, example in zip(fresh, examples, strict=True):
+            node.meta["example_value"] = example
+        with self.mode, enable_python_dispatcher():
+            _Tracer(module, self).run(*examples)
+
+    def unused(self, module: torch.fx.GraphModule) -> list[int]:
+        """Positions of symbols among the inputs that no op reads and no size of another input needs any more:
+        Dynamo takes those out."""
+        nodes = module.graph.find_nodes(op="placeholder")
+        examples = [node.meta.get("example_value") for node in nodes]
+        needed: set[Any] = set()
+        for example in examples:
+            if isinstance(example, torch.Tensor):
+                needed |= set(free_symbols(example))
+        return [
+            i
+            for i, (node, example) in enumerate(zip(nodes, examples, strict=True))
+            if isinstance(example, (torch.SymInt, int)) and not node.users and not self._symbols(example) & needed
+        ]
+
+    @staticmethod
+    def _symbols(example: Any) -> set[Any]:
+        return set(free_symbols(example)) if isinstance(example, torch.SymInt) else set()
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """The tracing context in which Dynamo calls the backend."""
+        with tracing(self._context):
+            yield
+
+
+def warm_up_symbols() -> None:
+    """Makes what symbols need when they are first used, a tenth of a second, for all children of this process."""
+    sizes = SymbolicSizes()
+    x = torch.empty(4, 3)
+    fake = sizes.tensor("x", x, [sizes.size("s0", 4, duck=True), sizes.size("s1", 3, duck=True)])
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.tanh, (graph.placeholder("x"),))
+    node = graph.call_function(torch.add, (node, graph.call_method("size", (node, 0))))
+    graph.output((graph.call_method("reshape", (node, -1)),))
+    sizes.trace(torch.fx.GraphModule(torch.nn.Module(), graph), [fake])
+
+
+def _base_context(tensor: torch.Tensor, source: Any) -> Any:
+    """For an input that is a view: its base, whose own sizes are nobody's business, as it is."""
+    base = tensor._base
+    return None if base is None else static_context(base, AttrSource(source, "_base"))
+
+
+class _Tracer(torch.fx.Interpreter):
+    def __init__(self, module: torch.fx.GraphModule, sizes: SymbolicSizes) -> None:
+        super().__init__(module)
+        self._sizes = sizes
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        if n.target is operator.setitem:  # its bounds are symbols that nothing gives back
+            with self._sizes.env.ignore_fresh_unbacked_symbols():
+                return super().run_node(n)
+        value = super().run_node(n)
+        if n.op not in ("output", "placeholder"):
+            n.meta["example_value"] = value
+            if bindings := compute_unbacked_bindings(self._sizes.env, value):
+                n.meta["unbacked_bindings"] = bindings
+        return value
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        if isinstance(value, torch.Tensor):
+            return self._sizes.mode.from_tensor(value, static_shapes=True)
+        return value

@@ -1,0 +1,107 @@
+"""A run of eager in which all that torch leaves open comes out another way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from minifier.torch_private.draws import Mode, is_draw
+
+_UNINITIALISED = {
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::empty_like",
+    "aten::empty_permuted",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+}
+_ARBITRARY_ORDER: dict[str, Callable[..., int]] = {
+    # which of equal elements comes first is not promised; the position of `dim` in each
+    "aten::sort": lambda args: args[1] if len(args) > 1 else -1,
+    "aten::topk": lambda args: args[2] if len(args) > 2 else -1,
+    "aten::kthvalue": lambda args: args[2] if len(args) > 2 else -1,
+    "aten::median.dim": lambda args: args[1],
+    "aten::mode": lambda args: args[1] if len(args) > 1 else -1,
+}
+# Whose vectorised code is a polynomial that is good to a part of one, not of the result.
+_ABSOLUTE = {"aten::erf": 4.0, "aten::erfc": 4.0}
+
+# Ops that move, choose or make values without rounding them. Views are known by their schema.
+_NAMES = """
+    clone copy to_copy cat stack index index_select index_copy index_fill index_put gather scatter take where
+    masked_fill masked_select masked_scatter constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
+    replication_pad1d replication_pad2d replication_pad3d repeat repeat_interleave flip roll embedding relu clamp
+    clamp_min clamp_max hardtanh threshold threshold_backward maximum minimum fmax fmin max min amax amin aminmax
+    sort topk kthvalue median nanmedian mode cummax cummin abs neg sign sgn round floor ceil trunc fill zero zeros
+    zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor arange eye tril triu
+    diag_embed empty empty_like empty_strided empty_permuted new_empty new_empty_strided max_pool2d_with_indices
+    max_pool3d_with_indices max_unpool2d im2col nan_to_num resize set lift_fresh lift_fresh_copy select_backward
+    slice_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter unique_dim unique2
+    unique_consecutive native_dropout local_scalar_dense frexp ldexp heaviside copysign nextafter complex polar
+"""
+_EXACT = frozenset(_NAMES.split())
+
+
+def _base(name: str) -> str:
+    return name.partition("::")[2].partition(".")[0].strip("_")
+
+
+class _Unsettled(Mode):  # type: ignore[no-untyped-call]
+    def __init__(self, steps: float, seed: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._steps, self._seed = steps, seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not hasattr(func, "_schema") or not hasattr(func, "name"):
+            return func(*args, **kwargs)  # a higher-order op
+        name = str(func.name())
+        if name in _ARBITRARY_ORDER and args[0].dim() and not kwargs:
+            dim = _ARBITRARY_ORDER[name](args)
+            values, places = func(args[0].flip(dim), *args[1:])
+            return values, args[0].shape[dim] - 1 - places
+        result = func(*args, **kwargs)
+        if name in _UNINITIALISED:
+            result.fill_(float("nan") if result.is_floating_point() or result.is_complex() else 1)
+        elif _base(name) not in _EXACT and not is_draw(func):
+            results = result if isinstance(result, (tuple, list)) else (result,)
+            for value, returned in zip(results, func._schema.returns, strict=False):
+                is_view = returned.alias_info is not None and not returned.alias_info.is_write
+                if isinstance(value, torch.Tensor) and value.layout == torch.strided and not is_view:
+                    self.move(value)
+                    if name in _ABSOLUTE and value.is_floating_point():
+                        value.add_(self._change(value) * _ABSOLUTE[name])
+        return result
+
+    def _change(self, value: torch.Tensor) -> torch.Tensor:
+        device = value.device
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
+        signs = torch.randint(0, 2, value.shape, generator=self._generators[device], device=device, dtype=torch.int8)
+        return (signs * 2 - 1).to(value.dtype) * (self._steps * torch.finfo(value.dtype).eps)
+
+    def move(self, value: torch.Tensor) -> None:
+        """Moves each element by `steps` times eps, up or down. Small whole numbers stay as they are: they are
+        counts, masks and flags, whose exact value matters."""
+        if value.is_complex():
+            value = torch.view_as_real(value)
+        if not value.is_floating_point() or value.dtype.itemsize < 2 or not value.numel():
+            return
+        whole = (value == value.round()) & (value.abs() <= 64)
+        value.mul_(torch.where(whole, 0.0, self._change(value)).to(value.dtype) + 1)
+
+
+def unsettled(steps: float = 1.0, seed: int = 0) -> contextlib.AbstractContextManager[Any]:
+    """Inside, what torch leaves open comes out another way. Every op that rounds does so otherwise: each element
+    of its result moves by `steps` times eps, up or down. Memory that nobody has written is NaN (1 in integers);
+    of equal elements sort, topk, kthvalue, median and mode take another one than usual; erf is as inexact as
+    torch's own vectorised one. The context can be entered again after it was left."""
+    return _Unsettled(steps, seed)
+
+
+def move(value: torch.Tensor, steps: float, seed: int) -> None:
+    """Moves the elements of a dense tensor, in place, as `unsettled` does with the results of ops."""
+    _Unsettled(steps, seed).move(value)

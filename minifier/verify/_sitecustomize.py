@@ -1,0 +1,82 @@
+"""What watches a script in a fresh interpreter. Standard library only.
+
+A copy of this file is put on that interpreter's path as `sitecustomize`, where Python itself looks for it. It
+notes the exception that ends the interpreter and, if it finds a file `watch-logs` beside it, what is logged and
+warned. It takes itself off the path and lets the user's own sitecustomize, if there is one, take its turn.
+"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+from typing import Any
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def leave_the_path() -> None:
+    """The script is not to see where this file lies."""
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    paths = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e and e != here]
+    if paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+def note_exception() -> None:
+    """From now on an exception that ends the interpreter is written to seen.json."""
+    spec = importlib.util.spec_from_file_location("_observed", os.path.join(here, "observed.py"))
+    assert spec is not None and spec.loader is not None
+    observed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(observed)
+
+    def write(links: list[Any], text: str) -> None:
+        with open(os.path.join(here, "seen.json"), "w") as file:
+            json.dump({"links": links, "text": text}, file)
+
+    observed.report_at_exit(write)
+
+
+def note_records() -> None:
+    """From now on records of any logger, INFO and above, and warnings are added to records.jsonl."""
+    import logging
+    import warnings
+
+    handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
+
+    def write(level: str, logger: str, message: str) -> None:
+        with open(os.path.join(here, "records.jsonl"), "a") as file:
+            file.write(json.dumps([level, logger, message]) + "\n")
+
+    def noting_handle(self: logging.Logger, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.INFO:
+            try:
+                message = record.getMessage()
+            except Exception:  # noqa: BLE001 - a message that does not fit its arguments: logging itself says so
+                message = str(record.msg)
+            write(record.levelname, record.name, message)
+        handle(self, record)
+
+    def noting_show(told: Any) -> None:
+        write("WARNING", told.category.__name__, str(told.message))
+        show(told)
+
+    logging.Logger.handle = noting_handle  # type: ignore[method-assign]
+    warnings._showwarnmsg = noting_show  # type: ignore[attr-defined]
+
+
+def take_turns() -> None:
+    """Runs the sitecustomize that would have been found without this one."""
+    theirs = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if theirs is not None and theirs.loader is not None:
+        sys.modules["sitecustomize"] = importlib.util.module_from_spec(theirs)
+        theirs.loader.exec_module(sys.modules["sitecustomize"])
+
+
+leave_the_path()
+note_exception()
+if os.path.exists(os.path.join(here, "watch-logs")):
+    note_records()
+take_turns()

@@ -1,0 +1,135 @@
+"""A fresh interpreter that runs a script, and what is seen of it from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from minifier.failure import Failure, Fingerprint, Kind
+from minifier.failure import observed as observed_module
+from minifier.torch_private import inductor_headers
+from minifier.verify.reading import End, failure_shown
+
+_SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
+_KEPT = {"PYTHONPATH", "PYTHONHOME"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a script: how it ended, and the failure that it showed, if it did not end well."""
+
+    status: int | None
+    failure: Failure | None
+    output: str
+    seconds: float
+
+
+def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str, str]:
+    """This process's environment without what changes torch or Python, and with caches in `folder`."""
+    kept = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(_SCRUBBED)}
+    for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
+        kept[variable] = str(folder / variable.lower())
+        (folder / variable.lower()).mkdir()
+    headers = inductor_headers()
+    if headers is not None:
+        (folder / "tmpdir" / headers.name).symlink_to(headers)
+    entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
+    kept["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
+    return kept
+
+
+class Started:
+    """An interpreter that runs the script; see `running`. `sought` is what its end is read by."""
+
+    def __init__(
+        self, script: Path, extra_path: Sequence[str], timeout: float, sought: Fingerprint | None, match_log: str | None
+    ) -> None:
+        self.sought, self.match_log = sought, match_log
+        self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
+        self.observer = self.folder / "observer"
+        work = self.folder / "empty"
+        for place in (self.observer, work):
+            place.mkdir()
+        for file in script.parent.iterdir():
+            if file == script or file.suffix == ".safetensors":
+                shutil.copyfile(file, work / file.name)
+        shutil.copyfile(Path(__file__).with_name("_sitecustomize.py"), self.observer / "sitecustomize.py")
+        shutil.copyfile(observed_module.__file__, self.observer / "observed.py")
+        if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
+            (self.observer / "watch-logs").touch()
+        environment = clean_environment(self.folder, extra_path)
+        environment["PYTHONPATH"] = os.pathsep.join(
+            entry for entry in (str(self.observer), environment["PYTHONPATH"]) if entry
+        )
+        self.started = time.monotonic()
+        self.deadline = self.started + timeout
+        self.output = (self.folder / "output").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, script.name],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait(self) -> Run:
+        """Waits for the end; kills all that is left of the session."""
+        timed_out = False
+        try:
+            self.process.wait(max(0.0, self.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        self.kill()
+        seconds = time.monotonic() - self.started
+        status = None if timed_out else self.process.returncode
+        output = (self.folder / "output").read_text(errors="replace")
+        failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
+        return Run(status, failure, output, seconds)
+
+    def kill(self) -> None:
+        """Ends the interpreter and all it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.output.close()
+
+    def clean(self) -> None:
+        """Removes every trace of the run."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running(
+    script: Path, extra_path: Sequence[str], timeout: float, sought: Fingerprint | None, match_log: str | None
+) -> Iterator[Started]:
+    """The script, started; killed and cleaned away at the end."""
+    started = Started(script, extra_path, timeout, sought, match_log)
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.clean()
+
+
+def run_script(
+    script: Path,
+    timeout: float,
+    extra_path: Sequence[str] = (),
+    sought: Fingerprint | None = None,
+    match_log: str | None = None,
+) -> Run:
+    """Runs the script once in a fresh interpreter; `timeout` in seconds. What it shows is read as a sighting of
+    `sought`, where a script alone does not tell: the stage of a death, what a failed assertion compares."""
+    with running(script, extra_path, timeout, sought, match_log) as started:
+        return started.wait()

@@ -1,0 +1,73 @@
+"""Whether a script shows the failure that is sought, every time it is run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.failure import Fingerprint, Kind, Stage, matches, same
+from minifier.verify.interpreter import Run, Started, running
+
+RUNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Several runs of a repro, and in how many of them the sought failure showed."""
+
+    runs: tuple[Run, ...]
+    same: int
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run showed the failure."""
+        return bool(self.runs) and self.same == len(self.runs)
+
+
+def shows(run: Run, sought: Fingerprint, match: str | None, any_stage: bool = False) -> bool:
+    """Whether a run showed the sought failure."""
+    if run.failure is None:
+        return False
+    seen = run.failure
+    if any_stage:
+        seen = replace(seen, fingerprint=replace(seen.fingerprint, stage=sought.stage))
+    # The pattern is for messages of exceptions: a comparison speaks in the words of assert_close.
+    if match is not None and sought.stage is not Stage.COMPARE and sought.kind is not Kind.SILENT_FALLBACK:
+        return matches(sought, seen, match)
+    return same(sought, seen.fingerprint, renamed=True)
+
+
+def verify(
+    script: Path,
+    sought: Fingerprint,
+    *,
+    timeout: float,
+    extra_path: Sequence[str] = (),
+    match: str | None = None,
+    match_log: str | None = None,
+    any_stage: bool = False,
+    runs: int = RUNS,
+    at_once: int = 2,
+) -> Verification:
+    """Runs the script `runs` times, up to `at_once` side by side, and compares what it shows.
+
+    `match` and `match_log` are the user's regular expressions for messages and for log records.
+    `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
+    Interpreters are started only as long as every run so far has shown the failure.
+    """
+    began = time.monotonic()
+    done: list[Run] = []
+    with contextlib.ExitStack() as stack:
+        waiting: list[Started] = []
+        while len(done) < runs:
+            while len(waiting) < at_once and len(done) + len(waiting) < runs:
+                waiting.append(stack.enter_context(running(script, extra_path, timeout, sought, match_log)))
+            done.append(waiting.pop(0).wait())
+            if not shows(done[-1], sought, match, any_stage):
+                break
+    agreeing = sum(shows(run, sought, match, any_stage) for run in done)
+    return Verification(tuple(done), agreeing, time.monotonic() - began)

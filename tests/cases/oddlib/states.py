@@ -1,0 +1,105 @@
+"""A backend that fails on a tanh only if the process is in a certain state."""
+
+import os
+import sys
+
+import torch
+import torch._dynamo.config
+import torch._inductor.config
+from torch._dynamo import register_backend
+
+from oddlib import settings
+from oddlib.backends import refuse
+
+COMPILING = {
+    "always": lambda: True,
+    "no_grad": lambda: not torch.is_grad_enabled(),
+    "autocast": lambda: torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16,
+    "autocast without cache": lambda: torch.is_autocast_enabled("cpu") and not torch.is_autocast_cache_enabled(),
+    "default dtype": lambda: torch.get_default_dtype() is torch.float64,
+    "deterministic": torch.are_deterministic_algorithms_enabled,
+    "deterministic, warning": torch.is_deterministic_algorithms_warn_only_enabled,
+    "unfilled": lambda: not torch.utils.deterministic.fill_uninitialized_memory,
+    "precision": lambda: torch.get_float32_matmul_precision() == "high",
+    "threads": lambda: torch.get_num_threads() == 3,
+    "interop threads": lambda: torch.get_num_interop_threads() == 3,
+    "mkldnn": lambda: not torch.backends.mkldnn.enabled,
+    "mkldnn deterministic": lambda: torch.backends.mkldnn.deterministic,
+    "sdpa": lambda: not torch.backends.cuda.flash_sdp_enabled(),
+    "cudnn": lambda: torch.backends.cudnn.benchmark,
+    "einsum": lambda: torch.backends.opt_einsum.strategy == "optimal",
+    "fastpath": lambda: not torch.backends.mha.get_fastpath_enabled(),
+    "denormal": lambda: float("2.3e-308") / 2 == 0.0,
+    "anomaly": torch.is_anomaly_enabled,
+    "dynamo's config": lambda: torch._dynamo.config.recompile_limit == 3,
+    "inductor's config": lambda: torch._inductor.config.triton.cudagraphs,
+    "tuned": lambda: torch._inductor.config.max_autotune,
+    "knobs": lambda: getattr(sys.modules.get("odd_knobs"), "depth", 0) == 7,
+    "own config": lambda: settings.unroll == 16,
+    "own nested config": lambda: settings.schedule.greedy,
+    "variable": lambda: os.environ.get("TORCH_ODDLIB_FUSE") == "2",
+}
+RUNNING = {
+    "inference mode": torch.is_inference_mode_enabled,
+    "no_grad at run": lambda: not torch.is_grad_enabled(),
+    "device": lambda: torch.get_default_device().type == "meta",
+}
+
+
+@register_backend
+def oddlib_when(gm, example_inputs, *, options):
+    """Refuses the tanh if, and when, the condition holds that the option `when` names."""
+    if COMPILING.get(options["when"], bool)():
+        refuse(gm, "tanh")
+
+    def run(*args):
+        if RUNNING.get(options["when"], bool)():
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run
+
+
+@register_backend
+def oddlib_inference_tensor(gm, example_inputs):
+    """Fails when it is called with a tensor made under inference mode."""
+
+    def run(*args):
+        if any(isinstance(value, torch.Tensor) and value.is_inference() for value in args):
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run
+
+
+@register_backend
+def oddlib_not_a_leaf(gm, example_inputs):
+    if any(isinstance(x, torch.Tensor) and x.requires_grad and not x.is_leaf for x in example_inputs):
+        refuse(gm, "tanh")
+    return gm.forward
+
+
+@register_backend
+def oddlib_overlapping(gm, example_inputs):
+    """Fails when it is called with two tensors in one storage."""
+
+    def run(*args):
+        places = [value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)]
+        if len(set(places)) < len(places):
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run
+
+
+@register_backend
+def oddlib_second_call(gm, example_inputs):
+    calls = []
+
+    def run(*args):
+        calls.append(None)
+        if len(calls) == 2:
+            refuse(gm, "tanh")
+        return gm.forward(*args)
+
+    return run

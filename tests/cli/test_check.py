@@ -1,0 +1,77 @@
+"""`minify check` by the result.json beside a repro: gone, still there, or something else."""
+
+import json
+
+import pytest
+from vocabulary import source_of
+
+from minifier.case.encode import pack
+from minifier.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_command
+from minifier.failure import Fingerprint, Frame, Kind, Stage
+
+pytestmark = pytest.mark.timeout(60)
+
+VALUES = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
+NO_EXCEPTION = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="no-exception")
+HANG = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message="no end")
+SIGNAL = Fingerprint(Stage.BACKWARD_COMPILE, Kind.SIGNAL, message="SIGABRT")
+FALLBACK = Fingerprint(Stage.COMPILE, Kind.SILENT_FALLBACK, message="<number> ops run in eager")
+PLACE = Frame("__main__", "<module>")
+RAISED = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",), PLACE, message="no lowering")
+AT_RUN = Fingerprint(Stage.RUN, Kind.EXCEPTION, ("ValueError",), PLACE, message="no lowering")
+GUARD = "import faulthandler, time\nfaulthandler.dump_traceback_later(1, exit=True)\n"
+WARNS = "import logging\nlogging.getLogger('acme').warning('{}')"
+
+
+@pytest.mark.parametrize(
+    ("text", "sought", "more", "code"),
+    [
+        ("assert False, 'Tensor-likes are not close!'", VALUES, {}, STILL_THERE),
+        ("assert True", VALUES, {}, GONE),
+        (
+            "raise AssertionError(\"The values for attribute 'dtype' do not match: a != b.\")",
+            VALUES,
+            {},
+            SOMETHING_ELSE,
+        ),
+        ("raise RuntimeError('Tensor-likes are not close!')", VALUES, {}, SOMETHING_ELSE),
+        ("assert False, 'eager raises, the compiled function does not'", NO_EXCEPTION, {}, STILL_THERE),
+        (GUARD + "time.sleep(50)", HANG, {}, STILL_THERE),
+        (GUARD, HANG, {}, GONE),
+        ("import time; time.sleep(50)", HANG, {}, STILL_THERE),
+        ("raise ValueError('no')", HANG, {}, SOMETHING_ELSE),
+        ("import os; os.abort()", SIGNAL, {}, STILL_THERE),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", SIGNAL, {}, SOMETHING_ELSE),
+        ("", SIGNAL, {}, GONE),
+        (WARNS.format("12 ops run in eager"), FALLBACK, {}, STILL_THERE),
+        (WARNS.format("12 ops were compiled"), FALLBACK, {}, GONE),
+        (WARNS.format("12 nodes: eager"), FALLBACK, {"match_log": "nodes: eager"}, STILL_THERE),
+        ("raise ValueError('no lowering')", AT_RUN, {}, STILL_THERE),
+        ("raise ValueError('no lowering')", RAISED, {}, SOMETHING_ELSE),
+        ("raise ValueError('no lowering')", RAISED, {"template": "call_backend"}, STILL_THERE),
+        ("raise ValueError('no lowering')", RAISED, {"template": "call_compiler"}, STILL_THERE),
+        ("raise ValueError('no lowering')", RAISED, {"template": "compile_function"}, SOMETHING_ELSE),
+        ("raise ValueError('no lowering')  # lookup_backend(", RAISED, {}, STILL_THERE),
+        ("raise KeyError('no lowering of erf')", AT_RUN, {}, SOMETHING_ELSE),
+        ("raise KeyError('no lowering of erf')", AT_RUN, {"match": "lowering of \\w+"}, STILL_THERE),
+        ("raise KeyError('no lowering of erf')", AT_RUN, {"match": "lowering of tanh"}, SOMETHING_ELSE),
+    ],
+)
+def test_check_goes_by_what_was_sought(text, sought, more, code, tmp_path, capsys):
+    (tmp_path / "repro.py").write_text(source_of(text))
+    (tmp_path / "result.json").write_text(json.dumps({"failure": {"fingerprint": pack(sought)}, **more}))
+    assert check_command(tmp_path, 5) == code, capsys.readouterr()
+
+
+def test_check_says_what_the_comparison_said(tmp_path, capsys):
+    (tmp_path / "repro.py").write_text("assert False, 'Tensor-likes are not close!\\n\\nMismatched elements: 6 / 6'")
+    (tmp_path / "result.json").write_text(json.dumps({"failure": {"fingerprint": pack(VALUES)}}))
+    check_command(tmp_path, 20)
+    assert "values (Tensor-likes are not close! Mismatched elements: 6 / 6)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damaged", ["{", "{}", '{"failure": {"fingerprint": 3}}', '{"failure": 1, "template": "no"}'])
+def test_a_damaged_result_is_said(damaged, tmp_path, capsys):
+    (tmp_path / "repro.py").write_text("")
+    (tmp_path / "result.json").write_text(damaged)
+    assert check_command(tmp_path, 20) == SOMETHING_ELSE and "is damaged" in capsys.readouterr().err

@@ -1,0 +1,71 @@
+"""Random ops: a backend that draws other numbers is right, one that draws eager's is compared sharply."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compare_captures import captures
+from compare_models import MODELS, Transformer, made
+from test_values import two_per_cent, with_op
+
+X = torch.randn(40, 10, generator=torch.Generator().manual_seed(1))
+
+
+def drops(x):
+    return F.dropout(torch.sigmoid(x) * 2, 0.3) + torch.rand_like(x)
+
+
+def to_one(x):
+    return F.dropout(torch.sigmoid(x) * 2, 0.3).mean()
+
+
+def after(count, compiled):
+    """The callable with a generator that is `count` numbers further than eager's."""
+
+    def run(*inputs):
+        torch.rand(count)
+        return compiled(*inputs)
+
+    return run
+
+
+def test_the_same_numbers_are_compared_sharply():
+    captured = captures(drops, X)[0]
+    assert captured.compare(captured.build()).eager_runs == 1
+    compared = captured.compare(with_op(captured, torch.sigmoid, lambda x: x * 1.001))
+    assert len(compared.differences) == 1
+    right = captured.compare(with_op(captured, torch.sigmoid, lambda x: (x.double() * (1 + 1e-8)).float()))
+    assert right.differences == () and right.eager_runs <= 3
+
+
+@pytest.mark.parametrize("count", range(1, 40, 3))
+@pytest.mark.parametrize("function", [drops, to_one])
+def test_other_numbers_are_no_error(function, count):
+    captured = captures(function, X)[0]
+    assert captured.compare(after(count, captured.build())).differences == ()
+
+
+def test_other_numbers_and_far_too_large():
+    captured = captures(drops, X)[0]
+    compiled = with_op(captured, torch.sigmoid, lambda x: x * 20)
+    assert captured.compare(after(3, compiled)).differences
+
+
+@pytest.mark.parametrize("name", ["draws", "drops", "drops to one"])
+@pytest.mark.parametrize("seed", range(4))
+def test_models_that_draw(name, seed):
+    function, inputs = made(name, seed=seed)
+    (captured,) = captures(function, *inputs)
+    assert captured.compare(after(5, captured.build()), backward=name != "draws").differences == ()
+
+
+def test_gradients_through_dropout():
+    torch.manual_seed(0)
+    model = Transformer(layers=3, width=32, dropout=0.2)
+    captured = captures(model, torch.randint(0, 128, (2, 12)))[0]
+    assert captured.compare(captured.build(), backward=True).eager_runs == 1
+    assert captured.compare(with_op(captured, torch.sigmoid, two_per_cent), backward=True).differences
+    assert captured.compare(after(1, captured.build()), backward=True).differences == ()
+
+
+def test_the_table_has_them():
+    assert {"draws", "drops", "drops to one", "transformer with dropout"} <= set(MODELS)

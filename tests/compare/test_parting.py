@@ -1,0 +1,68 @@
+"""Which op parts from eager, each compiled alone."""
+
+import torch
+import torch.nn.functional as F
+from compare_captures import capture_of, captures
+
+from minifier.compare import parting_ops
+from minifier.failure import Aspect
+
+
+def model(x, w):
+    y = torch.tanh(x @ w)
+    first, second = y.chunk(2)
+    return F.relu(torch.sigmoid(first) + second), torch.sin(y)
+
+
+class Values(torch.fx.Interpreter):
+    def run_node(self, n):
+        value = super().run_node(n)
+        if isinstance(value, torch.Tensor):
+            VALUES[n.name] = value.clone()
+        return value
+
+
+VALUES = {}
+
+
+def faulty(gm, inputs):
+    """A compiler whose sigmoid is 2 % too large, and which cannot do sin."""
+
+    class Faulty(torch.fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            return value * 1.02 if n.op != "placeholder" and "sigmoid" in str(n.target) else value
+
+    if any("sin" in str(n.target) for n in gm.graph.nodes):
+        raise NotImplementedError("sin")
+    return lambda *args: Faulty(gm).run(*args)
+
+
+def found(seconds, compile=faulty):
+    captured = captures(model, torch.randn(6, 4), torch.randn(4, 5))[0]
+    Values(captured.build()).run(*captured.inputs())
+
+    def inputs(graph):
+        return [VALUES[node.name].clone() for node in graph.placeholders]
+
+    order = [node.name for node in captured.graph.ops]
+    return parting_ops(captured.graph, order, inputs, captured.build, compile, seconds)
+
+
+def test_the_op_is_found():
+    ((name, difference),) = found(60)
+    assert name == "sigmoid" and difference.aspect is Aspect.VALUES
+
+
+def test_no_time_no_ops():
+    assert found(0) == []
+
+
+def test_a_compiler_that_works():
+    assert found(60, lambda gm, inputs: gm.forward) == []
+
+
+def test_the_capture_reads_its_own_graphs():
+    captured = captures(model, torch.randn(6, 4), torch.randn(4, 5))[0]
+    again = capture_of(captured.build(), captured.inputs())
+    assert [n.name for n in again.graph.nodes] == [n.name for n in captured.graph.nodes]

@@ -1,0 +1,77 @@
+"""Backends that are right never differ from eager."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from compare_captures import comparisons
+from compare_models import LOOSE, MODELS, SHARP, all_of, made, tensor
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+KINDS = pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+
+
+def alarms(function, *calls, backend, train):
+    with torch.set_grad_enabled(train):
+        compared = comparisons(function, *calls, backend=backend, backward=train)
+    assert len(compared) >= len(calls) and any(c.rows for c in compared)
+    assert [repr(c.compiled_error) for c in compared if c.compiled_error] == []
+    assert [repr(c.eager_error) for c in compared if c.eager_error] == []
+    return [d.sentence for c in compared for d in c.differences]
+
+
+@KINDS
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", MODELS)
+def test_aot_eager(name, dtype, train):
+    model, inputs = made(name, DTYPES[dtype])
+    assert alarms(model, inputs, backend="aot_eager", train=train) == []
+
+
+@pytest.mark.parametrize("name", ["transformer", "views", "is changed", "unwritten"])
+def test_eager(name):
+    model, inputs = made(name)
+    assert alarms(model, inputs, backend="eager", train=True) == []
+
+
+def sample(name):
+    """A module of the samples that does nothing when it is imported."""
+    sys.path.insert(0, str(SAMPLES))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(SAMPLES))
+
+
+@KINDS
+def test_small_model(train):
+    module = sample("small_model")
+    assert alarms(module.SmallModel(), [module.make_inputs()], backend="aot_eager", train=train) == []
+
+
+@torch.no_grad()
+def test_densenet():
+    model = sample("docs_densenet").DenseNet(odd=torch.tanh, blocks=(3, 3), classes=10).eval()
+    assert alarms(model, [torch.randn(1, 3, 64, 64)], backend="aot_eager", train=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("functions", [SHARP, LOOSE], ids=["sharp", "random"])
+def test_inductor_on_functions(functions):
+    calls = []
+    for seed in range(6):
+        torch.manual_seed(seed)
+        calls.append([tensor(12, 10, dtype=torch.float32, grad=True) * (1, 0.01, 30)[seed % 3]])
+    assert alarms(all_of(functions), *calls, backend="inductor", train=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name, dtype", [("transformer with dropout", "bf16"), ("convolutions", "fp32")])
+def test_inductor_in_training(name, dtype):
+    model, inputs = made(name, DTYPES[dtype])
+    assert alarms(model, inputs, inputs, backend="inductor", train=True) == []

@@ -1,0 +1,182 @@
+"""Small errors are found, and rounding is not one."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compare_captures import captures
+from compare_models import Transformer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minifier.compare.judge import Sample, judge_exact, judge_floats
+from minifier.failure import Aspect
+
+
+def with_op(captured, target, change):
+    """The graph with `change` applied to the result of its first op of this target."""
+    module = captured.build()
+    node = next(n for n in module.graph.nodes if n.target in (target, getattr(target, "__name__", "")))
+    with module.graph.inserting_after(node):
+        made = module.graph.call_function(change, (node,))
+    node.replace_all_uses_with(made)
+    made.args = (node,)
+    module.recompile()
+    return module.forward
+
+
+def two_per_cent(x):
+    return x * 1.02
+
+
+@pytest.fixture(scope="module")
+def transformer():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return captures(Transformer().eval(), torch.randint(0, 128, (2, 16)))[0]
+
+
+@torch.no_grad()
+def test_two_per_cent_in_one_sigmoid_of_twelve_layers(transformer):
+    (found,) = transformer.compare(with_op(transformer, torch.sigmoid, two_per_cent)).differences
+    assert found.aspect is Aspect.VALUES
+    assert found.error > 1000 * max(found.eager_error, found.noise)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("factor", [1.002, 1.0002])
+def test_smaller_errors_are_still_found(transformer, factor):
+    assert transformer.compare(with_op(transformer, torch.sigmoid, lambda x: x * factor)).differences
+
+
+@torch.no_grad()
+def test_another_way_of_rounding_is_no_error(transformer):
+    def other_order(x):
+        return (x.double() * 1.0000001).float()
+
+    compared = transformer.compare(with_op(transformer, torch.sigmoid, other_order))
+    assert compared.differences == () and compared.eager_runs == 2
+    assert not compared.rows[0].identical and compared.rows[0].error < 1e-5
+
+
+def chain(x, w):
+    return torch.sigmoid(F.layer_norm(x @ w, (32,))) @ w, torch.sigmoid(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_types(dtype):
+    torch.manual_seed(0)
+    captured = captures(chain, torch.randn(16, 32).to(dtype), torch.randn(32, 32).to(dtype))[0]
+    assert captured.compare(with_op(captured, torch.sigmoid, lambda x: x * 1.1)).differences
+
+    def in_single(x, w):  # what a compiler that fuses does
+        y = torch.sigmoid(F.layer_norm((x @ w).float(), (32,))).to(x.dtype) @ w
+        return y, torch.sigmoid(x.float()).to(x.dtype)
+
+    assert captured.compare(in_single).differences == ()
+
+
+def through_bfloat16(x, w):
+    return (x.to(torch.bfloat16) @ w.to(torch.bfloat16)).float().softmax(-1)
+
+
+def test_types_that_the_graph_names_are_widened_too():
+    captured = captures(through_bfloat16, torch.randn(8, 8), torch.randn(8, 8))[0]
+    compared = captured.compare(lambda x, w: ((x @ w).softmax(-1),))  # better than eager
+    assert compared.differences == ()
+    assert compared.rows[0].eager_error > 1e-4 > compared.rows[0].error
+
+
+def test_nan_where_eager_has_one_is_right():
+    captured = captures(lambda x: (x.log(), x / 0), torch.tensor([-1.0, 0.0, 2.0]))[0]
+    assert captured.compare(lambda x: (x.log() * 1.0, x / 0)).differences == ()
+    found = captured.compare(lambda x: (x.log().nan_to_num(0.0), x / 0)).differences
+    assert [d.aspect for d in found] == [Aspect.NON_FINITE]
+
+
+def test_a_compiler_that_does_not_overflow_is_right():
+    captured = captures(lambda x: (x * 1000) / 1000, torch.tensor([100.0, 3.0]).half())[0]
+    assert captured.build()(torch.tensor([100.0]).half())[0].isinf()
+    assert captured.compare(lambda x: (x * 1,)).differences == ()
+
+
+def test_one_wrong_element_of_many():
+    captured = captures(lambda x: torch.tanh(x), torch.randn(300, 300))[0]
+
+    def compiled(x):
+        y = torch.tanh(x)
+        y[7, 7] += 1e-4
+        return (y,)
+
+    assert captured.compare(compiled).differences
+
+
+def test_a_decision_that_rounding_makes():
+    """round() of values a hair below a half: eager itself jumps when its inputs move."""
+    x = torch.arange(64) + 0.5 - torch.rand(64) * 1e-6 * torch.arange(64)
+    captured = captures(lambda x: ((x * 1.1) / 1.1).round(), x)[0]
+    assert captured.compare(lambda x: (x.round(),)).differences == ()
+    assert captured.compare(lambda x: (((x * 1.1) / 1.1).round() + 1,)).differences
+
+
+def test_the_order_of_equal_elements_is_free():
+    x = torch.randint(0, 3, (4, 20)).float()
+    captured = captures(lambda x: torch.topk(x, 5), x)[0]
+
+    def from_behind(x):
+        values, places = torch.topk(x.flip(-1), 5)
+        return values, 19 - places
+
+    assert captured.compare(from_behind).differences == ()
+    captured = captures(lambda x: torch.topk(x, 5), torch.randn(4, 20))[0]
+    assert captured.compare(from_behind).differences == ()
+    assert captured.compare(lambda x: (torch.topk(x, 5)[0], torch.topk(x, 5)[1].flip(-1))).differences
+
+
+def test_memory_that_nobody_has_written_is_free():
+    captured = captures(lambda x: (torch.empty(4) + x, x * 2), torch.randn(4))[0]
+    assert captured.compare(lambda x: (torch.full((4,), 3.0), x * 2)).differences == ()
+    (found,) = captured.compare(lambda x: (torch.full((4,), 3.0), x * 2.1)).differences
+    assert found.where == "output 1"
+
+
+def test_a_size_that_rounding_decides():
+    x = torch.cat([torch.full((9,), 0.1) * torch.arange(9), torch.rand(20) + 2])
+    captured = captures(lambda x: x[x / 0.1 >= torch.arange(29)], x)
+    compared = captured[0].compare(captured[0].build())
+    assert compared.differences == ()
+
+
+@given(
+    st.integers(1, 60),
+    st.sampled_from([torch.float32, torch.bfloat16, torch.float16, torch.complex64]),
+    st.integers(0, 1000),
+    st.floats(1e-3, 1e3),
+)
+@settings(deadline=None, max_examples=60)
+def test_correct_rounding_is_never_wrong(count, dtype, seed, scale):
+    generator = torch.Generator().manual_seed(seed)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    reference = torch.randn(count, generator=generator, dtype=wide) * scale
+    eager = reference.to(dtype)
+    step = torch.randint(-1, 2, (count,), generator=generator) * torch.finfo(dtype).eps / 2
+    neighbour = (reference * (1 + step)).to(dtype)
+    assert not judge_floats(neighbour, eager, reference).wrong
+    assert not judge_floats(eager, eager, None, [Sample(neighbour, 1.0)]).wrong
+
+
+@given(st.integers(64, 200), st.integers(0, 1000), st.floats(1e-4, 0.5))
+@settings(deadline=None, max_examples=40)
+def test_an_error_in_every_element_is_always_seen(count, seed, size):
+    reference = torch.randn(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    eager = reference.float()
+    moved = Sample((reference * (1 + 1e-7)).float(), 1.0)
+    assert judge_floats((reference * (1 + size)).float(), eager, reference, [moved]).wrong
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.integers(0, 100))
+def test_integers_are_exact(values, at):
+    eager = torch.tensor(values)
+    compiled = eager.clone()
+    compiled[at % len(values)] += 1
+    assert judge_exact(compiled, eager, None).wrong and not judge_exact(eager, eager, None).wrong
+    assert not judge_exact(compiled, eager, None, [Sample(compiled, 1.0)]).wrong

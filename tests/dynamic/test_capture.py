@@ -1,0 +1,136 @@
+"""Symbolic sizes as they are captured: which, from where, with what bounds."""
+
+import pytest
+
+from minifier.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
+from minifier.case.store import load, save
+from minifier.fx.read import read_graph
+from minifier.fx.tensors import TensorFile
+
+pytestmark = pytest.mark.timeout(120)
+
+HEAD = """
+import oddlib, torch
+
+def f(x, y):
+    z = torch.cat([x, y])
+    return torch.tanh(z).view(z.shape[0] * z.shape[1]) * x.shape[0]
+
+"""
+
+
+def case_of(bureau, text, number=1):
+    bureau.capture(HEAD + text)
+    return bureau.case(number)
+
+
+def sizes(case):
+    return {
+        item.name: item.symbol if isinstance(item, ScalarInput) else (item.meta.shape, item.meta.symbols)
+        for item in case.inputs
+    }
+
+
+def test_dynamic_true(bureau):
+    case = case_of(
+        bureau, "torch.compile(f, backend='oddlib_symbol', dynamic=True)(torch.ones(4, 3), torch.ones(4, 3))"
+    )
+    assert case.symbolic is Symbolic.GIVEN and case.backend.dynamic is True and case.state.config == ()
+    assert sizes(case) == {
+        "s77": "s77", "s27": "s27", "l_x_": ((4, 3), ("s77", "s27")), "l_y_": ((4, 3), ("s77", "s27")),
+    }  # fmt: skip
+    assert case.symbols == (Symbol("s77", 4, 2), Symbol("s27", 3, 2))
+    assert case.graph.node("z").value.symbols == ("2*s77", "s27") and case.graph.node("z").value.shape == (8, 3)
+    assert case.graph.node("mul").value == Scalar(24, "2*s27*s77")
+
+
+def test_mark_dynamic_with_bounds(bureau):
+    case = case_of(
+        bureau,
+        """
+x = torch.ones(4, 3)
+torch._dynamo.mark_dynamic(x, 0, min=3, max=50)
+torch.compile(f, backend='oddlib_symbol')(x, torch.ones(5, 3))
+""",
+    )
+    assert case.symbolic is Symbolic.MARKED and case.backend.dynamic is None
+    assert sizes(case) == {"s77": "s77", "l_x_": ((4, 3), ("s77", None)), "l_y_": ((5, 3), ())}
+    assert case.symbols == (Symbol("s77", 4, 3, 50),)
+
+
+def test_a_second_size(bureau):
+    case = case_of(
+        bureau,
+        """
+compiled = torch.compile(f, backend='oddlib_symbol')
+compiled(torch.ones(4, 3), torch.ones(5, 3))
+compiled(torch.ones(6, 3), torch.ones(5, 3))
+""",
+        2,
+    )
+    assert case.symbolic is Symbolic.AUTOMATIC and case.script.graph_number == 2
+    assert sizes(case) == {"s77": "s77", "l_x_": ((6, 3), ("s77", None)), "l_y_": ((5, 3), ())}
+
+
+def test_a_marked_size_beside_a_number_that_changed_is_automatic(bureau):
+    case = case_of(
+        bureau,
+        """
+compiled = torch.compile(lambda x, n: torch.tanh(x * n), backend='oddlib_symbol')
+compiled(torch.ones(4, 3), 2)
+x = torch.ones(4, 3)
+torch._dynamo.mark_dynamic(x, 0)
+compiled(x, 3)
+""",
+        2,
+    )
+    numbers = {item.name: (item.value, item.symbol) for item in case.inputs if isinstance(item, ScalarInput)}
+    assert case.symbolic is Symbolic.AUTOMATIC
+    assert numbers["l_n_"][0] == 3 and len({symbol for _, symbol in numbers.values()}) == 2
+
+
+def test_fixed_sizes_have_no_symbols(bureau):
+    case = case_of(bureau, "torch.compile(f, backend='oddlib_tanh')(torch.ones(4, 3), torch.ones(4, 3))")
+    assert case.symbolic is None and case.symbols == () and all(i.meta.symbols == () for i in case.inputs)
+
+
+def test_dynamic_false_is_said_once(bureau):
+    case = case_of(bureau, "torch.compile(f, backend='oddlib_tanh', dynamic=False)(torch.ones(4, 3), torch.ones(4, 3))")
+    assert case.backend.dynamic is False and case.state.config == ()
+
+
+def test_symbols_survive_the_folder(bureau, tmp_path):
+    case = case_of(
+        bureau, "torch.compile(f, backend='oddlib_symbol', dynamic=True)(torch.ones(4, 3), torch.ones(4, 3))"
+    )
+    save(case, tmp_path / "again")
+    again = load(tmp_path / "again")
+    assert (again.symbolic, again.symbols, again.inputs) == (case.symbolic, case.symbols, case.inputs)
+
+
+def test_sizes_that_come_from_values(bureau):
+    case = case_of(
+        bureau,
+        """
+torch._dynamo.config.capture_scalar_outputs = True
+
+def g(x, b):
+    return torch.tanh(x[:, : b[0].item()])
+
+torch.compile(g, backend='oddlib_tanh')(torch.ones(4, 16), torch.tensor([3, 9]))
+""",
+    )
+    assert case.symbolic is None and case.graph.node("item").value == Scalar(None, "u0")
+
+
+def test_a_symbolic_number_inside_the_graph_becomes_the_node_that_it_is():
+    import torch
+    from real_graphs import compiled_graphs
+
+    (captured,) = compiled_graphs(lambda x: x.reshape(x.shape[0] * 3) * 2, torch.ones(4, 3), dynamic=True)
+    module = captured.module
+    number = next(n for n in module.graph.nodes if isinstance(n.meta.get("example_value"), torch.SymInt))
+    reshape = next(n for n in module.graph.nodes if n.target == "reshape")
+    reshape.args = (reshape.args[0], number.meta["example_value"])
+    graph = read_graph(module, TensorFile())
+    assert graph.node(reshape.name).args[1] == Ref(number.name)

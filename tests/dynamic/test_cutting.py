@@ -1,0 +1,157 @@
+"""A cut-out part of a graph with symbolic sizes, as Dynamo would hand it over; and without any."""
+
+from dataclasses import replace
+
+import pytest
+from case_samples import call, graph, output, placeholder, small_case
+
+from minifier.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
+from minifier.case.values import Scalar, contiguous_stride
+from minifier.passes.ops import atoms, with_ops
+from minifier.passes.sizes import PASSES
+from minifier.passes.symbols import as_dynamo_would, is_symbolic, specialised
+
+
+def sized(*sizes):
+    """A tensor's value: `(4, "s0")` for a symbolic size."""
+    shape = tuple(size[0] if isinstance(size, tuple) else size for size in sizes)
+    symbols = tuple(size[1] if isinstance(size, tuple) else None for size in sizes)
+    return TensorMeta(shape, contiguous_stride(shape), "float32", symbols=symbols if any(symbols) else ())
+
+
+A, TWICE, B = (4, "s0"), (8, "2*s0"), (3, "s1")
+
+
+def case(origin=Symbolic.AUTOMATIC, *, width=3) -> Case:
+    """s0, x(s0, 3) -> z = cat(x, x) -> n = 2*s0 -> tanh(z) -> view(tanh, n, 3) -> mul by s0."""
+    x, z = sized(A, width), sized(TWICE, width)
+    nodes = (
+        placeholder("s0", Scalar(4, "s0")),
+        placeholder("x", x),
+        call("z", "torch.cat", [Ref("x"), Ref("x")], value=z),
+        call("n", "operator.mul", 2, Ref("s0"), value=Scalar(8, "2*s0")),
+        call("tanh", "torch.tanh", Ref("z"), value=z),
+        call("view", "torch.reshape", Ref("tanh"), (Ref("n"), 3), value=z),
+        call("mul", "operator.mul", Ref("view"), Ref("s0"), value=z),
+        output("mul"),
+    )
+    inputs = (ScalarInput("s0", 4, "s0"), TensorInput("x", x, Drawn("zeros")))
+    return replace(small_case(), graph=graph(*nodes), inputs=inputs, symbolic=origin, symbols=(Symbol("s0", 4, 2, 90),))
+
+
+def shape_of(part):
+    return [
+        (item.value, item.symbol) if isinstance(item, ScalarInput) else (item.meta.shape, item.meta.symbols)
+        for item in part.inputs
+    ]
+
+
+def agrees(part):
+    assert [n.name for n in part.graph.placeholders] == [i.name for i in part.inputs]
+    assert len({n.name for n in part.graph.nodes}) == len(part.graph.nodes)
+    defined = set()
+    for node in part.graph.nodes:
+        assert set(node.refs()) <= defined
+        defined.add(node.name)
+
+
+def test_a_symbol_comes_in_before_the_input_that_it_is_a_size_of():
+    part = with_ops(case(), ["z"])
+    assert shape_of(part) == [(4, "s0"), ((4, 3), ("s0", None))] and part.symbols == (Symbol("s0", 4, 2, 90),)
+    agrees(part)
+
+
+def test_a_size_that_is_an_expression_becomes_a_symbol_of_its_own():
+    part = with_ops(case(), ["tanh"])
+    ((value, symbol), tensor) = shape_of(part)
+    assert value == 8 and symbol not in ("s0", "2*s0") and tensor == ((8, 3), (symbol, None))
+    assert part.graph.node("tanh").value.symbols == (symbol, None) and part.symbols == (Symbol(symbol, 8),)
+    agrees(part)
+
+
+def test_equal_expressions_share_a_symbol_and_other_symbols_stay():
+    part = with_ops(case(), ["view", "mul"])
+    kinds = shape_of(part)
+    (tensor,) = [kind for kind in kinds if isinstance(kind[0], tuple)]
+    assert (8, tensor[1][0]) in kinds and (4, "s0") in kinds
+    # n is the size 2*s0 of the input tanh: Dynamo has one symbol for it
+    assert part.graph.node("view").args[1][0] in {Ref(item.name) for item in part.inputs}
+    agrees(part)
+
+
+def test_a_size_that_is_no_longer_any_inputs_is_an_argument():
+    part = with_ops(case(), ["mul"])
+    assert (4, "s0") in shape_of(part) and len(part.inputs) == 3
+    agrees(part)
+
+
+def test_of_marked_sizes_other_numbers_are_literals():
+    part = with_ops(case(Symbolic.MARKED), ["mul"])
+    assert part.graph.node("mul").args[1] == 4 and len(part.inputs) == 2
+    agrees(part)
+
+
+def test_with_dynamic_true_every_size_is_symbolic_and_equal_ones_are_one():
+    part = with_ops(case(Symbolic.GIVEN), ["tanh"])
+    (eight, three, tensor) = shape_of(part)
+    assert (eight[0], three[0]) == (8, 3) and tensor == ((8, 3), (eight[1], three[1])) and eight[1] != three[1]
+    square = with_ops(case(Symbolic.GIVEN, width=8), ["tanh"])
+    (only, tensor) = shape_of(square)
+    assert tensor == ((8, 8), (only[1], only[1]))
+    agrees(part)
+    agrees(square)
+
+
+def test_sizes_of_nought_and_one_and_those_of_parameters_are_fixed():
+    whole = case(Symbolic.GIVEN)
+    thin = replace(whole.inputs[1], meta=sized(A, 1))
+    assert shape_of(as_dynamo_would(replace(whole, inputs=(whole.inputs[0], thin))))[-1] == ((4, 1), ("s0", None))
+    weight = replace(whole.inputs[1], parameter=True)
+    assert shape_of(as_dynamo_would(replace(whole, inputs=(whole.inputs[0], weight))))[-1] == ((4, 3), ())
+
+
+@pytest.mark.parametrize("origin", list(Symbolic))
+@pytest.mark.parametrize("kept", [(), ("z",), ("n",), ("tanh",), ("view",), ("mul",), ("n", "view"), ("z", "mul")])
+def test_every_part_is_sound_and_cutting_twice_is_cutting_once(origin, kept):
+    part = with_ops(case(origin), kept)
+    agrees(part)
+    assert as_dynamo_would(part) == part
+    assert with_ops(part, kept) == part
+
+
+def test_a_case_without_symbols_is_left_alone():
+    whole = small_case()
+    fixed = replace(whole, inputs=(whole.inputs[0], ScalarInput("n", 5)))
+    assert with_ops(fixed, ["tanh", "add"]).inputs == fixed.inputs and not is_symbolic(fixed)
+
+
+def test_specialised_writes_the_numbers_into_the_graph():
+    plain = specialised(case(Symbolic.GIVEN))
+    assert shape_of(plain) == [((4, 3), ())] and plain.symbolic is None and plain.symbols == ()
+    assert plain.backend.dynamic is None and not is_symbolic(plain)
+    assert [n.name for n in plain.graph.ops] == ["z", "tanh", "view", "mul"]
+    assert plain.graph.node("view").args == (Ref("tanh"), (8, 3)) and plain.graph.node("mul").args[1] == 4
+    agrees(plain)
+    assert specialised(plain) == plain
+
+
+def test_the_pass_applies_where_there_are_symbols():
+    (each,) = PASSES
+    whole = case()
+    (edit,) = each.edits(whole)
+    assert edit(whole) == specialised(whole) and each.edits(edit(whole)) == [] and each.asked
+
+
+def test_sizes_that_nobody_has_seen_cannot_be_cut():
+    def nonzero(seen):
+        found = TensorMeta((seen, 2), (2, 1), "int64", symbols=("u0", None))
+        return graph(
+            placeholder("x"), call("n", "torch.nonzero", Ref("x"), value=found), call("a", "torch.abs", Ref("n"),
+            value=found), call("b", "torch.sum", Ref("a"), value=sized()), output("b"),
+        )  # fmt: skip
+
+    assert atoms(nonzero(0)) == (("n", "a", "b"),) and atoms(nonzero(5)) == (("n",), ("a",), ("b",))
+    whole = replace(small_case(), graph=nonzero(5), inputs=(small_case().inputs[0],))
+    assert is_symbolic(whole)
+    part = with_ops(whole, ["b"])
+    assert shape_of(part) == [((5, 2), ())] and not is_symbolic(part)

@@ -1,0 +1,43 @@
+"""Every form of script, run in a fresh interpreter: it shows the failure, and ends well with a right backend."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from failing_cases import CASES
+
+from minifier.case import BackendReference, Reach
+from minifier.emit.repro import Template, Variant, forms_for, write_repro
+from minifier.verify import run_script, shows
+
+EXAMPLES = str(Path(__file__).parents[1] / "cases")
+RIGHT = BackendReference("eager", Reach.REGISTERED, '"eager"')
+RIGHT_ATEN = BackendReference("aot", Reach.REGISTERED, '"aot_eager_default_partitioner"')
+FORMS = {
+    "ATen backward": (Template.CALL_COMPILER, Variant(compiler="fw_compiler")),
+    "ATen backward by a function": (Template.AUTOGRAD_FUNCTION, Variant()),
+}
+pytestmark = pytest.mark.timeout(120)
+
+
+def repro_of(name, case):
+    return write_repro(case, *FORMS.get(name, forms_for(case)[0]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_script_shows_the_failure(name, tmp_path):
+    case = CASES[name]
+    repro = repro_of(name, case)
+    path = repro.write(tmp_path)
+    sought = case.failure.fingerprint
+    run = run_script(path, 60, (EXAMPLES,), sought)
+    assert shows(run, sought, None, any_stage=repro.template.hides_stage), f"{repro.text}\n{run.failure}\n{run.output}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_script_ends_well_where_the_backend_does(name, tmp_path):
+    case = CASES[name]
+    right = replace(case, backend=RIGHT_ATEN if name == "ATen backward" else RIGHT)
+    repro = repro_of(name, right)
+    run = run_script(repro.write(tmp_path), 60, (EXAMPLES,), case.failure.fingerprint)
+    assert (run.status, run.failure) == (0, None), f"{repro.text}\n{run.output}"

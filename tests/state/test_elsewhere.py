@@ -1,0 +1,138 @@
+"""Configuration of modules that this torch does not know, and what no repro can hold."""
+
+from dataclasses import replace
+
+import pytest
+from case_samples import small_case
+
+from minifier.case import State
+from minifier.case.store import load, save
+from minifier.case.values import Imported
+from minifier.emit.repro import Template, write_repro
+
+pytestmark = pytest.mark.timeout(120)
+
+SCRIPT = """
+import torch
+import torch._dynamo.config
+import torch._inductor.config
+import oddlib
+
+
+def f(x):
+    return torch.cos(torch.tanh(torch.sin(x)))
+
+
+def own_pass(graph):
+    return graph
+
+
+torch._inductor.config.post_grad_custom_post_pass = own_pass
+torch._inductor.config.post_grad_custom_pre_pass = oddlib.backends.called
+torch._dynamo.config.cache_size_limit = 3
+oddlib.settings.unrolling = 16
+torch.compile(f, backend="oddlib_when", options={"when": "own config"})(torch.randn(2, 3))
+"""
+
+
+def test_an_alias_is_saved_once_and_a_function_that_cannot_be_imported_is_told(bureau):
+    bureau.capture(SCRIPT)
+    state = bureau.case().state
+    assert state.config == (
+        ("oddlib.settings", "unroll", 16),
+        ("torch._dynamo.config", "recompile_limit", 3),
+        ("torch._inductor.config", "post_grad_custom_pre_pass", Imported("oddlib.backends:called")),
+    )
+    (skipped,) = state.skipped
+    assert "post_grad_custom_post_pass" in skipped and "own_pass" in skipped and "failing script itself" in skipped
+    summary, case = bureau.reduce()
+    assert summary.error == "" and case.state.config == (("oddlib.settings", "unroll", 16),)
+
+
+def test_a_function_in_the_configuration_is_imported_by_the_repro():
+    entry = ("torch._inductor.config", "post_grad_custom_pre_pass", Imported("oddlib.backends:called"))
+    text = write_repro(replace(small_case(), state=State(config=(entry,))), Template.COMPILE_FUNCTION).text
+    assert "import oddlib.backends\n" in text and "import torch._inductor.config\n" in text
+    assert "torch._inductor.config.post_grad_custom_pre_pass = oddlib.backends.called" in text
+
+
+def test_a_case_with_configuration_that_is_not_known_here_is_reduced_without_it(bureau):
+    bureau.capture(SCRIPT)
+    case = bureau.case()
+    strange = (
+        ("torch._inductor.config", "long_forgotten", True),
+        ("torch._vanished.config", "key", 1),
+        ("torch._inductor.config", "post_grad_custom_pre_pass", Imported("oddlib.backends:vanished")),
+    )
+    config = (*strange, ("oddlib.settings", "unroll", 16))
+    switches = (("teleport", True),)
+    folder = bureau.graphs / "1"
+    save(replace(case, state=replace(case.state, config=config, switches=switches, skipped=())), folder)
+    assert load(folder).state.config == config
+    summary, minimal = bureau.reduce()
+    assert summary.error == "" and minimal.state.config == (("oddlib.settings", "unroll", 16),)
+    told = "\n".join(minimal.state.skipped)
+    assert all(name in told for name in ("long_forgotten", "torch._vanished", "vanished", "teleport")), told
+    assert len(minimal.state.skipped) == 4 and minimal.state.switches == ()
+
+
+def test_modules_of_the_graph_go_from_train_to_eval():
+    from minifier.case.graph import Module
+    from minifier.passes.table import SIMPLIFICATIONS
+
+    (each,) = [p for p in SIMPLIFICATIONS if p.name == "training"]
+    case = small_case()
+    inner = Module("torch.nn:Dropout", {"p": 0.5}, training=True)
+    modules = {"a": Module("torch.nn:ReLU"), "b": Module("torch.nn:Sequential", children={"0": inner})}
+    (edit,) = each.edits(replace(case, graph=replace(case.graph, modules=modules)))
+    changed = edit(replace(case, graph=replace(case.graph, modules=modules)))
+    assert not changed.graph.modules["b"].children["0"].training and each.edits(changed) == []
+
+
+def test_what_the_environment_sets_is_written_as_configuration(project):
+    """The interpreter that runs a repro does not have the variable."""
+    done = project.run(
+        """
+        import torch
+        import oddlib
+
+        def f(x):
+            return torch.cos(torch.tanh(torch.sin(x)))
+
+        torch.compile(f, backend="oddlib_when", options={"when": "tuned"})(torch.randn(2, 3))
+        """,
+        TORCHINDUCTOR_MAX_AUTOTUNE="1",
+        TORCHINDUCTOR_FREEZING="1",
+    )
+    assert done.code == 0, done.stderr
+    captured = load(done.out / "case").state
+    assert {key for _, key, _ in captured.config} == {"max_autotune", "freezing"}
+    assert dict(captured.environment)["TORCHINDUCTOR_FREEZING"] == "1"
+    assert "torch._inductor.config.max_autotune = True" in done.repro and "freezing" not in done.repro
+
+
+def test_a_configuration_module_beside_the_script_is_told_of(project):
+    """One of another package than the backend's."""
+    project.write(
+        """
+        import sys
+        from torch.utils._config_module import install_config_module
+
+        depth = 1
+        install_config_module(sys.modules[__name__])
+        """,
+        "odd_knobs.py",
+    )
+    done = project.run(
+        """
+        import torch
+        import oddlib
+        import odd_knobs
+
+        odd_knobs.depth = 7
+        torch.compile(torch.tanh, backend="oddlib_when", options={"when": "knobs"})(torch.randn(2, 3))
+        """
+    )
+    assert done.code == 0, done.stderr
+    assert "import odd_knobs\n" in done.repro and "odd_knobs.depth = 7\n" in done.repro
+    assert "odd_knobs, beside the failing script, on PYTHONPATH" in done.repro

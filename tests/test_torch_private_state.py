@@ -1,0 +1,140 @@
+"""Private APIs of torch for modes and configuration, used: a release that changes one fails here, by name."""
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from minifier.torch_private import (
+    as_while_compiling,
+    config_values,
+    default_device,
+    has_config,
+    inference_mode_outside,
+    note_inference_mode,
+    other_function_modes,
+    set_config,
+    without_modes,
+)
+
+X = torch.ones(2, 3)
+
+
+class Quiet(TorchFunctionMode):
+    """A mode of the user's."""
+
+
+def modes():
+    return (
+        torch.is_inference_mode_enabled(),
+        torch.is_grad_enabled(),
+        torch.zeros(1).device.type,
+        inference_mode_outside(),
+        default_device(),
+        other_function_modes(),
+    )
+
+
+def seen_by_a_backend(around):
+    """(modes while compiling, modes while running) of a function that is compiled and called in a context."""
+    found = []
+
+    def backend(gm, example_inputs):
+        found.append(modes())
+
+        def run(*args):
+            found.append(modes())
+            return gm.forward(*args)
+
+        return run
+
+    torch._dynamo.reset()
+    with around:
+        torch.compile(lambda x: torch.sin(x) + 1, backend=backend)(X)
+    return found
+
+
+def noted(around):
+    def work():
+        note_inference_mode()
+        return seen_by_a_backend(around)
+
+    return work
+
+
+def test_inference_mode_is_known_while_dynamo_compiles_without_it(forked):
+    compiling, running = forked(noted(torch.inference_mode()))
+    assert compiling[:2] == (False, False) and compiling[3] is True
+    assert running[:2] == (True, False) and running[3] is False
+    compiling, running = forked(noted(torch.no_grad()))
+    assert compiling[:2] == running[:2] == (False, False) and compiling[3] is False
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_the_default_device_is_known_while_dynamo_has_taken_it_off(forked, everywhere):
+    def work():
+        if everywhere:
+            torch.set_default_device("meta")
+        return seen_by_a_backend(torch.enable_grad() if everywhere else torch.device("meta"))
+
+    compiling, running = forked(work)
+    assert (compiling[2], compiling[4]) == ("cpu", "meta") and (running[2], running[4]) == ("meta", "meta")
+    assert default_device() is None
+
+
+def test_a_function_mode_of_the_users_is_known():
+    assert other_function_modes() == []
+    with torch.device("meta"), Quiet():
+        found = other_function_modes(), default_device()
+    assert found == ([f"{__name__}.Quiet"], "meta")
+
+
+def test_modes_come_off_as_dynamo_takes_them_off(forked):
+    compiling, _ = forked(noted(torch.inference_mode()))
+    with torch.inference_mode(), torch.device("meta"):
+        assert torch.zeros(1).device.type == "meta" and torch.zeros(1).is_inference()
+        with as_while_compiling():
+            assert modes()[:3] == compiling[:3] == (False, False, "cpu")
+        with without_modes():
+            assert modes()[:3] == (False, True, "cpu") and not torch.zeros(1).is_inference()
+        assert modes()[:3] == (True, False, "meta")
+    with as_while_compiling():
+        assert torch.is_grad_enabled()
+
+
+def test_an_alias_is_no_value_of_its_own():
+    found = config_values()
+    assert ("torch._dynamo.config", "recompile_limit") in found
+    assert ("torch._dynamo.config", "cache_size_limit") not in found
+    assert torch._dynamo.config.cache_size_limit == torch._dynamo.config.recompile_limit
+
+
+def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
+    def work():
+        import os
+        import sys
+        import types
+
+        from torch.utils import _config_module
+
+        os.environ["ODD_FORCED"] = "1"
+        module = types.ModuleType("odd_settings")
+        module.__file__ = __file__
+        sys.modules["odd_settings"] = module
+        module.forced = _config_module.Config(default=False, env_name_force="ODD_FORCED")
+        _config_module.get_assignments_with_compile_ignored_comments = lambda module: set()
+        _config_module.install_config_module(module)
+        before = module.forced
+        module.forced = False
+        still = module.forced
+        set_config("odd_settings", "forced", False)
+        return before, still, module.forced
+
+    assert forked(work) == (True, True, False)
+
+
+def test_which_configuration_there_is():
+    assert has_config("torch._dynamo.config", "recompile_limit")
+    assert has_config("torch._inductor.config", "triton.cudagraphs")
+    assert not has_config("torch._dynamo.config", "no_such_key")
+    with pytest.raises(ImportError):
+        has_config("no.such.module", "key")

@@ -1,0 +1,212 @@
+"""What the end of a script is taken for."""
+
+import json
+import textwrap
+
+import pytest
+import torch
+
+from minifier.failure import Aspect, Fingerprint, Kind, Stage
+from minifier.failure.observed import describe, text
+from minifier.verify import run_script, shows
+from minifier.verify.reading import End, failure_shown
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def sought(aspect, kind=Kind.WRONG_RESULT):
+    return Fingerprint(Stage.COMPARE, kind, message=aspect.value)
+
+
+def run(source, tmp_path, wanted=None, **options):
+    script = tmp_path / "repro.py"
+    script.write_text(textwrap.dedent(source))
+    return run_script(script, options.pop("timeout", 30), (), wanted, **options)
+
+
+def shown_by(call, tmp_path, wanted):
+    """What a script that ends with this call's exception would be read as."""
+    try:
+        call()
+    except Exception as error:
+        record = {"links": describe(error), "text": text(error)}
+        (tmp_path / "seen.json").write_text(json.dumps(record))
+    return failure_shown(End(1, "", 1.0, tmp_path), wanted)
+
+
+close = torch.testing.assert_close
+one, two = torch.ones(2, 3), torch.full((2, 3), 2.0)
+COMPARED = {
+    "values": (lambda: close(two, one), Aspect.VALUES),
+    "one number": (lambda: close(two[0, 0], one[0, 0]), Aspect.VALUES),
+    "integers": (lambda: close(two.long(), one.long()), Aspect.VALUES),
+    "bools": (lambda: close(one > 0, one < 0), Aspect.VALUES),
+    "Python numbers": (lambda: close(2.0, 1.0), Aspect.VALUES),
+    "one of several": (lambda: close((one, two), (one, one)), Aspect.VALUES),
+    "nan": (lambda: close(one * float("nan"), one), Aspect.NON_FINITE),
+    "nan in one number": (lambda: close(one[0, 0] * float("nan"), one[0, 0]), Aspect.NON_FINITE),
+    "infinite": (lambda: close(one / 0, one), Aspect.NON_FINITE),
+    "minus infinite": (lambda: close(-one / 0, one), Aspect.NON_FINITE),
+    "dtype": (lambda: close(one.double(), one), Aspect.DTYPE),
+    "shape": (lambda: close(one.t(), one), Aspect.SHAPE),
+    "stride": (lambda: close(one.t().contiguous().t(), one, check_stride=True), Aspect.STRIDE),
+    "layout": (lambda: close(one.to_sparse(), one), Aspect.STRIDE),
+    "device": (lambda: close(one.to("meta"), one), Aspect.DEVICE),
+    "fewer": (lambda: close((one,), (one, one)), Aspect.STRUCTURE),
+    "None": (lambda: close((None, one), (one, one)), Aspect.STRUCTURE),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_what_assert_close_says_tells_the_aspect(name, tmp_path):
+    call, aspect = COMPARED[name]
+    kind = Kind.NON_FINITE if aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
+    seen = shown_by(call, tmp_path, sought(Aspect.VALUES))
+    assert seen is not None and seen.fingerprint == sought(aspect, kind)
+
+
+@pytest.mark.parametrize("aspect", [Aspect.MUTATION, Aspect.GRADIENT])
+@pytest.mark.parametrize("name", ["values", "nan", "dtype"])
+def test_inputs_and_gradients_are_what_their_scripts_compare(aspect, name, tmp_path):
+    seen = shown_by(COMPARED[name][0], tmp_path, sought(aspect))
+    assert seen is not None and seen.fingerprint == sought(aspect)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "aspect"),
+    [
+        ("the results do not share memory as in eager", Aspect.ALIASING),
+        ("eager raises, the compiled function does not", Aspect.NO_EXCEPTION),
+        ("the compiled result differs from the eager one", Aspect.PREDICATE),
+    ],
+)
+def test_an_assertion_of_the_script_tells_its_aspect(sentence, aspect, tmp_path):
+    done = run(f"assert False, {sentence!r}", tmp_path, sought(aspect))
+    assert shows(done, sought(aspect), None)
+    assert not shows(done, sought(Aspect.VALUES), None)
+
+
+def test_an_assertion_of_a_backend_is_no_comparison(tmp_path):
+    (tmp_path / "acme.py").write_text("def check():\n    assert False, 'not close'\n")
+    (tmp_path / "there").mkdir()
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import acme; acme.check()"
+    done = run(script, tmp_path / "there", sought(Aspect.VALUES))
+    assert done.failure.fingerprint.stage is Stage.RUN and done.failure.type == "AssertionError"
+
+
+def test_another_exception_is_no_comparison(tmp_path):
+    done = run("raise ValueError('Tensor-likes are not close!')", tmp_path, sought(Aspect.VALUES))
+    assert done.failure.fingerprint.types == ("ValueError",) and not shows(done, sought(Aspect.VALUES), None)
+
+
+def test_an_assertion_is_a_plain_exception_where_no_comparison_is_sought(tmp_path):
+    wanted = Fingerprint(Stage.RUN, Kind.EXCEPTION, ("AssertionError",))
+    assert run("assert False", tmp_path, wanted).failure.fingerprint.stage is Stage.RUN
+
+
+HANG = "no end"
+WAITS = ["while True: pass", "import time; time.sleep(100)", "import ctypes; ctypes.CDLL(None).pause()"]
+
+
+@pytest.mark.parametrize("wait", [*WAITS, "import ctypes; ctypes.PyDLL(None).pause()"])
+def test_a_script_that_ends_its_own_hang_is_a_hang(wait, tmp_path):
+    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
+    done = run(f"import faulthandler\nfaulthandler.dump_traceback_later(1, exit=True)\n{wait}", tmp_path, wanted)
+    assert done.status == 1 and done.failure.fingerprint == wanted and done.failure.message == "no end after 1 s"
+
+
+def test_a_script_that_has_to_be_killed_is_a_hang(tmp_path):
+    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
+    done = run(WAITS[1], tmp_path, wanted, timeout=1)
+    assert done.status is None and done.failure.fingerprint == wanted
+
+
+def test_a_guard_that_is_not_needed_changes_nothing(tmp_path):
+    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
+    done = run("import faulthandler\nfaulthandler.dump_traceback_later(20, exit=True)", tmp_path, wanted)
+    assert (done.status, done.failure) == (0, None)
+
+
+def test_the_words_of_a_guard_alone_are_no_hang(tmp_path):
+    wanted = Fingerprint(Stage.COMPILE, Kind.TIMEOUT, message=HANG)
+    assert run("print('Timeout (0:00:20)!')", tmp_path, wanted).failure is None
+    done = run("import os\nprint('Timeout (0:00:20)!', flush=True)\nos._exit(3)", tmp_path, wanted)
+    assert done.failure.fingerprint.kind is Kind.EXIT
+
+
+@pytest.mark.parametrize("stage", [Stage.COMPILE, Stage.RUN, Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN])
+def test_a_death_is_at_the_stage_that_is_sought(stage, tmp_path):
+    wanted = Fingerprint(stage, Kind.SIGNAL, message="SIGABRT")
+    assert run("import os; os.abort()", tmp_path, wanted).failure.fingerprint == wanted
+
+
+SPEAKS = """
+    import logging, warnings
+    logging.basicConfig(level=logging.INFO, format="")
+    logging.getLogger("acme.lowering").{method}("%d ops run in eager", 12)
+    warnings.warn("kernel {n} is slow")
+"""
+FELL_BACK = Fingerprint(Stage.COMPILE, Kind.SILENT_FALLBACK, message="<number> ops run in eager")
+
+
+@pytest.mark.parametrize(
+    ("method", "match_log", "found"),
+    [
+        ("warning", None, True),
+        ("info", None, True),
+        ("debug", None, False),
+        ("error", "ERROR acme.*run in eager", True),
+        ("warning", "ERROR acme.*run in eager", False),
+        ("debug", "WARNING UserWarning: kernel 7", True),
+        ("error", "kernel 8", False),
+    ],
+)
+def test_a_fallback_is_what_is_logged_or_warned_about(method, match_log, found, tmp_path):
+    done = run(SPEAKS.format(method=method, n=7), tmp_path, FELL_BACK, match_log=match_log)
+    assert done.status == 0 and shows(done, FELL_BACK, None) is found
+
+
+def test_a_logger_that_says_nothing_else_is_heard(tmp_path):
+    text = (
+        "import logging\nlogging.getLogger('a').propagate = False\nlogging.getLogger('a').warning('3 ops run in eager')"
+    )
+    assert shows(run(text, tmp_path, FELL_BACK), FELL_BACK, None)
+
+
+def test_a_record_whose_arguments_do_not_fit_disturbs_nobody(tmp_path):
+    done = run("import logging\nlogging.getLogger('a').warning('%d ops', 'no', 'number')", tmp_path, FELL_BACK)
+    assert (done.status, done.failure) == (0, None)
+
+
+def test_a_script_that_fails_has_not_only_fallen_back(tmp_path):
+    done = run(textwrap.dedent(SPEAKS.format(method="warning", n=7)) + "raise ValueError('no')", tmp_path, FELL_BACK)
+    assert done.failure.type == "ValueError" and not shows(done, FELL_BACK, None)
+
+
+def links(*frames):
+    found = [[module, function, "/somewhere/file.py", 1] for module, function in frames]
+    return [
+        {"type": "ValueError", "bases": [], "message": "no", "frames": [["__main__", "<module>", "r.py", 1], *found]}
+    ]
+
+
+ENGINE = ("torch.autograd.graph", "_engine_run_backward")
+AOT = "torch._functorch._aot_autograd.runtime_wrappers"
+STAGES = [
+    ([], Stage.RUN),
+    ([("torch._dynamo.output_graph", "_call_user_compiler")], Stage.COMPILE),
+    ([ENGINE], Stage.BACKWARD_RUN),
+    ([ENGINE, (AOT, "_backward_impl")], Stage.BACKWARD_RUN),
+    ([ENGINE, (AOT, "_backward_impl"), (AOT, "get_or_compile")], Stage.BACKWARD_COMPILE),
+]
+
+
+@pytest.mark.parametrize(("frames", "stage"), STAGES)
+def test_frames_tell_the_stage(frames, stage, tmp_path):
+    (tmp_path / "seen.json").write_text(json.dumps({"links": links(*frames), "text": ""}))
+    assert failure_shown(End(1, "", 1.0, tmp_path), None).fingerprint.stage is stage
+
+
+def test_the_observer_is_not_seen_by_the_script(tmp_path):
+    text = "import os, sys\nassert not [p for p in sys.path + [os.environ.get('PYTHONPATH', '')] if 'observer' in p]"
+    assert run(text, tmp_path).failure is None
