@@ -15,7 +15,7 @@ from minifier.case.store import load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
-from minifier.lifting import FORWARD, is_lifting, lift
+from minifier.lifting import FORWARD, is_lifting, keep_forward, lift
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.proving import may_be_flaky, verified_repro
@@ -95,7 +95,7 @@ def _failed(error: MinifyError) -> Summary:
 
 
 @dataclass
-class _Found:
+class Found:
     """What there is so far: the minimal Case, those that a repro can be made from (the best to read first), the repro
     and its verification, and why there is none."""
 
@@ -107,7 +107,7 @@ class _Found:
     reason: str = ""
 
 
-def _reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> _Found:
+def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> Found:
     """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read."""
     summary = reduce_in_child(out / "case", out, settings, around)
     lifted: Case | None = None
@@ -128,13 +128,13 @@ def _reduced(case: Case, out: Path, settings: Settings, around: Surroundings) ->
             summary, minimal = made, lifted
             save(lifted, out / "minimal")
     if minimal is None:
-        return _Found(summary, reason=summary.error)
+        return Found(summary, reason=summary.error)
     around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
     candidates = tuple(each for each in (lifted, minimal) if each is not None)
-    return _Found(summary, minimal, candidates)
+    return Found(summary, minimal, candidates)
 
 
-def _prove(found: _Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
+def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
     """Looks for a repro; once more as one of a flaky failure where the script runs but shows nothing."""
     timeout = max(60.0, 10 * case.script.seconds)
     reasons: list[str] = []
@@ -167,14 +167,14 @@ def finish(
     others: tuple[str, ...] = (),
 ) -> Outcome:
     """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
-    found = _Found()
+    found = Found()
     if case.backend.reach is Reach.NONE:
         found.reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
             "Hold it under a name of a module that can be imported, or register it in one."
         )
     else:
-        found = _reduced(case, out, settings, around)
+        found = reduced(case, out, settings, around)
         if found.candidates:
             try:
                 _prove(found, case, out, settings, around)
@@ -232,7 +232,11 @@ def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
     write_bundle(out, outcome, include_data)
 
 
-def adopt(captured: Path, out: Path) -> Case:
-    """Copies a captured Case into the output folder as case/."""
-    save(load(captured), out / "case")
+def adopt(captured: Path, out: Path, forward: int | None = None) -> Case:
+    """Copies a captured Case into the output folder as case/; with it, of a backward graph, that of the graph of
+    Dynamo's with this number."""
+    case = load(captured)
+    save(case, out / "case")
+    if forward is not None:
+        keep_forward(captured.with_name(str(forward)), case, out / "case")
     return load(out / "case")
