@@ -9,7 +9,8 @@ from vocabulary import in_child
 
 from minifier.case import Case, Script, State
 from minifier.failure import Stage
-from minifier.pipeline import verified_repro
+from minifier.proving import verified_repro
+from minifier.settings import Settings
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 pytestmark = [pytest.mark.timeout(280), pytest.mark.slow]
@@ -20,7 +21,7 @@ def verified(case: Case, folder: Path):
     case = replace(case, script=Script("failing", folders=(EXAMPLES,)))
 
     def work():
-        repro, check, reason = verified_repro(case, folder / "out", timeout=60, match=None)
+        repro, check, reason = verified_repro(case, folder / "out", 60, Settings())
         return repro and repro.text, check.same, reason
 
     return in_child(work, folder, 270)
@@ -52,7 +53,7 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
     case = replace(case, script=Script("failing", folders=(str(tmp_path),)))
 
     def work():
-        repro, _, reason = verified_repro(case, tmp_path / "out", timeout=60, match=None)
+        repro, _, reason = verified_repro(case, tmp_path / "out", 60, Settings())
         return repro is None, reason
 
     nothing, reason = in_child(work, tmp_path, 270)

@@ -1,4 +1,4 @@
-"""A repro's script run in a forked child that has torch already: what a fresh interpreter does, a second earlier by ten.
+"""A repro's script run in a forked child that has torch already, in a tenth of the time of a fresh interpreter.
 
 What is seen of it is noted by the very file that is put into a fresh interpreter, and read as its end is.
 """
