@@ -33,11 +33,11 @@ def verified_repro(
     adopt_orphans()
     compares = case.failure.fingerprint.stage is Stage.COMPARE
     reasons: dict[str, None] = {}
-    last: tuple[Repro, Verification] | None = None
+    last: Verification | None = None
     tried: set[str] = set()
     shown: list[tuple[Repro, Failure | None, bool]] = []
     for template, variant in forms_for(case):
-        before = [(r.variant, failure, blames) for r, failure, blames in shown if r.template is template]
+        before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
         if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
             continue
         try:
@@ -59,9 +59,9 @@ def verified_repro(
         if of_eager is not None:
             what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
         else:
-            last = repro, check
+            last = check
         reasons[f"the script made from {template.value}.py showed {what}"] = None
-    return None, last[1] if last is not None else None, "; ".join(reasons)
+    return None, last, "; ".join(reasons)
 
 
 def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match_log: str | None) -> Verification:

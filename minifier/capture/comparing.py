@@ -24,12 +24,12 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     """Calls `compiled` and eager on the inputs that were kept of the record's first call; (failure, whether it takes
     a backward pass to see it), or None where there is nothing to say against the compiled one.
 
-    The inputs come from the store each time: no second copy of them is held in memory.
+    The inputs come from the store each time, mapped anew: what a run does not write to is in memory once.
     """
     case = load(record.folder)
 
     def inputs() -> Sequence[Any]:
-        return make_inputs(case.inputs, StoredTensors(case.tensors), None)
+        return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
 
     found = compare(
         compiled,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,7 +124,7 @@ def _inputs_function(filling: Filling) -> Statement:
         lines[-1] = f"return [{lines[-1].removeprefix(only)}]"
     else:
         lines.append(f"return [{names}]")
-    body = "\n".join(f"    {line}" for line in lines)
+    body = textwrap.indent("\n".join(lines), "    ")
     return cst.parse_statement(f"def inputs():\n{body}")
 
 

@@ -125,10 +125,14 @@ def _read(file: Any, key: str) -> torch.Tensor:
 
 
 class StoredTensors:
-    """Tensors of a Case's file, loaded when asked for and shared by those who share a key."""
+    """Tensors of a Case's file, loaded when asked for and shared by those who share a key.
+
+    The file is mapped once, privately: memory is taken by what is written to, and no other sees that.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._file: Any = None
         self._loaded: dict[str, torch.Tensor] = {}
 
     def get(self, key: str) -> torch.Tensor:
@@ -136,10 +140,11 @@ class StoredTensors:
         if key not in self._loaded:
             if self._path is None:
                 raise KeyError(key)
-            with safe_open(str(self._path), framework="pt") as file:
-                if key not in set(file.keys()):
-                    raise KeyError(key)
-                self._loaded[key] = _read(file, key)
+            if self._file is None:
+                self._file = safe_open(str(self._path), framework="pt")
+            if key not in set(self._file.keys()):
+                raise KeyError(key)
+            self._loaded[key] = _read(self._file, key)
         return self._loaded[key]
 
     def load_all(self) -> None:

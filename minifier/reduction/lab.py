@@ -124,7 +124,13 @@ class Lab:
         seen = self.sighted.get(ranges(self._position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # how long a probe waited says nothing
             return case
-        failure = replace(case.failure, type=seen.type, message=seen.message, traceback=seen.traceback)
+        failure = replace(
+            case.failure,
+            type=seen.type,
+            message=seen.message,
+            traceback=seen.traceback,
+            differences=seen.differences,
+        )
         return replace(case, failure=failure)
 
     def _note(self, case: Case, judged: Judged) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from pathlib import Path
 
 from minifier import __version__
 from minifier.case.store import write_atomically
-from minifier.failure import Failure, Kind, Stage
+from minifier.failure import Failure, Stage
 from minifier.failure.normal import normalise
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
@@ -75,8 +74,7 @@ def _headline(outcome: Outcome) -> str:
     fingerprint = failure.fingerprint
     first = (failure.message.strip().splitlines() or [""])[0]
     if fingerprint.stage is Stage.COMPARE:
-        what = "Not finite" if fingerprint.kind is Kind.NON_FINITE else "Not as eager"
-        title = f"{what}: {fingerprint.message} of what the torch.compile backend `{name}` computes"
+        title = f"Compiled and eager differ ({fingerprint.message}): torch.compile backend `{name}`"
         return f"# {title}\n\nNothing is raised, but {first[:1].lower()}{first[1:]}.\n".replace("..\n", ".\n")
     head = f"# {failure.type} in the torch.compile backend `{name}`\n"
     return f"{head}\nThe backend `{name}` fails at the stage *{fingerprint.stage.value}* with `{failure.line}`.\n"
@@ -112,7 +110,7 @@ def _cell(text: str) -> str:
 
 def _parting(outcome: Outcome) -> list[str]:
     """Where in the graph compiled and eager part, if the reduction looked: pairs of an op and a sentence."""
-    pairs: Sequence[tuple[str, str]] = getattr(outcome.summary, "parting", ())
+    pairs = outcome.summary.parting if outcome.summary is not None else ()
     if not pairs:
         return []
     return ["## Ops where compiled and eager part\n", "".join(f"- `{op}`: {sentence}\n" for op, sentence in pairs)]

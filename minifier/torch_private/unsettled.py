@@ -32,15 +32,15 @@ _ABSOLUTE = {"aten::erf": 4.0, "aten::erfc": 4.0}
 # Ops that move, choose or make values without rounding them. Views are known by their schema.
 _NAMES = """
     clone copy to_copy cat stack index index_select index_copy index_fill index_put gather scatter take where
-    masked_fill masked_select masked_scatter constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
-    replication_pad2d replication_pad3d repeat repeat_interleave flip roll embedding relu clamp clamp_min clamp_max
-    hardtanh threshold threshold_backward maximum minimum fmax fmin max min amax amin aminmax sort topk kthvalue median
-    nanmedian mode cummax cummin abs neg sign sgn round floor ceil trunc fill zero zeros zeros_like new_zeros ones
-    ones_like new_ones full full_like new_full scalar_tensor arange eye tril triu diag_embed empty empty_like
-    empty_strided empty_permuted new_empty new_empty_strided max_pool2d_with_indices max_pool3d_with_indices
-    max_unpool2d im2col nan_to_num resize set lift_fresh lift_fresh_copy select_backward slice_backward select_scatter
-    slice_scatter diagonal_scatter as_strided_scatter unique_dim unique2 unique_consecutive native_dropout
-    local_scalar_dense frexp ldexp heaviside copysign nextafter complex polar
+    masked_fill masked_select masked_scatter constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
+    replication_pad1d replication_pad2d replication_pad3d repeat repeat_interleave flip roll embedding relu clamp
+    clamp_min clamp_max hardtanh threshold threshold_backward maximum minimum fmax fmin max min amax amin aminmax
+    sort topk kthvalue median nanmedian mode cummax cummin abs neg sign sgn round floor ceil trunc fill zero zeros
+    zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor arange eye tril triu
+    diag_embed empty empty_like empty_strided empty_permuted new_empty new_empty_strided max_pool2d_with_indices
+    max_pool3d_with_indices max_unpool2d im2col nan_to_num resize set lift_fresh lift_fresh_copy select_backward
+    slice_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter unique_dim unique2
+    unique_consecutive native_dropout local_scalar_dense frexp ldexp heaviside copysign nextafter complex polar
 """
 _EXACT = frozenset(_NAMES.split())
 
