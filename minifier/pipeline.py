@@ -95,7 +95,7 @@ def _failed(error: MinifyError) -> Summary:
 
 
 @dataclass
-class _Found:
+class Found:
     """What there is so far: the minimal Case, those that a repro can be made from (the best to read first), the repro
     and its verification, and why there is none."""
 
@@ -107,7 +107,7 @@ class _Found:
     reason: str = ""
 
 
-def _reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> _Found:
+def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> Found:
     """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read. Where
     Dynamo's graph does not show the failure again, the ATen graph is reduced that AOTAutograd made of it."""
     summary = reduce_in_child(out / "case", out, settings, around)
@@ -125,9 +125,9 @@ def _reduced(case: Case, out: Path, settings: Settings, around: Surroundings) ->
     if is_lifting(out):
         summary, candidates = _lifted(summary, minimal, out, settings, around)
     if not candidates:
-        return _Found(summary, reason=summary.error)
+        return Found(summary, reason=summary.error)
     around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
-    return _Found(summary, minimal or candidates[0], tuple(candidates))
+    return Found(summary, minimal or candidates[0], tuple(candidates))
 
 
 def _instead(summary: Summary, out: Path, settings: Settings, around: Surroundings) -> Summary:
@@ -172,7 +172,7 @@ def _lifted(
     return summary, [small, minimal] if is_small else [minimal, small]
 
 
-def _prove(found: _Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
+def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
     """Looks for a repro; once more as one of a flaky failure where the script runs but shows nothing."""
     timeout = max(60.0, 10 * case.script.seconds)
     reasons: list[str] = []
@@ -205,14 +205,14 @@ def finish(
     others: tuple[str, ...] = (),
 ) -> Outcome:
     """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
-    found = _Found()
+    found = Found()
     if case.backend.reach is Reach.NONE:
         found.reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
             "Hold it under a name of a module that can be imported, or register it in one."
         )
     else:
-        found = _reduced(case, out, settings, around)
+        found = reduced(case, out, settings, around)
         if found.candidates:
             try:
                 _prove(found, case, out, settings, around)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,10 @@ from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
-from minifier.errors import ExitCode, MinifyError, NothingToReduce, UsageError
+from minifier.errors import ExitCode, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import Captured, FailingGraph
-    from minifier.settings import Settings
+    from minifier.capture.stage import FailingGraph
 
 
 def _import_torch() -> None:
@@ -62,30 +61,15 @@ def run_command(
     console = Console(given["quiet"])
     _import_torch()
     settings = settings_from(given)
-    from minifier.capture.again import with_inputs
-    from minifier.capture.stage import capture
-    from minifier.capture.terms import Comparing, Terms
+    from minifier.capture.looking import look
+    from minifier.capture.terms import Terms
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
-        graphs = work / "graphs"
-        captured = capture(program, graphs, terms)
-        tempfile.tempdir = str(work)  # not before: the script has its own
-        if captured.end.crash:
-            raise MinifyError(captured.end.crash)
-        first, compared = captured, None
-        if _is_to_compare(captured, settings):
-            console.say("no backend call failed: running the script again, comparing each graph's result with eager's")
-            terms = replace(terms, comparing=Comparing(settings.measure, first.trains))
-            tempfile.tempdir = None
-            compared = capture(program, work / "compared", terms)
-            tempfile.tempdir = str(work)
-            if compared.end.crash:
-                raise MinifyError(compared.end.crash)
-            if compared.failing:
-                captured, graphs = compared, work / "compared"
+        looked = look(program, work, terms, settings, console.say)
+        captured = looked.captured
         if not captured.failing:
-            raise nothing_failed(program, captured, compared)
+            raise nothing_failed(program, captured, looked.compared)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)
         existed = out.exists()
@@ -93,28 +77,12 @@ def run_command(
         codes = []
         for index, failing in enumerate(chosen):
             place = out / f"graph-{failing.number}" if every else out
-            folder = graphs / str(failing.number)
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            seen = failing
-            if failing.inputs_lost and not failing.unsaved:
-                again = work / f"again-{index}"
-                seen, folder = with_inputs(program, failing, captured, folder, again, terms, console.say)
+            seen, folder = looked.case_folder(failing, work / f"again-{index}", console.say)
             one = _One(seen, folder, place, program.name, started, captured.seconds, rest, existed)
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
-
-
-def _is_to_compare(captured: Captured, settings: Settings) -> bool:
-    """Whether the script is run a second time, to compare what was compiled with eager."""
-    if (
-        settings.compare == "never"
-        or not captured.graphs
-        or captured.end.interrupted
-        or captured.end.signal is not None
-    ):
-        return False
-    return not captured.failing or settings.compare == "always"
 
 
 @contextlib.contextmanager
@@ -124,6 +92,7 @@ def _temporary() -> Iterator[Path]:
 
     inductor_folder()  # found below the temporary folder as the user has it
     folder = Path(tempfile.mkdtemp(prefix="minify-"))
+    tempfile.tempdir = str(folder)  # the script, in a child, has its own
     try:
         yield folder
     finally:
@@ -146,7 +115,6 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
-    from minifier.lifting import keep_forward
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
     failing, place = one.failing, one.place
@@ -156,8 +124,6 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
     case = adopt(one.folder, place)
-    if failing.forward is not None:
-        keep_forward(one.folder.with_name(str(failing.forward)), case, place / "case")
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)
@@ -216,8 +182,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     settings = settings_from(given, case.script.seconds)
     if not resumes:
         case = adopt(folder, out)
-    with _temporary() as work:
-        tempfile.tempdir = str(work)
+    with _temporary():
         outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

@@ -1,0 +1,70 @@
+"""Looks for failures of a script: a first run, a second that compares with eager where no backend call failed, and
+another for inputs that the failing call did not leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.capture.again import with_inputs
+from minifier.capture.script import Program
+from minifier.capture.stage import Captured, FailingGraph, capture
+from minifier.capture.terms import Comparing, Terms
+from minifier.errors import MinifyError
+from minifier.settings import Settings
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found: `captured` is the run whose failures count, on `terms`, its Cases in `graphs`; `compared` is the
+    run that compared, if there was one."""
+
+    program: Program
+    captured: Captured
+    graphs: Path
+    terms: Terms
+    compared: Captured | None = None
+
+    def case_folder(self, failing: FailingGraph, place: Path, say: Say) -> tuple[FailingGraph, Path]:
+        """The folder of the Case of one of the failures, with the inputs of the failing call, for which the script may
+        be run again in `place`; and the failure as that run showed it."""
+        folder = self.graphs / str(failing.number)
+        if not failing.inputs_lost or failing.unsaved:
+            return failing, folder
+        return with_inputs(self.program, failing, self.captured, folder, place, self.terms, say)
+
+
+def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Say) -> Looked:
+    """Runs the script, twice where `settings.compare` asks for it; `work` is a folder for what the runs leave."""
+    first = _captured(program, work / "graphs", terms)
+    looked = Looked(program, first, work / "graphs", terms)
+    if not _is_to_compare(first, settings):
+        return looked
+    say("no backend call failed: running the script again, comparing each graph's result with eager's")
+    terms = replace(terms, comparing=Comparing(settings.measure, first.trains))
+    second = _captured(program, work / "compared", terms)
+    if second.failing:
+        return Looked(program, second, work / "compared", terms, second)
+    return replace(looked, terms=terms, compared=second)
+
+
+def _captured(program: Program, folder: Path, terms: Terms) -> Captured:
+    captured = capture(program, folder, terms)
+    if captured.end.crash:
+        raise MinifyError(captured.end.crash)
+    return captured
+
+
+def _is_to_compare(captured: Captured, settings: Settings) -> bool:
+    """Whether the script is run a second time, to compare what was compiled with eager."""
+    if (
+        settings.compare == "never"
+        or not captured.graphs
+        or captured.end.interrupted
+        or captured.end.signal is not None
+    ):
+        return False
+    return not captured.failing or settings.compare == "always"

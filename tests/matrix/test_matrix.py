@@ -1,0 +1,119 @@
+"""Every fault in every combination that makes sense, from the script to a repro that shows it.
+
+Nothing is played: a script with a model of some 30 ops is captured, reduced in forked probes, and what is left is
+written as a repro and run, in a child that has torch already; one cell of each fault goes through a fresh interpreter.
+What is left out, and why, is in `cells.why_not`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from cells import FALLBACK_LOG, Cell, all_cells, script
+from forked_repro import run_forked
+from vocabulary import CASES, in_child
+
+import minifier.capture.observer
+import minifier.reduction.stage  # noqa: F401
+from minifier.capture.looking import look
+from minifier.capture.script import Program
+from minifier.capture.terms import Terms
+from minifier.case import Case, Level, Symbolic
+from minifier.emit.repro import Repro, forms_for, write_repro
+from minifier.failure import Kind, Stage
+from minifier.pipeline import Found, Surroundings, adopt, reduced
+from minifier.proving import EAGER
+from minifier.settings import Settings
+from minifier.verify import shows
+
+pytestmark = pytest.mark.timeout(200)
+CELLS = all_cells()
+FRESH = {cell.fault: cell for cell in reversed(CELLS)}  # the first of each fault
+
+
+@dataclass(frozen=True)
+class Done:
+    """What the tool made of a script, up to the verification."""
+
+    case: Case
+    found: Found
+    said: tuple[str, ...]
+
+
+def minified(cell: Cell, folder: Path) -> Done:
+    path = folder / "failing.py"
+    path.write_text(script(cell))
+    log = FALLBACK_LOG if cell.expected_kind is Kind.SILENT_FALLBACK else None
+    settings = Settings(timeout=1.0 if cell.expected_kind is Kind.TIMEOUT else None, match_log=log)
+
+    def work() -> Done:
+        sys.path[0] = str(CASES)
+        said: list[str] = []
+        looked = look(
+            Program(str(path), ()), folder / "work", Terms(settings.timeout, None, log), settings, said.append
+        )
+        assert looked.captured.failing, f"nothing failed: {looked.captured}"
+        failing, place = looked.case_folder(looked.captured.failing[0], folder / "again", said.append)
+        assert not failing.unsaved, failing.unsaved
+        case = adopt(place, folder / "out")
+        return Done(case, reduced(case, folder / "out", settings, Surroundings(said.append)), tuple(said))
+
+    return in_child(work, folder, 150)
+
+
+def shown_by(case: Case, folder: Path, log: str | None) -> Repro:
+    """The first form of repro that shows the failure; of a comparison, one that shows nothing where nothing is
+    compiled."""
+    reasons = []
+    sought = case.failure.fingerprint
+    for number, (template, variant) in enumerate(forms_for(case)):
+        repro = write_repro(case, template, variant)
+        run = run_forked(quick(repro).write(folder / f"repro-{number}"), sought, log)
+        if shows(run, sought, None, any_stage=template.hides_stage):
+            if sought.stage is not Stage.COMPARE:
+                return repro
+            control = write_repro(replace(case, backend=EAGER), template, variant)
+            run = run_forked(control.write(folder / f"control-{number}"), sought, log)
+            if run.failure is None:
+                return repro
+        reasons.append(f"--- {template.value} {variant}\n{repro.text}\n{run.status} {run.failure}\n{run.output}")
+    pytest.fail("no form of repro shows the failure:\n" + "\n".join(reasons))
+
+
+def quick(repro: Repro) -> Repro:
+    """The guard of a hang waits as long as a fresh interpreter may need; this one needs less."""
+    return replace(repro, text=re.sub(r"(dump_traceback_later\()\d+", r"\g<1>2", repro.text))
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_cell(cell: Cell, tmp_path: Path) -> None:
+    done = minified(cell, tmp_path)
+    case, summary, minimal = done.case, done.found.summary, done.found.minimal
+    found = case.failure.fingerprint
+    assert (found.kind, found.stage, case.level) == (cell.expected_kind, cell.expected_stage, cell.expected_level)
+    assert not cell.compares or found.message == cell.expected_aspect.value
+    assert summary is not None and minimal is not None, f"{done.found.reason}\n{done.said}"
+    assert 20 <= summary.ops_before <= 60
+
+    assert minimal.failure.fingerprint == found
+    ops = [node.target for node in minimal.graph.ops]
+    if cell.has_backward_graph:
+        assert Counter(ops) == Counter(cell.expected_aten)
+        lifted = done.found.candidates[0]
+        assert lifted.level is Level.DYNAMO and lifted.backward
+        assert tuple(node.target for node in lifted.graph.ops) == cell.facts.ops
+    else:
+        assert tuple(ops) == cell.facts.ops
+    assert summary.one_minimal and not summary.stopped_because
+    assert minimal.symbolic is (Symbolic.GIVEN if cell.fault == "dynamic" else None)
+    assert minimal.calls == (2 if cell.fault == "on_call" else 1)
+    assert (0 < minimal.rate < 1) if cell.fault == "flaky" else minimal.rate == 1
+    assert minimal.state.inference is (cell.fault == "inference")
+
+    log = FALLBACK_LOG if cell.expected_kind is Kind.SILENT_FALLBACK else None
+    shown_by(done.found.candidates[0], tmp_path, log)
