@@ -15,7 +15,7 @@ from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
-from minifier.lifting import is_lifting, lift, limited
+from minifier.lifting import is_lifting, keep_forward, lift, limited
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.proving import may_be_flaky, verified_repro
@@ -270,9 +270,13 @@ def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
     write_bundle(out, outcome, include_data)
 
 
-def adopt(captured: Path, out: Path) -> Case:
-    """Copies a captured Case, with those that are kept beside it, into the output folder as case/."""
-    save(load(captured), out / "case")
+def adopt(captured: Path, out: Path, forward: int | None = None) -> Case:
+    """Copies a captured Case, with those that are kept beside it, into the output folder as case/; with it, of a
+    backward graph, that of the graph of Dynamo's with this number."""
+    case = load(captured)
+    save(case, out / "case")
+    if forward is not None:
+        keep_forward(captured.with_name(str(forward)), case, out / "case")
     for beside in (FORWARD, ATEN):
         if (captured / beside / CASE).exists():
             save(load(captured / beside), out / "case" / beside)

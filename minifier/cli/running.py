@@ -123,7 +123,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    case = adopt(one.folder, place)
+    case = adopt(one.folder, place, failing.forward)
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)

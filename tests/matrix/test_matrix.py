@@ -60,7 +60,7 @@ def minified(cell: Cell, folder: Path) -> Done:
         assert looked.captured.failing, f"nothing failed: {looked.captured}"
         failing, place = looked.case_folder(looked.captured.failing[0], folder / "again", said.append)
         assert not failing.unsaved, failing.unsaved
-        case = adopt(place, folder / "out")
+        case = adopt(place, folder / "out", failing.forward)
         return Done(case, reduced(case, folder / "out", settings, Surroundings(said.append)), tuple(said))
 
     return in_child(work, folder, 150)
