@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 # Imported when first needed, which is a fifth of a second; untyped, as their functions are replaced.
 _GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
 _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
+_CACHE = "torch._functorch._aot_autograd.autograd_cache"
 
 FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
 
@@ -48,7 +49,10 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
     (`part` is FORWARD or BACKWARD, for a training graph, or INFERENCE), and `on_run(token, args, call)` around
     every call of a compiled backward whose token is not None. Each must call `call()` and give back what that gives.
     `token` is what `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is
-    first needed. Nothing that was compiled is kept alive."""
+    first needed. Nothing that was compiled is kept alive.
+
+    With `on_run`, what AOTAutograd has in its cache on disk is passed over: of a backward that comes from there no
+    graph is known. Compilers have caches of their own, which go on to save the time."""
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
     runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
     autograd, inference = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
@@ -84,6 +88,8 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
         return on_run(token, args, lambda: call_runtime(f, args, *rest, **kwargs))
 
     runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
+    cache: Any = importlib.import_module(_CACHE)
+    cache.AOTAutogradCache._lookup = staticmethod(lambda *args: None)
 
 
 def note_backward_passes(note: Callable[[], None]) -> None:

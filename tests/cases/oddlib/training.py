@@ -1,5 +1,7 @@
 """Backends on AOTAutograd whose backward pass has one fault, and some that do their backward pass themselves."""
 
+import time
+
 import torch
 from functorch.compile import make_boxed_func
 from torch._dynamo import register_backend
@@ -110,4 +112,50 @@ def _mirrored(graph, inputs):
 
 oddlib_mirrors_aten = register_backend(name="oddlib_mirrors_aten")(
     aot_autograd(fw_compiler=plain, bw_compiler=_mirrored)
+)
+
+
+def _refusing(graph, inputs):
+    if "tanh" in names(graph):
+        raise LoweringError("no lowering for aten.tanh")
+    return plain(graph, inputs)
+
+
+@register_backend
+def oddlib_lowers(gm, example_inputs):
+    """Lowers a tanh of its own accord before AOTAutograd, but for inputs with a mark, which no Case has."""
+    if not any(hasattr(value, "odd_mark") for value in example_inputs):
+        for node in gm.graph.nodes:
+            if node.target is torch.tanh:
+                node.target = torch.sigmoid
+        gm.recompile()
+    return aot_autograd(fw_compiler=_refusing, bw_compiler=plain)(gm, example_inputs)
+
+
+def _refusing_symbols(graph, inputs):
+    for node in graph.graph.nodes:
+        sizes = node.meta["val"].shape if isinstance(node.meta.get("val"), torch.Tensor) else ()
+        if any(isinstance(size, torch.SymInt) for size in sizes) and "tanh_backward" in str(node.target):
+            raise LoweringError("no lowering for tanh_backward of symbolic size")
+    return plain(graph, inputs)
+
+
+oddlib_backward_symbol = register_backend(name="oddlib_backward_symbol")(
+    aot_autograd(fw_compiler=plain, bw_compiler=_refusing_symbols)
+)
+
+
+def _slowly(graph, inputs):
+    time.sleep(0.5)
+    return plain(graph, inputs)
+
+
+def _no_pair(graph, inputs):
+    if {"tanh_backward", "cos"} <= names(graph):
+        raise LoweringError("no lowering for this pair")
+    return plain(graph, inputs)
+
+
+oddlib_trains_slowly = register_backend(name="oddlib_trains_slowly")(
+    aot_autograd(fw_compiler=_slowly, bw_compiler=_no_pair)
 )
