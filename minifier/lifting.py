@@ -6,19 +6,33 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case
-from minifier.case.store import CASE, load, save
+from minifier.case import Case, Drawn, Input, TensorInput
+from minifier.case.store import CASE, FORWARD, load, save
 from minifier.reduction.stage import Summary
+from minifier.settings import Settings
 
-FORWARD = "forward"  # the folder, below a backward graph's Case, of the Case of Dynamo's graph that it belongs to
+_FEW = 16  # probes, where the user has had enough of reducing
 
 
 def keep_forward(captured: Path, backward: Case, place: Path) -> None:
-    """Writes the Case of Dynamo's graph into `place`, with the failure of its backward pass."""
+    """Writes the Case of Dynamo's graph into `place`, with the failure of its backward pass; nothing if that graph
+    could not be written down."""
+    if not (captured / CASE).exists():
+        return
     case = load(captured)
     failure = replace(backward.failure, hints=())
     script = replace(backward.script, graph_number=case.script.graph_number)
-    save(replace(case, failure=failure, backward=True, calls=backward.calls, script=script), place / FORWARD)
+    inputs = case.inputs if failure.fingerprint.stage.compiles else tuple(map(_with_values, case.inputs))
+    made = replace(case, failure=failure, backward=True, calls=backward.calls, script=script, inputs=inputs)
+    save(made, place / FORWARD)
+
+
+def _with_values(item: Input) -> Input:
+    """The call of the forward graph went well, and its inputs were not kept: of zeros few backward passes fail."""
+    floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
+    if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
+        return replace(item, source=Drawn("randn"))
+    return item
 
 
 def is_lifting(out: Path) -> bool:
@@ -30,6 +44,18 @@ def accused(minimal: Case, forward: Case) -> tuple[str, ...]:
     """The ops of Dynamo's graph that the ops left of the backward graph belong to, in the graph's order."""
     origins = {node.origin for node in (*minimal.graph.ops, *minimal.graph.placeholders)}
     return tuple(node.name for node in forward.graph.ops if node.name in origins)
+
+
+def limited(settings: Settings, summary: Summary) -> Settings:
+    """What the user asked for, less what the reduction so far has used of it; little, if that was stopped."""
+    if summary.stopped_because:
+        return replace(settings, max_probes=_FEW)
+    budget, most = settings.budget, settings.max_probes
+    return replace(
+        settings,
+        budget=None if budget is None else max(1.0, budget - summary.seconds),
+        max_probes=None if most is None else max(_FEW, most - summary.probes.get("total", 0)),
+    )
 
 
 def lift(place: Path, minimal: Case | None, reduce: Callable[[Path], Summary]) -> Summary:

@@ -15,6 +15,17 @@ def available() -> int | None:
     return _field(Path("/proc/meminfo"), "MemAvailable:")
 
 
+def free_memory(share: float) -> int | None:
+    """This share of the memory that is free, in bytes; None where the system does not tell, and with CUDA,
+    which maps far more than there is memory."""
+    import torch
+
+    if torch.version.cuda is not None:
+        return None
+    free = available()
+    return int(free * share) if free is not None else None
+
+
 def limit_data(beyond: int) -> None:
     """From now on this process gets at most so many bytes beyond what it has: beyond that an allocation fails.
 

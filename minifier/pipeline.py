@@ -6,16 +6,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
-from minifier.case.store import load, save
+from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
-from minifier.lifting import FORWARD, is_lifting, keep_forward, lift
+from minifier.lifting import is_lifting, keep_forward, lift, limited
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.proving import may_be_flaky, verified_repro
@@ -108,9 +108,12 @@ class Found:
 
 
 def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> Found:
-    """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read."""
+    """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read. Where
+    Dynamo's graph does not show the failure again, the ATen graph is reduced that AOTAutograd made of it."""
     summary = reduce_in_child(out / "case", out, settings, around)
-    lifted: Case | None = None
+    if summary.exit_code == ExitCode.NO_REPRO and (out / "case" / ATEN / CASE).exists():
+        around.say("Dynamo's graph does not show it again; going on with the ATen graph that AOTAutograd made of it")
+        summary = _instead(summary, out, settings, around)
     minimal = None if summary.error else load(out / "minimal")
     if (
         summary.error
@@ -118,20 +121,55 @@ def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> 
         and (summary.exit_code != ExitCode.INTERNAL or not is_lifting(out))
     ):
         raise _ENDING[summary.exit_code](summary.error)
+    candidates = [minimal] if minimal is not None else []
     if is_lifting(out):
-        if minimal is not None:
-            around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module")
-        made = lift(out / "case", minimal, lambda folder: reduce_in_child(folder, out / FORWARD, settings, around))
-        if not made.error:
-            lifted = load(out / FORWARD / "minimal")
-        if minimal is None and lifted is not None:
-            summary, minimal = made, lifted
-            save(lifted, out / "minimal")
-    if minimal is None:
+        summary, candidates = _lifted(summary, minimal, out, settings, around)
+    if not candidates:
         return Found(summary, reason=summary.error)
     around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
-    candidates = tuple(each for each in (lifted, minimal) if each is not None)
-    return Found(summary, minimal, candidates)
+    return Found(summary, minimal or candidates[0], tuple(candidates))
+
+
+def _instead(summary: Summary, out: Path, settings: Settings, around: Surroundings) -> Summary:
+    """The reduction of the ATen graph; its minimal Case is put where that of Dynamo's graph would be."""
+    made = reduce_in_child(out / "case" / ATEN, out / ATEN, settings, around)
+    if not made.error:
+        save(load(out / ATEN / "minimal"), out / "minimal")
+        return made
+    if made.exit_code == ExitCode.STOPPED:
+        return made
+    return replace(summary, error=f"{summary.error}\nThe ATen graph that AOTAutograd made of it: {made.error}")
+
+
+def _lifted(
+    summary: Summary, minimal: Case | None, out: Path, settings: Settings, around: Surroundings
+) -> tuple[Summary, list[Case]]:
+    """(summary, what a repro can be made from) after a look for a small module: whatever comes of that, the minimal
+    backward graph stays."""
+    if minimal is not None:
+        around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module")
+    try:
+        rest = limited(settings, summary)
+        made = lift(out / "case", minimal, lambda folder: reduce_in_child(folder, out / FORWARD, rest, around))
+    except MinifyError as error:
+        made = _failed(error)
+    if minimal is None and made.error:
+        if made.exit_code == ExitCode.STOPPED:
+            raise StoppedEarly(made.error)
+        return replace(summary, error=f"{summary.error}\nThe graph that it is the backward pass of: {made.error}"), []
+    if made.error:
+        if made.exit_code == ExitCode.STOPPED:
+            summary = replace(summary, stopped_because=summary.stopped_because or "interrupted")
+        assert minimal is not None
+        return summary, [minimal]
+    small = load(out / FORWARD / "minimal")
+    if minimal is None:
+        save(small, out / "minimal")
+        return made, [small]
+    stopped = made.stopped_because
+    is_small = not stopped or len(small.graph.ops) <= 2 * len(minimal.graph.ops) + 2
+    summary = replace(summary, stopped_because=summary.stopped_because or stopped)
+    return summary, [small, minimal] if is_small else [minimal, small]
 
 
 def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
@@ -233,10 +271,13 @@ def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
 
 
 def adopt(captured: Path, out: Path, forward: int | None = None) -> Case:
-    """Copies a captured Case into the output folder as case/; with it, of a backward graph, that of the graph of
-    Dynamo's with this number."""
+    """Copies a captured Case, with those that are kept beside it, into the output folder as case/; with it, of a
+    backward graph, that of the graph of Dynamo's with this number."""
     case = load(captured)
     save(case, out / "case")
     if forward is not None:
         keep_forward(captured.with_name(str(forward)), case, out / "case")
+    for beside in (FORWARD, ATEN):
+        if (captured / beside / CASE).exists():
+            save(load(captured / beside), out / "case" / beside)
     return load(out / "case")

@@ -48,7 +48,7 @@ def verified_repro(
         if repro.text in tried:
             continue
         tried.add(repro.text)
-        check = _verified(case, repro, timeout, settings.match, settings.match_log)
+        check = _verified(case, repro, timeout, settings)
         seen = check.runs[-1].failure
         of_eager = _difference_of_eager(case, repro, timeout) if compares and check.holds else None
         if check.holds and of_eager is None:
@@ -64,15 +64,16 @@ def verified_repro(
     return None, last, "; ".join(reasons)
 
 
-def _verified(case: Case, repro: Repro, timeout: float, match: str | None, match_log: str | None) -> Verification:
+def _verified(case: Case, repro: Repro, timeout: float, settings: Settings) -> Verification:
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         check = verify(
             repro.write(Path(folder)),
             case.failure.fingerprint,
             timeout=max(timeout, guard_seconds(case) + 60.0),
             extra_path=case.folders,
-            match=match,
-            match_log=match_log,
+            match=settings.match,
+            match_log=settings.match_log,
+            memory=settings.memory,
             any_stage=repro.template.hides_stage,
             at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
         )

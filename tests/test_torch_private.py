@@ -73,7 +73,8 @@ def test_every_function_has_a_test_here():
 def test_dynamos_own_protocol_is_no_failure():
     from torch._dynamo import exc
 
-    for kind in (exc.RestartAnalysis, exc.SkipFrame, exc.Unsupported, KeyboardInterrupt):
+    stop = torch.utils.checkpoint._StopRecomputationError
+    for kind in (exc.RestartAnalysis, exc.SkipFrame, exc.Unsupported, stop, KeyboardInterrupt):
         assert not is_failure(kind.__new__(kind))
     assert is_failure(RuntimeError()) and is_failure(exc.BackendCompilerFailed(passing, KeyError(), None))
 

@@ -1,5 +1,8 @@
 """AOTAutograd's private APIs that are used, used."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from functorch.compile import make_boxed_func
@@ -13,6 +16,7 @@ from minifier.torch_private import (
     backward_arguments,
     call_compiled,
     compiler_for,
+    copied_graph,
     is_fake,
     leaves,
     new_fake_mode,
@@ -63,6 +67,72 @@ def test_compilers_and_compiled_backwards_are_seen(tmp_path):
     assert right is True
 
 
+def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_path):
+    def work():
+        parts, runs, compiled = [], [], []
+
+        def on_compile(token, part, gm, inputs, call):
+            made = call()
+            parts.append(part)
+            compiled.append(weakref.ref(made))
+            return made
+
+        def on_run(token, args, call):
+            runs.append(token)
+            return call()
+
+        observe_aot_compilers(lambda: "token", on_compile, on_run)
+        backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=boxed)
+        torch.compile(torch.tanh, backend=backend)(torch.ones(2))
+        trained(backend)
+        alive = [made() is not None for made in compiled]
+        torch._dynamo.reset()
+        gc.collect()
+        return parts, runs, alive[-1], compiled[-1]() is None
+
+    assert in_child(work, tmp_path) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
+
+
+def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+
+    def step():
+        x = torch.ones(3, requires_grad=True)
+        torch.compile(torch.tanh, backend="inductor")(x).sum().backward()
+        return dict(torch._dynamo.utils.counters["aot_autograd"])
+
+    def observed():
+        parts, runs = [], []
+        observe_aot_compilers(
+            lambda: "token",
+            lambda token, part, gm, inputs, call: parts.append(part) or call(),
+            lambda token, args, call: runs.append(token) or call(),
+        )
+        step()
+        return parts, runs
+
+    assert in_child(step, tmp_path)["autograd_cache_miss"] == 1
+    assert in_child(step, tmp_path)["autograd_cache_hit"] == 1
+    assert in_child(observed, tmp_path) == (["aot-forward", "aot-backward"], ["token"])
+
+
+def test_a_graph_is_copied_with_what_is_known_of_its_nodes():
+    gm = torch.fx.symbolic_trace(lambda x: torch.tanh(x) + 1)
+    for node in gm.graph.nodes:
+        node.meta["val"] = node.name
+    copied = copied_graph(gm)
+    for node in reversed(list(gm.graph.nodes)):
+        gm.graph.erase_node(node)
+    assert [(node.name, node.op) for node in copied.nodes] == [
+        ("x", "placeholder"),
+        ("tanh", "call_function"),
+        ("add", "call_function"),
+        ("output", "output"),
+    ]
+    assert [node.meta.get("val") for node in copied.nodes][:3] == ["x", "tanh", "add"]
+    assert torch.fx.GraphModule(gm, copied)(torch.zeros(2)).tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor", aot_autograd(fw_compiler=boxed, bw_compiler=boxed)])
 def test_a_backends_compiler_is_caught_at_work(backend, tmp_path):
     def work():
@@ -81,6 +151,34 @@ def test_a_backends_compiler_is_caught_at_work(backend, tmp_path):
         return with_aot_compiler(call, "aot-backward", use)
 
     assert in_child(work, tmp_path) == (True, [0.0, 0.0])
+
+
+@pytest.mark.parametrize(("grad", "expected"), [(True, "for training"), (False, "for inference")])
+def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, tmp_path):
+    def training(gm, example_inputs):
+        raise AssertionError("for training")
+
+    def inference(gm, example_inputs):
+        raise AssertionError("for inference")
+
+    def work():
+        backend = aot_autograd(fw_compiler=training, bw_compiler=boxed, inference_compiler=inference)
+        graph = torch.fx.Graph()
+        graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
+        small = torch.fx.GraphModule(torch.nn.Module(), graph)
+
+        def call():
+            with torch.set_grad_enabled(grad), as_dynamo_calls(new_fake_mode()):
+                backend(small, [torch.ones(2, requires_grad=True)])
+
+        def use(part):
+            with pytest.raises(AssertionError) as caught:
+                part(small, [])
+            return str(caught.value)
+
+        return with_aot_compiler(call, "aot-forward", use)
+
+    assert in_child(work, tmp_path) == expected
 
 
 def test_a_backend_without_compilers_is_told():

@@ -4,17 +4,32 @@ needed, long after Dynamo's call of the backend, and fails there."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from minifier.capture.record import Record
-from minifier.case import Level
 from minifier.failure import Stage
-from minifier.torch_private import backward_arguments, observe_aot_compilers
+from minifier.torch_private import (
+    BACKWARD,
+    INFERENCE,
+    backward_arguments,
+    copied_graph,
+    is_failure,
+    observe_aot_compilers,
+)
 
 if TYPE_CHECKING:
     from minifier.capture.observer import Observer
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A graph of Dynamo's that AOTAutograd has split, and the backward graph once it is compiled."""
+
+    forward: Record
+    backward: Record | None = None
 
 
 class AotObserver:
@@ -22,36 +37,53 @@ class AotObserver:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self.backwards: dict[int, Record] = {}  # by the number of the graph of Dynamo's
         observe_aot_compilers(self.begin, self.compiling, self.running)
 
-    def begin(self) -> Record | None:
-        """The graph whose backend call has come to AOTAutograd."""
+    def begin(self) -> _Pair | None:
+        """For the graph whose backend call has come to AOTAutograd."""
         call = self.observer.mine.call
-        return call.record if call is not None else None
+        return _Pair(call.record) if call is not None and call.record.forward is None else None
+
+    def _is_watching(self, pair: _Pair | None) -> bool:
+        # Autograd has threads of its own, in which a comparison's backward pass is not known as such.
+        return pair is not None and self.observer.is_watching and not pair.forward.comparing
 
     def compiling(
         self,
-        forward: Record | None,
+        pair: _Pair | None,
         part: str,
         gm: torch.fx.GraphModule,
         inputs: Sequence[Any],
         call: Callable[[], Any],
     ) -> Any:
         """Around a compiler: a backward graph is written down ahead, as Dynamo's graphs are."""
-        observer = self.observer
-        if part != Level.AOT_BACKWARD.value or forward is None or not observer.is_watching:
+        if pair is None or not self._is_watching(pair):
             return call()
+        if part != BACKWARD:
+            return self._compiling_forward(pair.forward, gm, part == INFERENCE, call)
+        observer = self.observer
         observer.count += 1
-        record = Record(observer, observer.count, gm, inputs, forward=forward)
-        self.backwards[forward.number] = record
+        pair.backward = record = Record(observer, observer.count, gm, inputs, forward=pair.forward)
         real = backward_arguments()
         return observer.around_compile(record, Stage.BACKWARD_COMPILE, inputs if real is None else real, call)
 
-    def running(self, forward: Record | None, args: list[Any], call: Callable[[], Any]) -> Any:
-        """Around a compiled backward."""
-        observer = self.observer
-        record = self.backwards.get(forward.number) if forward is not None else None
-        if record is None or not observer.is_watching:
+    def _compiling_forward(
+        self, forward: Record, gm: torch.fx.GraphModule, inference: bool, call: Callable[[], Any]
+    ) -> Any:
+        """Dynamo's graph is written already; the ATen graph only if its compiler fails."""
+        graph: torch.fx.Graph | None = None
+        with forward.undisturbed():
+            graph = copied_graph(gm)
+        try:
             return call()
-        return observer.around_run(record, Stage.BACKWARD_RUN, args, call)
+        except BaseException as error:
+            if graph is not None and is_failure(error):
+                with forward.undisturbed():
+                    forward.keep_aten(torch.fx.GraphModule(gm, graph), inference, error)
+            raise
+
+    def running(self, pair: _Pair, args: list[Any], call: Callable[[], Any]) -> Any:
+        """Around a compiled backward."""
+        if pair.backward is None or not self._is_watching(pair):
+            return call()
+        return self.observer.around_run(pair.backward, Stage.BACKWARD_RUN, args, call)

@@ -48,6 +48,7 @@ class EventLog:
 class _Mine(threading.local):
     call: BackendCall | None = None
     comparing = False
+    told: BaseException | None = None
 
 
 class Observer:
@@ -73,7 +74,6 @@ class Observer:
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
         self._trains = False
-        self._told: BaseException | None = None
         self._said: set[tuple[int, str]] = set()
 
     def __call__(
@@ -117,8 +117,10 @@ class Observer:
 
     def _is_new(self, error: BaseException) -> bool:
         """Whether the failure is not on its way out of a call inside this one, which has noted it."""
-        before, self._told = self._told, backend_error(error)
-        return before is not self._told
+        before, now = self.mine.told, backend_error(error)
+        # Kept no longer than it is on its way through calls: its frames hold all that the script had in memory.
+        self.mine.told = now if self.mine.call is not None else None
+        return before is not now
 
     def _observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled function, with an eye on how its calls go."""
@@ -129,11 +131,11 @@ class Observer:
                 return compiled(*args)
             result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
             if self.comparing is not None and record.runs == 1:
-                self.mine.comparing = True
+                self.mine.comparing = record.comparing = True
                 try:
                     record.compare(compiled, self.comparing)
                 finally:
-                    self.mine.comparing = False
+                    self.mine.comparing = record.comparing = False
             return result
 
         return run
@@ -201,10 +203,12 @@ class BackendCall:
         self.token = observer.status.enter(self.stage, self.record.number, self.call)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         observer = self.observer
         observer.status.leave(self.token)
         observer.mine.call = self.outer
+        if kind is None and self.outer is None:
+            observer.mine.told = None
         observer.open.remove(self)
 
 

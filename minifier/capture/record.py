@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from minifier.case import (
     TensorMeta,
 )
 from minifier.case.encode import pack
-from minifier.case.store import TENSORS, load, save
+from minifier.case.store import ATEN, TENSORS, load, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of
@@ -52,9 +53,10 @@ _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
 class Record:
-    """What is known of one graph: one of Dynamo's, or the backward graph that AOTAutograd made of `forward`'s.
-    Nothing here raises into the user's script: what cannot be written, or a fault of this tool, becomes the reason
-    in `unsaved`."""
+    """What is known of one graph: one of Dynamo's, or the backward graph that AOTAutograd made of `forward`'s (or, at
+    another `level`, the forward graph). Nothing here raises into the user's script: what cannot be written, or a
+    fault of this tool, becomes the reason in `unsaved`. `comparing`: what is compiled or run of it now is not the
+    script's doing."""
 
     def __init__(
         self,
@@ -64,13 +66,17 @@ class Record:
         values: Sequence[Any],
         compiler_fn: Any = None,
         forward: Record | None = None,
+        level: Level = Level.AOT_BACKWARD,
     ) -> None:
         self.observer, self.number, self.forward = observer, number, forward
-        self.level = Level.DYNAMO if forward is None else Level.AOT_BACKWARD
+        self.level = Level.DYNAMO if forward is None else level
         self.folder = observer.folder / str(number)
+        if self.level is Level.AOT_FORWARD:
+            self.folder /= ATEN
         self.tensors = TensorFile()
         self.runs = 0
         self.inference = False
+        self.comparing = False
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", Reach.NONE, reason="it could not be looked at")
         self.state = State()
@@ -137,6 +143,25 @@ class Record:
         kind = Kind.SILENT_FALLBACK
         self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
 
+    def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
+        """Writes the ATen graph on which the backend's forward compiler failed beside the graph of Dynamo's."""
+        inner = backend_error(error)
+        with spare_memory():
+            aten = Record(self.observer, self.number, gm, (), forward=self, level=Level.AOT_FORWARD)
+            if aten.graph is None or aten.unsaved:
+                return
+            found = hints(inner, aten.graph)
+            failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, found)
+            case = replace(load(aten.folder), failure=failure)
+            # With grad mode off a graph goes to the compiler for inference, for whatever reason this one did.
+            save(replace(case, state=replace(case.state, grad=False)) if inference else case, aten.folder)
+
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Around what is worth having, but not needed: a fault of this tool there is nobody's business."""
+        with contextlib.suppress(Exception):
+            yield
+
     def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
         """The same for a first call, its inputs being kept, whose result is not eager's."""
         with spare_memory(), _Kept(self):
@@ -183,16 +208,17 @@ class Record:
     def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
         if call:
             self.state = at_the_call(self.state, self.observer.baseline, self.inference)
-        inputs = self._real_inputs(values)
-        self._save(inputs, failure, self.tensors.write(self.folder / TENSORS), call)
+        tensors = self.tensors.extended()  # the inputs are not to live longer than their call
+        inputs = self._real_inputs(values, tensors)
+        self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
 
-    def _real_inputs(self, values: Sequence[Any]) -> tuple[Input, ...]:
+    def _real_inputs(self, values: Sequence[Any], tensors: TensorFile) -> tuple[Input, ...]:
         assert self.graph is not None
         placeholders = self.graph.placeholders
         if len(placeholders) != len(values):
             raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
         pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
-        stored = self.tensors.add_inputs({n.name: v for n, v in pairs if isinstance(v, torch.Tensor)})
+        stored = tensors.add_inputs({n.name: v for n, v in pairs if isinstance(v, torch.Tensor)})
         storages: dict[object, int] = {}
         inputs: list[Input] = []
         for node, value in pairs:

@@ -24,6 +24,9 @@ from minifier.errors import CannotSave, UsageError
 VERSION = 1
 _ALWAYS = {"backend", "failure", "state", "script"}  # what no case.json is without
 CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
+# Folders in that of a Case: of a backward graph, Dynamo's graph that it belongs to; of a graph of Dynamo's, the ATen
+# graph that AOTAutograd made of it.
+FORWARD, ATEN = "forward", "aten"
 
 
 def write_atomically(path: Path, text: str) -> None:

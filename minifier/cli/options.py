@@ -12,7 +12,7 @@ import click
 
 from minifier.errors import UsageError
 from minifier.failure.difference import Aspect, Measure
-from minifier.memory import available
+from minifier.memory import free_memory
 from minifier.settings import Settings
 
 _MIB = 2**20
@@ -148,14 +148,3 @@ def _measure(given: dict[str, Any]) -> Measure:
 def script_memory(given: dict[str, Any]) -> int | None:
     """Bytes that the user's script may take beyond what it begins with; None: no limit."""
     return given["memory"] * _MIB if given["memory"] is not None else free_memory(9 / 10)
-
-
-def free_memory(share: float) -> int | None:
-    """This share of the memory that is free, in bytes; None where the system does not tell, and with CUDA,
-    which takes far more address space than there is memory."""
-    import torch
-
-    if torch.version.cuda is not None:
-        return None
-    free = available()
-    return int(free * share) if free is not None else None

@@ -121,7 +121,9 @@ class _Writer:
         if held is None or held.graph is None:
             raise NoRepro(f"the graph holds {node.target}, which cannot be written as source yet")
         inner = function_source(held.graph, Names(self.name_of.values()), {}, self.modules, plain_aten=self.plain_aten)
-        name = node.target.replace(".", "_")
+        target = node.target.replace(".", "_")
+        short = target.removesuffix("_0")  # torch numbers even the only one
+        name = target if f"{short}_1" in self.graph.modules or short in self.name_of.values() else short
         body = "\n".join(f"    {line}" for line in inner.body)
         self.before += [*inner.before, f"def {name}({', '.join(inner.parameters)}):\n{body}"]
         self.imports.update(dict.fromkeys(inner.imports))

@@ -12,6 +12,7 @@ from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, Ten
 from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
 from minifier.emit import state_source
+from minifier.emit.flex import with_public_flex
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
@@ -146,7 +147,7 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
     """The script in this form, by default as plain as can be; raises NoRepro where the Case has something that
     no script can hold yet."""
     variant = variant or Variant(symbolic=case.symbolic)
-    case = without_symbols(_lifted(case))
+    case = with_public_flex(without_symbols(_lifted(case)))
     names = _names(case)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     modules = {

@@ -64,6 +64,12 @@ class TensorFile:
     def __init__(self) -> None:
         self._tensors: dict[str, torch.Tensor] = {}
 
+    def extended(self) -> TensorFile:
+        """Another, with what this has so far."""
+        made = TensorFile()
+        made._tensors.update(self._tensors)
+        return made
+
     def add(self, key: str, tensor: torch.Tensor) -> str:
         """Remembers the tensor's values under `key` and gives the key back."""
         refuse_odd(tensor, key)

@@ -19,11 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minifier.memory import limit_data
 from minifier.processes import die_with_parent, kill_orphans
+from minifier.stacks import ASK, read_stack, stack_file
 from minifier.torch_private import inductor_headers
 
 Job = Callable[[], dict[str, Any]]
 _TAIL = 4_000
+_STACKS = "stacks"  # the file with a dying child's stacks
+_MOMENT = 0.05  # seconds
 _COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run
 
 
@@ -31,7 +35,8 @@ _COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the
 class Ended:
     """How a child ended. `result` is what its job gave back; without one, `signal`, `status` or
     `timed_out` says why, and `stage` how far it had come. `fault` is a traceback of the job's own code;
-    `output` the end of what it printed, `loaded` the modules of torch's that it had to import for itself."""
+    `output` the Python stack at its death, or the end of what it printed; `loaded` the modules of torch's that
+    it had to import for itself."""
 
     result: dict[str, Any] | None
     seconds: float
@@ -46,7 +51,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """For each child: wall seconds, and bytes of address space beyond what the parent has (None: no limit)."""
+    """For each child: wall seconds, and bytes of memory beyond what the parent has (None: no limit)."""
 
     seconds: float
     memory: int | None = None
@@ -90,6 +95,12 @@ class _Child:
         except BlockingIOError:
             return
 
+    def ask_for_stack(self) -> None:
+        """Has the child write down where it is, and gives it a moment for that."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, ASK)
+        time.sleep(_MOMENT)
+
     def kill(self) -> None:
         """Kills the child and all it started in its session's group."""
         for kill, target in ((os.killpg, self.pid), (os.kill, self.pid)):
@@ -106,7 +117,7 @@ class _Child:
         os.close(self.process)
         self.kill_group()
         seconds = time.monotonic() - self.started
-        output = _tail(self.folder / "output")
+        output = read_stack(self.folder / _STACKS) or _tail(self.folder / "output")
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.timed_out or os.WIFSIGNALED(code):  # it may have died while writing a library there
             shutil.rmtree(self.folder.parent / _COMPILED, ignore_errors=True)
@@ -148,6 +159,7 @@ def _live(job: Job, limits: Limits, folder: Path, headers: Path | None, into: in
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _quiet(folder, headers)
+        stack_file(folder / _STACKS)
         _limit(limits)
         message = {"result": job()}
     except BaseException:  # noqa: BLE001 - a fault of the job's own code, told to the parent
@@ -187,9 +199,7 @@ def _quiet(folder: Path, headers: Path | None) -> None:
 def _limit(limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limits.memory is not None:
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, used + limits.memory))
+        limit_data(limits.memory)
 
 
 def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
@@ -217,6 +227,7 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                 for child in live:
                     if now >= child.deadline and not child.timed_out:
                         child.timed_out = True
+                        child.ask_for_stack()
                         child.kill()
                 ready = selector.select(
                     max(0.0, min((c.deadline for c in live if not c.timed_out), default=now + 60) - now)

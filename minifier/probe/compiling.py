@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from minifier.case import Case, Level
 from minifier.fx.build import build_graph
 from minifier.passes.symbols import is_symbolic
 from minifier.probe.bench import Bench, plain_options
-from minifier.probe.symbolic import call_with_symbols
+from minifier.probe.symbolic import aten_with_symbols, call_with_symbols
 from minifier.torch_private import (
     as_aot_calls_backward,
     as_dynamo_calls,
@@ -28,7 +29,7 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     backend = case.backend
     compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
     if case.level is not Level.DYNAMO:
-        return _compile_part(bench, case, compiler)
+        return _compile_part(bench, case, values, compiler)
     if is_symbolic(case):
         compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
     else:
@@ -40,23 +41,31 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     return lambda args: compiled(*needed(args))
 
 
-def _compile_part(bench: Bench, case: Case, compiler: Callable[..., Any]) -> Compiled:
+def _compile_part(bench: Bench, case: Case, values: Sequence[Any], compiler: Callable[..., Any]) -> Compiled:
     """Gives an ATen graph to the forward or backward compiler that the backend has for such graphs."""
-    module = build_graph(case.graph, bench.tensors, bench.example, key="val")
-    inputs = [bench.example(node) for node in case.graph.placeholders]
+    around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    if is_symbolic(case):
+        symbols, module, inputs = aten_with_symbols(case, values, bench.tensors)
+        around = symbols.around_aten
+    else:
+        module = build_graph(case.graph, bench.tensors, bench.example, key="val")
+        inputs = [bench.example(node) for node in case.graph.placeholders]
 
     def work(part: Callable[..., Any]) -> tuple[Any, BaseException | None]:
         try:
-            with as_aot_calls_backward():
+            with as_aot_calls_backward(), around():
                 return part(module, inputs), None
         except BaseException as error:  # noqa: BLE001 - raised again outside of what the backend may catch
             return None, error
+
+    # Whether there are gradients decides to which of the backend's compilers a graph goes.
+    trains = case.state.grad or case.level is Level.AOT_BACKWARD
 
     def call_backend() -> None:
         graph = torch.fx.Graph()
         graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
         small = torch.fx.GraphModule(torch.nn.Module(), graph)
-        with torch.enable_grad(), as_dynamo_calls(bench.fakes):
+        with torch.set_grad_enabled(trains), as_dynamo_calls(bench.fakes):
             compiler(small, [torch.ones(2, requires_grad=True)])
 
     compiled, error = with_aot_compiler(call_backend, case.level.value, work)

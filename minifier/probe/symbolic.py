@@ -40,6 +40,19 @@ def call_with_symbols(
         return compiler(module, needed(inputs)), needed
 
 
+def aten_with_symbols(
+    case: Case, values: Sequence[Any], tensors: StoredTensors
+) -> tuple[SymbolicSizes, torch.fx.GraphModule, list[Any]]:
+    """(symbols, the Case's ATen graph, its example inputs), the latter being fake, as AOTAutograd has them."""
+    symbols, _, fakes = symbolic_inputs(case, values)
+    module = build_graph(case.graph, tensors, lambda node: None)
+    _trace(symbols, module, fakes)
+    for node in module.graph.nodes:
+        if "example_value" in node.meta:
+            node.meta["val"] = node.meta.pop("example_value")
+    return symbols, module, fakes
+
+
 def _trace(symbols: SymbolicSizes, module: torch.fx.GraphModule, fakes: Sequence[Any]) -> None:
     grad = torch.is_grad_enabled()
     try:

@@ -5,10 +5,14 @@ changes what it stands on. Read against torch 2.13.
 """
 
 from minifier.torch_private.aot import (
+    BACKWARD,
+    FORWARD,
+    INFERENCE,
     NoCompiler,
     as_aot_calls_backward,
     backward_arguments,
     call_compiled,
+    copied_graph,
     note_backward_passes,
     observe_aot_compilers,
     with_aot_compiler,
@@ -50,6 +54,9 @@ from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marke
 from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "INFERENCE",
     "AskedBackend",
     "Call",
     "Draw",
@@ -71,6 +78,7 @@ __all__ = [
     "call_compiled",
     "compiler_for",
     "config_values",
+    "copied_graph",
     "default_device",
     "entry_point_of",
     "expression_of",

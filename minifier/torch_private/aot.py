@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,49 +16,80 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 # Imported when first needed, which is a fifth of a second; untyped, as their functions are replaced.
 _GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
 _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
+_CACHE = "torch._functorch._aot_autograd.autograd_cache"
 
-FORWARD, BACKWARD = "aot-forward", "aot-backward"
+FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
 
 Call = Callable[[], Any]
 OnCompile = Callable[[Any, str, torch.fx.GraphModule, Sequence[Any], Call], Any]
 OnRun = Callable[[Any, list[Any], Call], Any]
 
 
+class _ByIdentity:
+    """Values by the identity of objects, as long as these live; what cannot be referred to weakly lives on."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[Callable[[], Any], Any]] = {}
+
+    def add(self, key: Any, value: Any) -> None:
+        number = id(key)
+        try:
+            held: Callable[[], Any] = weakref.ref(key, lambda _: self._held.pop(number, None))
+        except TypeError:
+            held = lambda: key  # noqa: E731 - the type of a weak reference
+        self._held[number] = held, value
+
+    def get(self, key: Any) -> Any:
+        held, value = self._held.get(id(key), (None, None))
+        return value if held is not None and held() is key else None
+
+
 def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None) -> None:
-    """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a forward
-    or backward compiler for a training graph (`part` is FORWARD or BACKWARD), and `on_run(token, args, call)` around
-    every call of a compiled backward. Each must call `call()` and give back what that gives. `token` is what
-    `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is first needed."""
+    """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a compiler
+    (`part` is FORWARD or BACKWARD, for a training graph, or INFERENCE), and `on_run(token, args, call)` around
+    every call of a compiled backward whose token is not None. Each must call `call()` and give back what that gives.
+    `token` is what `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is
+    first needed. Nothing that was compiled is kept alive.
+
+    With `on_run`, what AOTAutograd has in its cache on disk is passed over: of a backward that comes from there no
+    graph is known. Compilers have caches of their own, which go on to save the time."""
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
     runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
-    stage2 = graph_compile.aot_stage2_autograd
-    backwards: dict[int, tuple[Any, Any]] = {}  # with the compiled one kept, so that its identity stays its own
+    autograd, inference = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
+    backwards = _ByIdentity()
 
     def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compiler, updated=())
         def compile_part(gm: torch.fx.GraphModule, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             compiled = on_compile(token, part, gm, inputs, lambda: compiler(gm, inputs, *args, **kwargs))
-            if part == BACKWARD:
-                backwards[id(compiled)] = compiled, token
+            if part == BACKWARD and token is not None:
+                backwards.add(compiled, token)
             return compiled
 
         return compile_part
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
         token = begin()
-        return stage2(state, capture, partition, observed(token, FORWARD, fw), observed(token, BACKWARD, bw))
+        return autograd(state, capture, partition, observed(token, FORWARD, fw), observed(token, BACKWARD, bw))
+
+    def aot_stage2_inference(state: Any, capture: Any, partition: Any, compiler: Any) -> Any:
+        return inference(state, capture, partition, observed(begin(), INFERENCE, compiler))
 
     graph_compile.aot_stage2_autograd = aot_stage2_autograd
+    graph_compile.aot_stage2_inference = aot_stage2_inference
     if on_run is None:
         return
     call_runtime = runtime_wrappers.call_func_at_runtime_with_args
 
     def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if id(f) not in backwards:
+        token = backwards.get(f)
+        if token is None:
             return call_runtime(f, args, *rest, **kwargs)
-        return on_run(backwards[id(f)][1], args, lambda: call_runtime(f, args, *rest, **kwargs))
+        return on_run(token, args, lambda: call_runtime(f, args, *rest, **kwargs))
 
     runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
+    cache: Any = importlib.import_module(_CACHE)
+    cache.AOTAutogradCache._lookup = staticmethod(lambda *args: None)
 
 
 def note_backward_passes(note: Callable[[], None]) -> None:
@@ -99,25 +131,40 @@ class NoCompiler(Exception):
 
 def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
     """`work(compiler)`, done where the backend has just handed its compilers to AOTAutograd: whatever it set up for
-    them (options, configuration) is in place. `call_backend` calls it on some small graph in need of a backward.
+    them (options, configuration) is in place. `call_backend` calls it on some small graph; `part` is BACKWARD, or
+    FORWARD: then it is the compiler for training or for inference, whichever that graph came to.
 
     Raises NoCompiler if the backend does not use AOTAutograd on that graph.
     """
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
         with unset_fake_temporarily():
-            raise _Done(work(fw if part == FORWARD else bw))
+            raise _Done(work(bw if part == BACKWARD else fw))
+
+    def aot_stage2_inference(state: Any, capture: Any, partition: Any, compiler: Any) -> Any:
+        if part == BACKWARD:
+            raise NoCompiler("the backend compiles for inference where a training graph was expected")
+        with unset_fake_temporarily():
+            raise _Done(work(compiler))
 
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
-    original = graph_compile.aot_stage2_autograd
+    originals = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
     graph_compile.aot_stage2_autograd = aot_stage2_autograd
+    graph_compile.aot_stage2_inference = aot_stage2_inference
     try:
         call_backend()
     except _Done as done:
         return done.args[0]
     finally:
-        graph_compile.aot_stage2_autograd = original
+        graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = originals
     raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
+
+
+def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
+    """The graph as it is now: a compiler may change the one that it is given."""
+    copied = torch.fx.Graph()
+    copied.output(copied.graph_copy(gm.graph, {}))
+    return copied
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.output_graph import OutputGraph
+from torch.utils import checkpoint
 
 # Dynamo's way of saying "trace again" or "leave this frame alone" from inside a backend; not failures.
 _PROTOCOL = (
@@ -17,12 +18,13 @@ _PROTOCOL = (
     dynamo_exc.SkipFrame,
     dynamo_exc.TensorifyScalarRestartAnalysis,
     dynamo_exc.Unsupported,
+    checkpoint._StopRecomputationError,  # a checkpoint's: what it has recomputed is enough, the call may end here
     KeyboardInterrupt,
 )
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an exception out of a backend call is a failure, not part of Dynamo's own protocol."""
+    """Whether an exception out of a backend call is a failure, not part of torch's own protocol."""
     return not isinstance(error, _PROTOCOL)
 
 

@@ -172,6 +172,12 @@ class SymbolicSizes:
         with tracing(self._context):
             yield
 
+    @contextlib.contextmanager
+    def around_aten(self) -> Iterator[None]:
+        """The tracing context in which AOTAutograd calls a compiler: that of the fake tensors themselves."""
+        with tracing(TracingContext(self.mode)):
+            yield
+
 
 def warm_up_symbols() -> None:
     """Makes what symbols need when they are first used, a tenth of a second, for all children of this process."""

@@ -16,11 +16,13 @@ from pathlib import Path
 
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.failure import observed as observed_module
+from minifier.memory import free_memory, limit_data
 from minifier.torch_private import inductor_headers
 from minifier.verify.reading import End, failure_shown
 
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
 _KEPT = {"PYTHONPATH", "PYTHONHOME"}
+_SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,17 @@ def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str,
 
 
 class Started:
-    """An interpreter that runs the script; see `running`. `sought` is what its end is read by."""
+    """An interpreter that runs the script; see `running`. `sought` is what its end is read by; `memory` in bytes, and
+    never more than a share of what is free, so that the machine survives."""
 
     def __init__(
-        self, script: Path, extra_path: Sequence[str], timeout: float, sought: Fingerprint | None, match_log: str | None
+        self,
+        script: Path,
+        extra_path: Sequence[str],
+        timeout: float,
+        sought: Fingerprint | None,
+        match_log: str | None,
+        memory: int | None = None,
     ) -> None:
         self.sought, self.match_log = sought, match_log
         self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
@@ -73,6 +82,7 @@ class Started:
         self.started = time.monotonic()
         self.deadline = self.started + timeout
         self.output = (self.folder / "output").open("wb")
+        limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
         self.process = subprocess.Popen(
             [sys.executable, script.name],
             cwd=work,
@@ -81,6 +91,7 @@ class Started:
             stdout=self.output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=(lambda: limit_data(min(limits))) if limits else None,  # noqa: PLW1509 - no threads here
         )
 
     def wait(self) -> Run:
@@ -111,10 +122,15 @@ class Started:
 
 @contextlib.contextmanager
 def running(
-    script: Path, extra_path: Sequence[str], timeout: float, sought: Fingerprint | None, match_log: str | None
+    script: Path,
+    extra_path: Sequence[str],
+    timeout: float,
+    sought: Fingerprint | None,
+    match_log: str | None,
+    memory: int | None = None,
 ) -> Iterator[Started]:
     """The script, started; killed and cleaned away at the end."""
-    started = Started(script, extra_path, timeout, sought, match_log)
+    started = Started(script, extra_path, timeout, sought, match_log, memory)
     try:
         yield started
     finally:

@@ -49,6 +49,7 @@ def verify(
     extra_path: Sequence[str] = (),
     match: str | None = None,
     match_log: str | None = None,
+    memory: int | None = None,
     any_stage: bool = False,
     runs: int = RUNS,
     at_once: int = 2,
@@ -57,6 +58,7 @@ def verify(
 
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
+    `memory` is in bytes, for each run; without it, or if it is more, a share of what is free is the limit.
     Interpreters are started only as long as every run so far has shown the failure.
     """
     began = time.monotonic()
@@ -65,7 +67,7 @@ def verify(
         waiting: list[Started] = []
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(stack.enter_context(running(script, extra_path, timeout, sought, match_log)))
+                waiting.append(stack.enter_context(running(script, extra_path, timeout, sought, match_log, memory)))
             done.append(waiting.pop(0).wait())
             if not shows(done[-1], sought, match, any_stage):
                 break

@@ -122,7 +122,8 @@ NOT_OURS = {
         "g = compiled(call=2)\ng(x, x)\npid = os.fork()\nif pid == 0:\n    g(x, x)\n    os._exit(0)\nos.waitpid(pid, 0)"
     ),
     "ended from outside": (
-        "g = compiled(how='sleep')\nthreading.Timer(1, lambda: os.kill(os.getpid(), 15)).start()\ng(x, x)"
+        "g = compiled(how='sleep', call=2)\ng(x, x)\n"
+        "threading.Timer(1, lambda: os.kill(os.getpid(), 15)).start()\ng(x, x)"
     ),
     "a thread left behind": (
         "g = compiled(how='sleep', call=1)\nthreading.Thread(target=g, args=(x, x), daemon=True).start()\n"

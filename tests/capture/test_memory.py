@@ -5,9 +5,10 @@ import resource
 import pytest
 import torch
 
-from minifier.failure import Kind, Stage
+from minifier.failure import Fingerprint, Kind, Stage
 from minifier.fx.tensors import StoredTensors
 from minifier.memory import available, limit_data, spare_memory
+from minifier.verify import verify
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -72,3 +73,11 @@ def test_files_that_are_mapped_do_not_count_and_the_limit_is_not_raised(forked, 
 
 def test_what_is_free_is_known():
     assert 2**20 < available() < 2**50
+
+
+def test_a_repro_keeps_to_the_limit(tmp_path):
+    script = tmp_path / "repro.py"
+    script.write_text("hoard = []\nwhile True:\n    hoard.append(bytearray(2**20))\n")
+    sought = Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
+    check = verify(script, sought, timeout=60, memory=300 * MIB, runs=1)
+    assert check.holds and check.runs[0].failure.type == "MemoryError"

@@ -3,8 +3,9 @@
 import click
 import pytest
 
-from minifier.cli.options import free_memory, reduction_options, script_memory, settings_from
+from minifier.cli.options import reduction_options, script_memory, settings_from
 from minifier.failure import Aspect, Measure
+from minifier.memory import free_memory
 from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)

@@ -1,0 +1,106 @@
+"""From a backward graph to the graph of Dynamo's that it belongs to."""
+
+from dataclasses import replace
+
+import pytest
+from scripts_of_training import HEAD, OPS, one_step
+from vocabulary import in_child, source_of
+
+from minifier.case import Drawn
+from minifier.case.store import load
+from minifier.lifting import is_lifting, keep_forward, limited
+from minifier.pipeline import Surroundings, _reduced, adopt
+from minifier.reduction.stage import Summary
+from minifier.settings import Settings
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def reduced(bureau):
+    """`reduced(captured)` has the first failure reduced: (what was found, what was said, the output folder)."""
+
+    def reduce(captured, **settings):
+        number, forward = captured.failing[0].number, captured.failing[0].forward
+        out, said = bureau.folder / "out", []
+
+        def work():
+            case = adopt(bureau.graphs / str(number), out)
+            keep_forward(bureau.graphs / str(forward), case, out / "case")
+            return _reduced(case, out, Settings(**settings), Surroundings(said.append)), said
+
+        return (*in_child(work, bureau.folder, 200), out)
+
+    return reduce
+
+
+def test_the_small_module_comes_first_and_the_backward_graph_after_it(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains"))
+    assert len(bureau.case(1).graph.ops) == OPS
+    found, said, out = reduced(captured)
+    small, minimal = found.candidates
+    assert [node.target for node in small.graph.ops] == ["torch.tanh"] and small.backward
+    assert [node.target for node in minimal.graph.ops] == ["torch.ops.aten.tanh_backward.default"]
+    assert load(out / "minimal").graph == minimal.graph
+    # What the backward graph accuses is right at once: a probe of that op, one of none, and some to make it plain.
+    assert len((out / "forward" / "journal.jsonl").read_text().splitlines()) <= 8
+    assert "looking for a small module" in said[0] and "verifying" in said[-1]
+
+
+def test_a_death_is_found_in_the_forward_graph_as_well(bureau, reduced):
+    found, _, _ = reduced(bureau.capture(one_step("oddlib_trains", how="SIGSEGV")))
+    assert [len(case.graph.ops) for case in found.candidates] == [1, 1]
+    assert found.candidates[0].failure.message == "SIGSEGV"
+
+
+def test_values_of_a_backward_pass_at_run_time_are_not_all_zero(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains", stage="run"))
+    found, _, out = reduced(captured)
+    assert [node.target for node in found.candidates[0].graph.ops] == ["torch.tanh"]
+    assert {item.source for item in load(out / "case" / "forward").inputs} == {Drawn("randn")}
+
+
+def test_a_graph_of_dynamos_that_was_not_written_down(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains"))
+    (bureau.graphs / "1" / "case.json").unlink()
+    found, _, out = reduced(captured)
+    assert not is_lifting(out) and [case.level.value for case in found.candidates] == ["aot-backward"]
+
+
+def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains"))
+    forward = bureau.graphs / "1" / "graph.json"
+    forward.write_text(forward.read_text().replace("torch.tanh", "oddlib.nowhere"))
+    found, _, _ = reduced(captured)
+    assert [case.level.value for case in found.candidates] == ["aot-backward"] and not found.summary.error
+
+
+def test_the_forward_graph_alone_where_the_backward_graph_does_not_show_it(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains"))
+    backward = bureau.graphs / "2" / "graph.json"
+    backward.write_text(backward.read_text().replace("aten.tanh_backward", "aten.sigmoid_backward"))
+    found, _, out = reduced(captured)
+    assert [node.target for node in found.candidates[0].graph.ops] == ["torch.tanh"]
+    assert load(out / "minimal").level.value == "dynamo" and not found.summary.error
+
+
+def test_graphs_kept_beside_a_case_go_where_it_goes(bureau):
+    bureau.capture(HEAD + source_of('x.odd_mark = True\ntorch.compile(f, backend="oddlib_lowers")(x, w)\n'))
+    keep_forward(bureau.graphs / "1", bureau.case(1), bureau.graphs / "1")
+    adopt(bureau.graphs / "1", bureau.folder / "out")
+    aten = load(bureau.folder / "out" / "case" / "aten")
+    assert aten.level.value == "aot-forward" and is_lifting(bureau.folder / "out")
+    assert aten.failure.message == "no lowering for aten.tanh" and aten.state.grad
+
+
+def test_a_graph_for_inference_is_told_from_one_for_training(bureau):
+    bureau.capture(HEAD + 'torch.compile(f, backend="faulty_raise", options={"level": "forward"})(x, w.detach())\n')
+    assert not load(bureau.graphs / "1" / "aten").state.grad
+
+
+def test_what_is_left_of_the_limits():
+    done = Summary(9, 1, 1, 1, {"total": 30}, True, "", 40.0)
+    assert limited(Settings(), done) == Settings()
+    assert limited(Settings(budget=100.0, max_probes=100), done) == Settings(budget=60.0, max_probes=70)
+    assert limited(Settings(budget=30.0, max_probes=31), done) == Settings(budget=1.0, max_probes=16)
+    assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
