@@ -124,11 +124,8 @@ class Cell:
 
     @property
     def expected_aspect(self) -> Aspect | None:
-        return Aspect.GRADIENT if self.compares and self.place == BACKWARD else self.facts.aspect
-
-    @property
-    def expected_kind(self) -> Kind:
-        return Kind.WRONG_RESULT if self.expected_aspect is Aspect.GRADIENT else self.facts.kind
+        """A wrong gradient is an aspect of its own; NaN is NaN wherever it is."""
+        return Aspect.GRADIENT if self.facts.aspect is Aspect.VALUES and self.place == BACKWARD else self.facts.aspect
 
     @property
     def has_backward_graph(self) -> bool:

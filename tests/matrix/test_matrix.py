@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from cells import FALLBACK_LOG, Cell, all_cells, chosen_cells, script
+from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, chosen_cells, script
 from forked_repro import run_forked
 from vocabulary import CASES, in_child
 
@@ -33,7 +33,7 @@ from minifier.proving import EAGER
 from minifier.settings import Settings
 from minifier.verify import Run, run_script, shows
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(300)
 CELLS = all_cells() if os.environ.get("WHOLE_MATRIX") else chosen_cells()
 FRESH = {cell.fault: cell for cell in CELLS}.values()  # one of each fault
 
@@ -50,15 +50,16 @@ class Done:
 def minified(cell: Cell, folder: Path) -> Done:
     path = folder / "failing.py"
     path.write_text(script(cell))
-    log = FALLBACK_LOG if cell.expected_kind is Kind.SILENT_FALLBACK else None
-    settings = Settings(timeout=1.0 if cell.expected_kind is Kind.TIMEOUT else None, match_log=log)
+    log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
+    hangs = cell.facts.kind is Kind.TIMEOUT
+    settings = Settings(timeout=1.0 if hangs else None, match_log=log)  # a second for each probe that hangs
 
     def work() -> Done:
         faulthandler.disable()  # pytest's, whose stacks would be written for every death
         sys.path[0] = str(CASES)
         said: list[str] = []
         looked = look(
-            Program(str(path), ()), folder / "work", Terms(settings.timeout, None, log), settings, said.append
+            Program(str(path), ()), folder / "work", Terms(5.0 if hangs else None, None, log), settings, said.append
         )
         assert looked.captured.failing, f"nothing failed: {looked.captured}"
         failing, place = looked.case_folder(looked.captured.failing[0], folder / "again", said.append)
@@ -66,7 +67,7 @@ def minified(cell: Cell, folder: Path) -> Done:
         case = adopt(place, folder / "out", failing.forward)
         return Done(case, reduced(case, folder / "out", settings, Surroundings(said.append)), tuple(said))
 
-    return in_child(work, folder, 150)
+    return in_child(work, folder, 250)
 
 
 def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> Run:
@@ -106,8 +107,9 @@ def test_cell(cell: Cell, tmp_path: Path) -> None:
     done = minified(cell, tmp_path)
     case, summary, minimal = done.case, done.found.summary, done.found.minimal
     found = case.failure.fingerprint
-    assert (found.kind, found.stage, case.level) == (cell.expected_kind, cell.expected_stage, cell.expected_level)
+    assert (found.kind, found.stage, case.level) == (cell.facts.kind, cell.expected_stage, cell.expected_level)
     assert not cell.compares or found.message == cell.expected_aspect.value
+    assert not cell.compares or case.backward is (cell.place == BACKWARD)
     assert summary is not None and minimal is not None, f"{done.found.reason}\n{done.said}"
     assert 20 <= summary.ops_before <= 80
 
@@ -126,5 +128,5 @@ def test_cell(cell: Cell, tmp_path: Path) -> None:
     assert (0 < minimal.rate < 1) if cell.fault == "flaky" else minimal.rate == 1
     assert minimal.state.inference is (cell.fault == "inference")
 
-    log = FALLBACK_LOG if cell.expected_kind is Kind.SILENT_FALLBACK else None
+    log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
     shown_by(done.found.candidates[0], tmp_path, log, cell in FRESH)
