@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from minifier.capture.terms import Comparing
 from minifier.case.store import load
 from minifier.compare import compare
-from minifier.failure import Aspect, Failure, Stage
+from minifier.failure import Failure, Stage
 from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
 from minifier.failure.observed import describe, text
@@ -42,7 +42,7 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     )
     if found.differences:
         failure = failure_of_differences(found.differences)
-        only_gradients = all(each.aspect is Aspect.GRADIENT for each in found.differences)
+        only_gradients = all(each.is_of_backward for each in found.differences)
         return failure, comparing.backward and only_gradients
     error = found.compiled_error
     if error is not None and found.compiled_stage is Stage.BACKWARD_RUN:

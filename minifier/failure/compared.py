@@ -15,7 +15,7 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
     Its identity is the aspect alone: how far a value is off, and in which output, is another matter in every
     candidate.
     """
-    ranked = sorted(differences, key=lambda each: each.aspect is Aspect.GRADIENT)
+    ranked = sorted(differences, key=lambda each: each.is_of_backward)
     wanted = [each for each in ranked if sought is not None and each.aspect.value == sought.message]
     told = (wanted or ranked)[0]
     kind = Kind.NON_FINITE if told.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT

@@ -37,6 +37,11 @@ class Difference:
     eager_error: float | None = None
     noise: float | None = None
 
+    @property
+    def is_of_backward(self) -> bool:
+        """Whether it takes a backward pass to see it: a gradient may be wrong, NaN, or of another dtype or shape."""
+        return self.aspect is Aspect.GRADIENT or self.where.startswith(("gradient", "the backward pass"))
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
