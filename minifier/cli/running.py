@@ -146,16 +146,21 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.case.store import ATEN, CASE
     from minifier.lifting import keep_forward
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
-    failing, place = one.failing, one.place
-    if failing.unsaved:
+    failing, place, folder = one.failing, one.place, one.folder
+    if failing.unsaved and (folder / ATEN / CASE).exists():
+        console.say(f"Dynamo's graph cannot be written down: {failing.unsaved}")
+        console.say("going on with the ATen graph that AOTAutograd made of it")
+        folder /= ATEN
+    elif failing.unsaved:
         console.error(failing.traceback)
         outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    case = adopt(one.folder, place)
+    case = adopt(folder, place)
     if failing.forward is not None:
         keep_forward(one.folder.with_name(str(failing.forward)), case, place / "case")
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
