@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case, Drawn, Input, TensorInput
+from minifier.case import Case, Drawn, Input, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
 from minifier.reduction.stage import Summary
 from minifier.settings import Settings
@@ -42,8 +42,12 @@ def is_lifting(out: Path) -> bool:
 
 def accused(minimal: Case, forward: Case) -> tuple[str, ...]:
     """The ops of Dynamo's graph that the ops left of the backward graph belong to, in the graph's order."""
-    origins = {node.origin for node in (*minimal.graph.ops, *minimal.graph.placeholders)}
-    return tuple(node.name for node in forward.graph.ops if node.name in origins)
+    return _named(forward, (*minimal.graph.ops, *minimal.graph.placeholders))
+
+
+def _named(forward: Case, nodes: Iterable[Node]) -> tuple[str, ...]:
+    origins = {node.origin for node in nodes} - {""}
+    return tuple(node.name for node in forward.graph.ops if (node.origin or node.name) in origins)
 
 
 def limited(settings: Settings, summary: Summary) -> Settings:
@@ -66,11 +70,7 @@ def lift(place: Path, minimal: Case | None, reduce: Callable[[Path], Summary]) -
     folder = place / FORWARD
     forward = load(folder)
     if minimal is not None:
-        ops = {node.name: node.origin for node in minimal.graph.ops}
-        groups = (
-            tuple(node.name for node in forward.graph.ops if node.name in set(ops.values())),
-            accused(minimal, forward),
-        )
+        groups = (_named(forward, minimal.graph.ops), accused(minimal, forward))
         hints = tuple(dict.fromkeys(group for group in groups if group))
         save(replace(forward, failure=replace(forward.failure, hints=hints)), folder)
     return reduce(folder)

@@ -23,7 +23,7 @@ from minifier.capture.terms import Terms
 from minifier.capture.watch import Watch, sent_from_outside
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
-from minifier.case.store import load, save
+from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.memory import limit_data
@@ -259,7 +259,8 @@ def _died(
 
 
 def _complete(folder: Path, seconds: float, graphs: int) -> None:
-    """Adds to a Case what was known only when the script had ended."""
-    if (folder / "case.json").exists():
-        case = load(folder)
-        save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), folder)
+    """Adds to a Case, and to the one beside it, what was known only when the script had ended."""
+    for place in (folder, folder / ATEN):
+        if (place / CASE).exists():
+            case = load(place)
+            save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), place)

@@ -26,8 +26,8 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `target` is an importable path (call_function), a method's name, or an attribute's. `origin`, of a
-    node that AOTAutograd made, is the op of Dynamo's graph behind it, where that is known."""
+    """One node. `target` is an importable path (call_function), a method's name, or an attribute's. `origin` is
+    what Dynamo called the op at first; of a node that AOTAutograd made, the op of Dynamo's graph behind it."""
 
     name: str
     op: str

@@ -115,15 +115,20 @@ class _One:
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
+    from minifier.case.store import ATEN, CASE
     from minifier.pipeline import Surroundings, adopt, finish, give_up
 
-    failing, place = one.failing, one.place
-    if failing.unsaved:
+    failing, place, folder = one.failing, one.place, one.folder
+    if failing.unsaved and (folder / ATEN / CASE).exists():
+        console.say(f"Dynamo's graph cannot be written down: {failing.unsaved}")
+        console.say("going on with the ATen graph that AOTAutograd made of it")
+        folder /= ATEN
+    elif failing.unsaved:
         console.error(failing.traceback)
         outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    case = adopt(one.folder, place, failing.forward)
+    case = adopt(folder, place, failing.forward)
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)

@@ -22,10 +22,9 @@ def _source_line(node: torch.fx.Node) -> str:
 
 
 def _origin(node: torch.fx.Node) -> str:
-    """The name of the op of Dynamo's graph that AOTAutograd made the node from; a backward op knows its forward's."""
-    stack = node.meta.get("fwd_source_fn_stack") or (
-        node.meta.get("source_fn_stack") if "original_aten" in node.meta else None
-    )
+    """What Dynamo called the op at first, by which nodes that AOTAutograd made of it know it (in its own graph it
+    may have got a variable's name since); a backward op knows its forward's."""
+    stack = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
     return str(stack[-1][0]) if stack else ""
 
 

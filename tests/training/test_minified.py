@@ -66,6 +66,11 @@ def test_wrong_gradients_in_bf16(minify, tmp_path):
     done = minify(
         script(
             """
+            def f(x, w):
+                for _ in range(5):
+                    x = torch.sin(x) * 1.5
+                return torch.sigmoid(torch.tanh(x @ w) * 2 - 0.5)
+
             x, w = x.bfloat16(), w.detach().bfloat16().requires_grad_()
             torch.compile(f, backend="faulty_gradient", options={"factor": 1.5})(x, w).sum().backward()
             """
@@ -143,3 +148,21 @@ def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp
         "reduce", project.out / "case", "--out", tmp_path / "other", "--match", "no lowering", timeout=400
     )
     assert other.code == 0 and ".backward(" in (tmp_path / "other" / "repro.py").read_text(), other.stderr
+
+
+def test_the_graph_of_compiled_autograd(minify, tmp_path):
+    """Dynamo's graph of a backward pass calls functions that only this process has; the ATen graph does not."""
+    done = minify(
+        script(
+            """
+            import torch._dynamo.config
+            torch._dynamo.config.compiled_autograd = True
+            options = {"level": "forward", "op": "tanh_backward"}
+            torch.compile(lambda: f(x, w).sum().backward(), backend="faulty_raise", options=options)()
+            """
+        ),
+        timeout=400,
+    )
+    assert outcome(done) == ("compile", "exception", "aot-forward", 1)
+    assert "no lowering for tanh_backward" in shown(done, tmp_path)
+    assert any("cannot be written down" in line for line in done.says)
