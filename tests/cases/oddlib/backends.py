@@ -252,3 +252,32 @@ def oddlib_narrow(gm, example_inputs):
 def oddlib_detached(gm, example_inputs):
     """Forgets that its outputs have gradients."""
     return lambda *args: tuple(value.detach() for value in gm.forward(*args))
+
+
+@register_backend
+def oddlib_wrong_and_narrow(gm, example_inputs):
+    """Computes every sigmoid 2 % too large; and gives every exp as float64."""
+
+    class Odd(torch.fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            if n.target is torch.sigmoid:
+                return value * 1.02
+            return value.double() if n.target is torch.exp else value
+
+    return lambda *inputs: Odd(gm).run(*inputs)
+
+
+@register_backend
+def oddlib_wrong_rows(gm, example_inputs):
+    """Of an embedding only the first row is right."""
+
+    class Odd(torch.fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            if n.target is torch.nn.functional.embedding:
+                tokens = self.env[n.args[0]]
+                return torch.where((tokens == 0).unsqueeze(-1), value, value * 1.5)
+            return value
+
+    return lambda *inputs: Odd(gm).run(*inputs)

@@ -1,0 +1,121 @@
+"""What other minifiers are known to have got wrong, and what no other test here looks at."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from scripts import DEFINITION, ONE_OP
+from vocabulary import CASES, in_child, source_of
+
+from minifier.capture.script import Program
+from minifier.capture.stage import capture
+from minifier.capture.terms import Comparing, Terms
+from minifier.failure import Measure
+
+pytestmark = pytest.mark.timeout(200)
+
+WRONG_HERE_NARROW_THERE = """
+import torch
+import oddlib
+from torch._dynamo import register_backend
+
+def f(x):
+    y = torch.sigmoid(torch.sin(x))
+    return torch.cos(y), torch.exp(x) + 1
+
+print(torch.compile(f, backend="oddlib_wrong_and_narrow")(torch.randn(4, 8))[0].sum())
+"""
+
+
+def captured_and_compared(bureau, text, trains=False):
+    """What a second, comparing run of the script shows."""
+    script = bureau.folder / "failing.py"
+    script.write_text(source_of(text))
+
+    def work():
+        sys.path[0] = str(CASES)
+        return capture(Program(str(script), ()), bureau.graphs, Terms(comparing=Comparing(Measure(), trains)))
+
+    return in_child(work, bureau.folder, 100)
+
+
+def test_a_wrong_value_is_not_followed_to_another_dtype(bureau):
+    """A wrong result was once reduced to an assertion about the types of outputs, and then to nothing."""
+    captured = captured_and_compared(bureau, WRONG_HERE_NARROW_THERE)
+    assert [failing.failure.fingerprint.message for failing in captured.failing] == ["values"]
+    summary, case = bureau.reduce()
+    assert summary.error == "" and summary.one_minimal
+    assert [node.target for node in case.graph.ops] == ["torch.sigmoid"]
+    assert case.failure.fingerprint.message == "values"
+
+
+def test_integer_inputs_are_not_made_zeros(bureau):
+    """The divergence of an embedding whose first row is right vanished with its indices."""
+    captured = captured_and_compared(
+        bureau,
+        """
+        import torch
+        import oddlib
+
+        def f(tokens, table):
+            return torch.sin(torch.nn.functional.embedding(tokens, table)) + 1
+
+        print(torch.compile(f, backend="oddlib_wrong_rows")(torch.tensor([0, 3, 5]), torch.randn(6, 4)).sum())
+        """,
+    )
+    assert len(captured.failing) == 1
+    summary, case = bureau.reduce()
+    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.nn.functional.embedding"]
+
+
+def test_torchs_own_minifier_is_not_started_by_a_repro(project):
+    """The environment of the user's shell may switch it on."""
+    variables = {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "2"}
+    done = project.run(ONE_OP, **variables)
+    assert done.code == 0, done.stderr
+    assert json.loads((project.out / "result.json").read_text())["verified"] == {"runs": 3, "same": 3}
+    assert "minifier_launcher" not in done.stderr and not list(project.folder.glob("**/minifier_launcher.py"))
+
+
+def test_the_script_sees_what_it_would_see_without_the_tool(bureau, tmp_path):
+    """Where a minifier changes what is compiled, the bug may vanish: graph, inputs and results stay as they are."""
+    text = (
+        DEFINITION
+        + """
+import hashlib
+
+def backend(gm, example_inputs):
+    text = gm.print_readable(print_output=False) + str([type(x).__name__ for x in example_inputs])
+    print(hashlib.sha256(text.encode()).hexdigest())
+    return gm.forward
+
+torch.manual_seed(0)
+compiled = torch.compile(f, backend=backend)
+for size in (4, 5, 6):
+    print(compiled(torch.randn(size, 8)).sum().item(), torch.rand(1).item())
+"""
+    )
+    script = bureau.folder / "failing.py"
+    script.write_text(source_of(text))
+    environment = {"PYTHONPATH": str(CASES), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    plain = subprocess.run(
+        [sys.executable, script.name],
+        cwd=bureau.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    watched = subprocess.run(
+        [sys.executable, "-m", "minifier", "run", "--compare", "never", script.name],
+        cwd=bureau.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert plain.returncode == 0, plain.stderr
+    assert watched.stdout == plain.stdout
