@@ -139,9 +139,10 @@ class Cell:
 
     @property
     def expected_aten(self) -> tuple[str, ...]:
-        """The ops left of a backward graph, in any order."""
-        names = (op.rpartition(".")[2] for op in self.facts.ops)
-        return tuple(f"torch.ops.aten.{_ATEN[BACKWARD][name]}.default" for name in names)
+        """The ops left of a backward graph, in any order. Of a tuple one value is given back."""
+        names = [_ATEN[BACKWARD][op.rpartition(".")[2]] for op in self.facts.ops]
+        taken = ["operator.getitem"] if "native_layer_norm_backward" in names else []
+        return (*(f"torch.ops.aten.{name}.default" for name in names), *taken)
 
 
 def why_not(cell: Cell) -> str:
@@ -210,17 +211,17 @@ class Model(torch.nn.Module):
         gate = torch.sigmoid(h) * 2
         h = torch.cat([h[:, :8], h[:, 8:].cos()], -1) + gate
         h = self.norm(h)
-        side = torch.relu(h).sum(-1, keepdim=True)
+        side = F.softplus(h).sum(-1, keepdim=True)
         h = h * 3 / (side.abs() + 1)
         h = torch.softmax(torch.tanh(h), -1) * 16
         {extra}
-        h = torch.where(h > 0.5, h, h * 0.5)
+        h = torch.where(h > 0, h, h * 0.5)
         h = torch.exp(-h) - gate.mean()
         return F.gelu(self.out(h)), {second}
 
 
 model = Model().to(torch.{dtype})
-x, state = torch.randn(4, 8, dtype=torch.{dtype}), torch.zeros(2, 3, dtype=torch.{dtype})
+x, state = torch.randn(16, 8, dtype=torch.{dtype}), torch.zeros(2, 3, dtype=torch.{dtype})
 compiled = torch.compile(model, backend="faulty_{fault}", dynamic={dynamic}, options={options!r})
 for step in range({steps}):
     {before}
