@@ -104,3 +104,12 @@ def test_what_is_left_of_the_limits():
     assert limited(Settings(budget=100.0, max_probes=100), done) == Settings(budget=60.0, max_probes=70)
     assert limited(Settings(budget=30.0, max_probes=31), done) == Settings(budget=1.0, max_probes=16)
     assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
+
+
+def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduced):
+    captured = bureau.capture(one_step("oddlib_trains"))
+    first, _, out = reduced(captured)
+    made = len((out / "forward" / "journal.jsonl").read_text().splitlines())
+    second, said, _ = reduced(captured)
+    assert second.candidates[0].graph == first.candidates[0].graph, said
+    assert len((out / "forward" / "journal.jsonl").read_text().splitlines()) < 2 * made
