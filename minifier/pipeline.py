@@ -158,6 +158,7 @@ def _lifted(
             raise StoppedEarly(made.error)
         return replace(summary, error=f"{summary.error}\nThe graph that it is the backward pass of: {made.error}"), []
     if made.error:
+        around.say(f"there is none: {made.error}")
         if made.exit_code == ExitCode.STOPPED:
             summary = replace(summary, stopped_because=summary.stopped_because or "interrupted")
         assert minimal is not None

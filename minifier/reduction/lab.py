@@ -62,7 +62,7 @@ class Lab:
         self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
         self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._position = {node.name: i for i, node in enumerate(self.bench.case.graph.ops)}
+        self.position = {node.name: i for i, node in enumerate(self.bench.case.graph.ops)}
 
     def calibrate(self, seconds: float) -> None:
         """Sets the timeout from a run that ended: ten times as long, within 2 and 300 s. A timeout that the user
@@ -121,7 +121,7 @@ class Lab:
 
     def as_sighted(self, case: Case) -> Case:
         """The Case with the words in which the sought failure showed on it last; its identity stays."""
-        seen = self.sighted.get(ranges(self._position[node.name] for node in case.graph.ops))
+        seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # how long a probe waited says nothing
             return case
         failure = replace(
@@ -136,7 +136,7 @@ class Lab:
     def _note(self, case: Case, judged: Judged) -> None:
         self.counts[judged.verdict] += 1
         self.last_seconds = judged.seconds
-        ops = ranges(self._position[node.name] for node in case.graph.ops)
+        ops = ranges(self.position[node.name] for node in case.graph.ops)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[ops] = judged.failure
         line = {

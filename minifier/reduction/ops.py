@@ -56,9 +56,12 @@ def reduce_ops(lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]) ->
     """
     view = _Atoms(lab, case)
     everything = frozenset(range(len(view.groups)))
-    position = {node.name: i for i, node in enumerate(case.graph.ops)}
-    owner = {position[name]: i for i, group in enumerate(view.groups) for name in group}
-    answers = {frozenset(owner[p] for p in _positions(text)): answer for text, answer in known.items()}
+    owner = {lab.position[name]: i for i, group in enumerate(view.groups) for name in group}
+    answers = {
+        frozenset(owner[p] for p in positions): answer
+        for text, answer in known.items()
+        if owner.keys() >= set(positions := _positions(text))  # this Case may be a part of the captured one
+    }
     left = None if limit.max_probes is None else max(0, limit.max_probes - lab.total)
 
     def follow(progress: search.Progress) -> None:

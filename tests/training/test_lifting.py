@@ -1,5 +1,6 @@
 """From a backward graph to the graph of Dynamo's that it belongs to."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -104,3 +105,14 @@ def test_what_is_left_of_the_limits():
     assert limited(Settings(budget=100.0, max_probes=100), done) == Settings(budget=60.0, max_probes=70)
     assert limited(Settings(budget=30.0, max_probes=31), done) == Settings(budget=1.0, max_probes=16)
     assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
+
+
+def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduced):
+    captured = bureau.capture(HEAD + 'torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n')
+    first, _, out = reduced(captured)
+    journal = out / "forward" / "journal.jsonl"
+    found = [json.loads(line)["phase"] for line in journal.read_text().splitlines()]
+    second, said, _ = reduced(captured)
+    assert second.candidates[0].graph == first.candidates[0].graph and len(first.candidates[0].graph.ops) == 2, said
+    again = [json.loads(line)["phase"] for line in journal.read_text().splitlines()][len(found) :]
+    assert {"guess", "prove"} & set(found) and not {"guess", "prove"} & set(again)
