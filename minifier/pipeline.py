@@ -167,6 +167,8 @@ def _lifted(
     if minimal is None:
         save(small, out / "minimal")
         return made, [small]
+    both = {verdict: count + made.probes.get(verdict, 0) for verdict, count in summary.probes.items()}
+    summary = replace(summary, probes=both, seconds=summary.seconds + made.seconds)
     stopped = made.stopped_because
     is_small = not stopped or len(small.graph.ops) <= 2 * len(minimal.graph.ops) + 2
     summary = replace(summary, stopped_because=summary.stopped_because or stopped)

@@ -46,10 +46,30 @@ def sample(name):
         sys.path.remove(str(SAMPLES))
 
 
-@KINDS
-def test_small_model(train):
+class DocsModule(torch.nn.Module):
+    """As in samples/docs_module.py and docs_control_flow.py, which run when they are imported."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = torch.nn.Linear(100, 10)
+
+    def forward(self, x):
+        x = torch.nn.functional.relu(self.lin(x))
+        return x / (torch.abs(x) + 1), torch.sin(x) + torch.cos(x)
+
+
+def of_samples(dtype):
     module = sample("small_model")
-    assert alarms(module.SmallModel(), [module.make_inputs()], backend="aot_eager", train=train) == []
+    yield module.SmallModel().to(dtype), [module.make_inputs().to(dtype)]
+    yield DocsModule().to(dtype), [torch.randn(10, 100).to(dtype)]
+
+
+@KINDS
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_samples(backend, dtype, train):
+    for model, inputs in of_samples(DTYPES[dtype]):
+        assert alarms(model, inputs, backend=backend, train=train) == []
 
 
 @torch.no_grad()
