@@ -50,6 +50,19 @@ def _named(forward: Case, nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(node.name for node in forward.graph.ops if (node.origin or node.name) in origins)
 
 
+def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
+    """These ops with those on the ways between them: a gradient goes unchanged through an addition, which has no op in
+    the backward graph then, but is what two others have it in common by."""
+    below, above = set(names), set(names)
+    for node in forward.graph.ops:
+        if below.intersection(node.refs()):
+            below.add(node.name)
+    for node in reversed(forward.graph.ops):
+        if node.name in above:
+            above.update(node.refs())
+    return tuple(node.name for node in forward.graph.ops if node.name in below & above)
+
+
 def limited(settings: Settings, summary: Summary) -> Settings:
     """What the user asked for, less what the reduction so far has used of it; little, if that was stopped."""
     if summary.stopped_because:
@@ -70,7 +83,8 @@ def lift(place: Path, minimal: Case | None, reduce: Callable[[Path], Summary]) -
     folder = place / FORWARD
     forward = load(folder)
     if minimal is not None:
-        groups = (_named(forward, minimal.graph.ops), accused(minimal, forward))
+        found = (_named(forward, minimal.graph.ops), accused(minimal, forward))
+        groups = [group for names in found for group in (names, _joined(forward, names))]
         hints = tuple(dict.fromkeys(group for group in groups if group))
         save(replace(forward, failure=replace(forward.failure, hints=hints)), folder)
     return reduce(folder)

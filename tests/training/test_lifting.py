@@ -116,3 +116,20 @@ def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduc
     assert second.candidates[0].graph == first.candidates[0].graph and len(first.candidates[0].graph.ops) == 2, said
     again = [json.loads(line)["phase"] for line in journal.read_text().splitlines()][len(found) :]
     assert {"guess", "prove"} & set(found) and not {"guess", "prove"} & set(again)
+
+
+def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced):
+    """The backend fails where a gradient is summed up twice, for two biases: what joins them is an addition."""
+    text = """
+    import torch, oddlib.training
+    def g(x, v, w):
+        for _ in range(8):
+            x = torch.sin(x)
+        return torch.cos((x + v).view(8, 4) + w)
+    v, w = torch.zeros(8, requires_grad=True), torch.zeros(4, requires_grad=True)
+    torch.compile(g, backend="oddlib_trains_two_sums")(torch.randn(4, 8), v, w).sum().backward()
+    """
+    found, said, out = reduced(bureau.capture(source_of(text)))
+    journal = [json.loads(line) for line in (out / "forward" / "journal.jsonl").read_text().splitlines()]
+    assert len(found.candidates) == 2 and len(found.candidates[0].graph.ops) <= 4, said
+    assert not any(entry["ops"].startswith("0-") for entry in journal), journal

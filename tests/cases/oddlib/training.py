@@ -159,3 +159,16 @@ def _no_pair(graph, inputs):
 oddlib_trains_slowly = register_backend(name="oddlib_trains_slowly")(
     aot_autograd(fw_compiler=_slowly, bw_compiler=_no_pair)
 )
+
+
+def _no_two_sums(graph, inputs):
+    made = {node: node.all_input_nodes[0] for node in graph.graph.nodes if "aten.sum" in str(node.target)}
+    of = [node if "view" not in str(node.target) else node.all_input_nodes[0] for node in made.values()]
+    if len(set(of)) < len(of):
+        raise LoweringError("no lowering for two sums of one value")
+    return plain(graph, inputs)
+
+
+oddlib_trains_two_sums = register_backend(name="oddlib_trains_two_sums")(
+    aot_autograd(fw_compiler=plain, bw_compiler=_no_two_sums)
+)
