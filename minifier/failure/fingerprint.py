@@ -108,6 +108,12 @@ def _frames(links: Sequence[Link]) -> list[Frame]:
     return []
 
 
+def _outermost(own: Sequence[Frame]) -> Frame | None:
+    """The backend's outermost frame. AOTAutograd stands around its compilers and what they compiled, in other functions
+    of its own when autograd calls the backward than when a probe does."""
+    return next((frame for frame in own if not frame.module.startswith("torch._functorch")), None)
+
+
 def _unhashed(name: str) -> str:
     """A name without a hash or a number at its end: generated modules and functions have them."""
     return re.sub(r"(?:_?(?=[0-9a-z]*\d)[0-9a-f]{8,}|_\d+)$", "", name)
@@ -156,11 +162,11 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
     message = "\n".join(text for _, text in distinct)
     known = {re.sub(r"_\d+$", "", name) for name in nodes}
     if types[-1] == "RecursionError":  # where the stack ends is chance; where it began is not
-        return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, own[0] if own else None)
+        return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, _outermost(own))
     if _is_out_of_memory(chain[0]) or _is_out_of_memory(chain[-1]):
         # Which allocation is refused is chance, and so are its type and text; who asked for so much is not.
         own = [frame for frame in _frames(chain[:1]) if _owned(frame.module)]
-        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=own[0] if own else None, message="no more memory")
+        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=_outermost(own), message="no more memory")
     return Fingerprint(
         stage=stage,
         kind=Kind.EXCEPTION,

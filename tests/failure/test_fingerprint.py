@@ -204,3 +204,18 @@ def test_a_sentence_names_type_place_stage_and_message():
         message("no lowering for tanh").sentence()
         == f"RuntimeError in {__name__}.lower (compile): no lowering for tanh"
     )
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RecursionError])
+def test_functions_of_aotautograd_around_a_compiler_do_not_tell_endless_failures_apart(kind):
+    """When autograd calls a compiled backward it goes through others than when a probe does."""
+
+    def passed_on_by(function):
+        error = raised(lower, "no end", kind)
+        (link,) = describe(error)
+        around = ["torch._functorch._aot_autograd.utils", function, "utils.py", 1]
+        inside = ["acme.compiler", "run", "compiler.py", 1]
+        return of_exception(Stage.BACKWARD_RUN, [{**link, "frames": [around, inside]}])
+
+    assert same(passed_on_by("call_func_at_runtime_with_args"), passed_on_by("g"))
+    assert passed_on_by("g").site == Frame("acme.compiler", "run")
