@@ -108,6 +108,8 @@ class Cell:
         """What the backend is told."""
         names = _ATEN.get(self.place, {})
         given: dict[str, Any] = dict(self.facts.options)
+        if self.dtype == "bfloat16" and "factor" in given:
+            given["factor"] = 4.0  # eager itself moves the result by a good part of what half of that does
         wanted = {"op": names.get("tanh", "tanh"), "stage": self.stage, "level": self.place}
         given |= {key: wanted[key] for key in self.facts.asks}
         if self.facts.partner:
@@ -221,7 +223,7 @@ class Model(torch.nn.Module):
 
 
 model = Model().to(torch.{dtype})
-x, state = torch.randn(16, 8, dtype=torch.{dtype}), torch.zeros(2, 3, dtype=torch.{dtype})
+x, state = torch.randn(12, 8, dtype=torch.{dtype}), torch.zeros(2, 3, dtype=torch.{dtype})
 compiled = torch.compile(model, backend="faulty_{fault}", dynamic={dynamic}, options={options!r})
 for step in range({steps}):
     {before}

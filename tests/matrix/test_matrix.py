@@ -52,7 +52,8 @@ def minified(cell: Cell, folder: Path) -> Done:
     path.write_text(script(cell))
     log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
     hangs = cell.facts.kind is Kind.TIMEOUT
-    settings = Settings(timeout=1.0 if hangs else None, match_log=log)  # a second for each probe that hangs
+    patience = 2.5 if cell.place == BACKWARD else 1.0  # seconds that each probe which hangs costs
+    settings = Settings(timeout=patience if hangs else None, match_log=log)
 
     def work() -> Done:
         faulthandler.disable()  # pytest's, whose stacks would be written for every death
