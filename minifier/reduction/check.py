@@ -142,6 +142,7 @@ def comes_and_goes(lab: Lab, case: Case) -> bool:
     most runs can pass the check phase as one that shows in all."""
     if lab.doubtful or lab.repeats > 1 or lab.last_seconds > _CHEAP:
         return False
+    lab.phase = "check"
     tries = [lab.probe([case])[0] for _ in range(_CONFIRMING)]
     if all(judged.verdict is Verdict.SAME for judged in tries):
         return False

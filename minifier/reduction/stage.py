@@ -136,6 +136,7 @@ def _patiently(lab: Lab, case: Case, limit: Limit, reduced: Case, result: search
     backend, and the search is made again with a better one."""
     for _ in range(_ROUNDS):
         timeout = lab.limits.seconds
+        lab.phase = "check"
         lab.allow(_MORE_PATIENT * timeout)
         (judged,) = lab.probe([reduced])
         if judged.verdict is Verdict.SAME or result.ended is not search.Ended.PROVED:
