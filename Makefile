@@ -15,7 +15,7 @@ demo: $(READY)
 	@cat "$$(ls -td minify-out/failing-*/ | head -1)repro.py"
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
