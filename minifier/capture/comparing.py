@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from minifier.capture.terms import Comparing
@@ -28,13 +28,13 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     """
     case = load(record.folder)
 
-    def inputs() -> Sequence[Any]:
+    def inputs() -> list[Any]:
         return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
 
     found = compare(
         compiled,
         case.graph,
-        lambda: list(inputs()),
+        inputs,
         lambda graph: build_graph(graph, StoredTensors(case.tensors)),
         comparing.measure,
         backward=comparing.backward,

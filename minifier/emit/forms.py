@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from minifier.case import Case, Graph, Level, Symbolic
+from minifier.case import Case, Level, Symbolic
 from minifier.emit.comparison import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
+from minifier.passes.ops import is_in_place
 
 
 class Template(str, Enum):
@@ -51,18 +52,6 @@ class Variant:
 Form = tuple[Template, Variant]
 
 _BACKWARD = (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN)
-_IN_PLACE_OPERATORS = ("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior")
-
-
-def _may_change_inputs(graph: Graph) -> bool:
-    """Whether an op of the graph works in place, by its name (tanh_, setitem, iadd) or what it is told."""
-    return any(
-        node.short_target in _IN_PLACE_OPERATORS
-        or (node.short_target.endswith("_") and not node.short_target.startswith("_"))
-        or node.kwargs.get("inplace") is True
-        or node.kwargs.get("out") is not None
-        for node in graph.ops
-    )
 
 
 def templates_for(case: Case) -> tuple[Template, ...]:
@@ -96,7 +85,7 @@ def _comparing(case: Case) -> tuple[Template, ...]:
         return (Template.COMPARE_INPUTS,)
     if subject_of(case) is Subject.GRADIENTS:
         return (Template.COMPARE_GRADIENTS,)
-    if _may_change_inputs(case.graph):
+    if any(map(is_in_place, case.graph.ops)):
         return (Template.COMPARE_FRESH, Template.COMPARE_RESULTS)
     return (Template.COMPARE_RESULTS, Template.COMPARE_FRESH)
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Mapping
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, Graph, Input, Node, Ref, ScalarInput, Stored, TensorInput, TensorMeta
+from minifier.case.expressions import ARITHMETIC
 from minifier.case.values import contiguous_stride
 from minifier.emit.input_source import tensor_source
 from minifier.errors import NoRepro
-
-_OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
 
 
 def size_of(expression: str, values: Mapping[str, int]) -> int:
@@ -30,8 +21,8 @@ def size_of(expression: str, values: Mapping[str, int]) -> int:
             return node.value
         if isinstance(node, ast.Name) and node.id in values:
             return values[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return int(_OPERATORS[type(node.op)](evaluated(node.left), evaluated(node.right)))
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            return int(ARITHMETIC[type(node.op)](evaluated(node.left), evaluated(node.right)))
         raise NoRepro(f"the symbolic size {expression} cannot be followed")
 
     try:
