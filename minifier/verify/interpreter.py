@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +50,8 @@ def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str,
 
 
 class Started:
-    """An interpreter that runs the script; see `running`. `sought` is what its end is read by; `memory` in bytes, and
-    never more than a share of what is free, so that the machine survives."""
+    """An interpreter that runs the script; killed and cleaned away at the end of the `with`. `sought` is what its end
+    is read by; `memory` in bytes, and never more than a share of what is free, so that the machine survives."""
 
     def __init__(
         self,
@@ -115,27 +115,13 @@ class Started:
         self.process.wait()
         self.output.close()
 
-    def clean(self) -> None:
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Removes every trace of the run."""
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def running(
-    script: Path,
-    extra_path: Sequence[str],
-    timeout: float,
-    sought: Fingerprint | None,
-    match_log: str | None,
-    memory: int | None = None,
-) -> Iterator[Started]:
-    """The script, started; killed and cleaned away at the end."""
-    started = Started(script, extra_path, timeout, sought, match_log, memory)
-    try:
-        yield started
-    finally:
-        started.kill()
-        started.clean()
 
 
 def run_script(
@@ -147,5 +133,5 @@ def run_script(
 ) -> Run:
     """Runs the script once in a fresh interpreter; `timeout` in seconds. What it shows is read as a sighting of
     `sought`, where a script alone does not tell: the stage of a death, what a failed assertion compares."""
-    with running(script, extra_path, timeout, sought, match_log) as started:
+    with Started(script, extra_path, timeout, sought, match_log) as started:
         return started.wait()

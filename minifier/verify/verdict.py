@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.failure import Fingerprint, Kind, Stage, matches, same
-from minifier.verify.interpreter import Run, Started, running
+from minifier.verify.interpreter import Run, Started
 
 RUNS = 3
 
@@ -67,7 +67,7 @@ def verify(
         waiting: list[Started] = []
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(stack.enter_context(running(script, extra_path, timeout, sought, match_log, memory)))
+                waiting.append(stack.enter_context(Started(script, extra_path, timeout, sought, match_log, memory)))
             done.append(waiting.pop(0).wait())
             if not shows(done[-1], sought, match, any_stage):
                 break

@@ -99,23 +99,18 @@ for size in (4, 5, 6):
     script = bureau.folder / "failing.py"
     script.write_text(source_of(text))
     environment = {"PYTHONPATH": str(CASES), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    plain = subprocess.run(
-        [sys.executable, script.name],
-        cwd=bureau.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    watched = subprocess.run(
-        [sys.executable, "-m", "minifier", "run", "--compare", "never", script.name],
-        cwd=bureau.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+
+    def run(*command):
+        return subprocess.run(
+            [sys.executable, *command, script.name],
+            cwd=bureau.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    plain, watched = run(), run("-m", "minifier", "run", "--compare", "never")
     assert plain.returncode == 0, plain.stderr
     assert watched.stdout == plain.stdout
