@@ -10,7 +10,8 @@ from vocabulary import in_child, source_of
 from minifier.case import Drawn
 from minifier.case.store import load
 from minifier.lifting import is_lifting, keep_forward, limited
-from minifier.pipeline import Surroundings, _reduced, adopt
+from minifier.pipeline import Surroundings, adopt
+from minifier.pipeline import reduced as reduce_case
 from minifier.reduction.stage import Summary
 from minifier.settings import Settings
 
@@ -28,7 +29,7 @@ def reduced(bureau):
         def work():
             case = adopt(bureau.graphs / str(number), out)
             keep_forward(bureau.graphs / str(forward), case, out / "case")
-            return _reduced(case, out, Settings(**settings), Surroundings(said.append)), said
+            return reduce_case(case, out, Settings(**settings), Surroundings(said.append)), said
 
         return (*in_child(work, bureau.folder, 200), out)
 
