@@ -12,15 +12,11 @@ from minifier.passes.ops import atoms, with_ops
 from minifier.passes.symbols import has_symbols, specialised
 from minifier.probe.evaluate import run_eagerly
 from minifier.probe.judge import Judged
+from minifier.reduction.chance import fewest_calls, in_one_call, tries_of
 from minifier.reduction.divergence import begins_at
 from minifier.reduction.lab import Lab
 from minifier.reduction.sizes import with_seen_sizes
 
-_EXPENSIVE = 5.0  # seconds of a failing run from which on it is not repeated
-_TRIES = 24  # of the whole graph, before a failure that does not show is taken to be gone
-_TRY_SECONDS = 60.0
-_CHEAP = 1.0  # seconds of a probe of the reduced graph up to which it is made some times more
-_CONFIRMING = 3
 _PASSING = 60.0  # seconds that an innocent candidate may take, where a hang is sought
 
 
@@ -58,12 +54,14 @@ def check(lab: Lab) -> Case:
     raising = "" if case.failure.fingerprint.stage.compiles else record_values(lab, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _time_the_innocent(lab, case)
-    case = _static(lab, _fewest_calls(lab, case))
-    tries = _probes(lab, case)
+    case = _static(lab, fewest_calls(lab, case))
+    tries = tries_of(lab, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(tries[0], case)
     lab.expect(len(shown) / len(tries))
+    if lab.repeats > 1:
+        case = in_one_call(lab, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:
         lab.calibrate(max(judged.seconds for judged in shown))
     (empty,) = lab.probe([with_ops(case, ())])
@@ -104,52 +102,11 @@ def _time_the_innocent(lab: Lab, case: Case) -> None:
     lab.calibrate(seconds)
 
 
-def _fewest_calls(lab: Lab, case: Case) -> Case:
-    """A failure seen at a later call may need its inputs, a second call, or all the calls before it."""
-    for calls in (1, 2):
-        if calls < case.calls:
-            fewer = replace(case, calls=calls)
-            if lab.probe([fewer])[0].verdict is Verdict.SAME:
-                return fewer
-    return case
-
-
 def _static(lab: Lab, case: Case) -> Case:
     """Most failures of graphs with symbolic sizes do not need these; without them every probe is cheaper."""
     if has_symbols(case.inputs) and lab.probe([specialised(case)])[0].verdict is Verdict.SAME:
         return specialised(case)
     return case
-
-
-def _probes(lab: Lab, case: Case) -> list[Judged]:
-    """Two tries, one if that is expensive; as soon as they do not agree, as many as tell the rate."""
-    known = case.script.seconds
-    if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        return lab.probe([case])
-    tries = lab.probe([case] * (2 if lab.workers > 1 and known < _EXPENSIVE else 1))
-    if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE:
-        tries += lab.probe([case])
-    verdicts = {judged.verdict for judged in tries}
-    if not lab.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
-        return tries
-    while len(tries) < _TRIES and sum(judged.seconds for judged in tries) < _TRY_SECONDS:
-        tries += lab.probe([case])
-    return tries
-
-
-def comes_and_goes(lab: Lab, case: Case) -> bool:
-    """Whether a reduced Case that was seen to fail does not always; sets the rate then. A failure that shows in
-    most runs can pass the check phase as one that shows in all."""
-    if lab.doubtful or lab.repeats > 1 or lab.last_seconds > _CHEAP:
-        return False
-    lab.phase = "check"
-    tries = [lab.probe([case])[0] for _ in range(_CONFIRMING)]
-    if all(judged.verdict is Verdict.SAME for judged in tries):
-        return False
-    while len(tries) < _TRIES:
-        tries += lab.probe([case])
-    lab.expect(max(1, sum(judged.verdict is Verdict.SAME for judged in tries)) / len(tries))
-    return True
 
 
 def _not_again(judged: Judged, case: Case) -> MinifyError:

@@ -21,6 +21,7 @@ from minifier.probe.judge import Judged, judge
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
+BESIDE_THE_SEARCH = ("check", "simplify")  # phases whose answers are not about ops
 _MISSED = 0.01  # how likely a probe may miss a flaky failure
 
 
@@ -56,6 +57,7 @@ class Lab:
     repeats: int = 1
     doubtful: bool = False
     last_seconds: float = 0.0
+    _passed: list[frozenset[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.sought = self.bench.case.failure.fingerprint
@@ -119,6 +121,12 @@ class Lab:
             for case, end in zip(cases, ended, strict=True)
         ]
 
+    def contradicts(self, case: Case) -> bool:
+        """Whether a graph that contains this failing one has passed: they may need each other's absence, or the
+        failure comes and goes."""
+        positions = {self.position[node.name] for node in case.graph.ops}
+        return any(positions <= passed for passed in self._passed)
+
     def as_sighted(self, case: Case) -> Case:
         """The Case with the words in which the sought failure showed on it last; its identity stays."""
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
@@ -136,7 +144,10 @@ class Lab:
     def _note(self, case: Case, judged: Judged) -> None:
         self.counts[judged.verdict] += 1
         self.last_seconds = judged.seconds
-        ops = ranges(self.position[node.name] for node in case.graph.ops)
+        positions = frozenset(self.position[node.name] for node in case.graph.ops)
+        ops = ranges(positions)
+        if judged.verdict is Verdict.PASS and self.phase not in BESIDE_THE_SEARCH:
+            self._passed.append(positions)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[ops] = judged.failure
         line = {

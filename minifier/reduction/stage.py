@@ -19,8 +19,9 @@ from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
-from minifier.reduction.check import comes_and_goes, start
-from minifier.reduction.lab import Lab
+from minifier.reduction.chance import in_one_call, misjudged
+from minifier.reduction.check import start
+from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
 from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
@@ -95,8 +96,8 @@ def reduce_case(
         reduced, result = reduce_ops(lab, case, limit, known)
         if case.failure.fingerprint.kind is Kind.TIMEOUT:
             reduced, result = _patiently(lab, case, limit, reduced, result)
-        elif result.one_minimal and comes_and_goes(lab, reduced):
-            reduced, result = reduce_ops(lab, case, limit, {})
+        else:
+            reduced, result = _confirmed(lab, limit, reduced, result)
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[result.ended]
         lab.phase = "simplify"
@@ -125,6 +126,20 @@ def reduce_case(
         )
     finally:
         shutil.rmtree(lab.scratch, ignore_errors=True)
+
+
+def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
+    """Tries the reduced graph some times more. If the failure shows less often than was believed, ops may be left that
+    it does not need: the search goes on from there with the better rate."""
+    for _ in range(_ROUNDS):
+        if not result.one_minimal:
+            break
+        lab.phase = "check"
+        reduced = in_one_call(lab, reduced)
+        if not misjudged(lab, reduced):
+            break
+        reduced, result = reduce_ops(lab, reduced, limit, {})
+    return reduced, result
 
 
 _MORE_PATIENT = 5  # times the timeout for which a hang has to last in the end
@@ -197,7 +212,7 @@ def _journal(path: Path) -> dict[str, bool]:
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             entry = json.loads(line)
-            if entry["phase"] not in ("check", "simplify"):
+            if entry["phase"] not in BESIDE_THE_SEARCH:
                 known[entry["ops"]] = entry["verdict"] == Verdict.SAME.value
         except (ValueError, KeyError, TypeError):
             continue  # a line cut short by the end of the process that wrote it
