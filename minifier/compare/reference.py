@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,13 +107,13 @@ def _regraded(made: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
     return made if original.is_leaf else made.clone()
 
 
-def widen_inputs(values: Sequence[Any], width: Width) -> list[Any]:
-    """The inputs converted, with their strides; those that share a storage share one. The list that is given
-    is emptied as the new one grows, if it is a list."""
+def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ()) -> list[Any]:
+    """The inputs converted, with their strides, `but` those at some positions; those that share a storage share one.
+    The list that is given is emptied as the new one grows, if it is a list."""
     stretches: dict[object, tuple[torch.Tensor, int]] = {}
     shared: dict[object, list[torch.Tensor]] = {}
-    for value in values:
-        if isinstance(value, torch.Tensor) and is_number(value):
+    for i, value in enumerate(values):
+        if i not in but and isinstance(value, torch.Tensor) and is_number(value):
             shared.setdefault((storage_key(value), value.dtype), []).append(value.detach())
     for key, members in shared.items():
         start = min(int(m.storage_offset()) for m in members)
@@ -123,7 +123,7 @@ def widen_inputs(values: Sequence[Any], width: Width) -> list[Any]:
     del shared
     found: list[Any] = []
     for i, value in enumerate(values):
-        if isinstance(value, torch.Tensor) and is_number(value):
+        if i not in but and isinstance(value, torch.Tensor) and is_number(value):
             stretch, start = stretches[storage_key(value), value.dtype]
             made = stretch.as_strided(value.shape, value.stride(), value.storage_offset() - start)
             found.append(_regraded(made, value))

@@ -11,11 +11,13 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph
+from minifier.compare.lazily import WidenedAsTaken, can_wait
 from minifier.compare.reference import (
     DOUBLE,
     SINGLE,
     Width,
     default_dtype,
+    is_number,
     move_inputs,
     narrow_dtypes,
     widen_inputs,
@@ -23,7 +25,10 @@ from minifier.compare.reference import (
     widened,
 )
 from minifier.compare.results import Results, observe
+from minifier.passes.ops import is_in_place
 from minifier.torch_private import Draw, giving_draws, noting_draws, unsettled
+
+_ROOM = 2**30  # bytes: what a comparison may take beside 1.5 times what the script does
 
 Build = Callable[[Graph], torch.fx.GraphModule]
 
@@ -71,15 +76,17 @@ class EagerRuns:
         return results if results.error is None else None
 
     def reference(self) -> Results | None:
-        """A run in double precision, or of half types in single precision; None if neither is possible."""
+        """A run in double precision, or of half types in single precision; None if neither is possible, or would
+        take too much memory."""
         if self.drew and not self._draws:
             return None  # it would draw other numbers than eager did
         for width in (DOUBLE, SINGLE):
             if width is SINGLE and (self.drew or not narrow_dtypes(self._graph, self._make_inputs(), SINGLE)):
                 continue
-            results = self._wide(width)
-            if results.error is None:
-                return results
+            if not self._is_too_large(width):
+                results = self._wide(width)
+                if results.error is None:
+                    return results
         return None
 
     def _run(self, seed: int = 0, steps: float = 0.0, within: Any = contextlib.nullcontext) -> Results:
@@ -97,6 +104,21 @@ class EagerRuns:
         module = self._build(widened(self._graph, width))
         widen_module(module, width)
         within = functools.partial(giving_draws, self._draws) if self.drew else contextlib.nullcontext
+        inputs = self._make_inputs()
+        waiting = [i for i, value in enumerate(inputs) if self._may_wait and can_wait(value, width)]
+        call = WidenedAsTaken(module, width, waiting).run if waiting else module.forward
         with default_dtype(width.default):
-            inputs = widen_inputs(self._make_inputs(), width)
-            return observe(module.forward, inputs, backward=self._backward, tangents=self.tangents, within=within)
+            inputs = widen_inputs(inputs, width, waiting)
+            return observe(call, inputs, backward=self._backward, tangents=self.tangents, within=within)
+
+    @property
+    def _may_wait(self) -> bool:
+        return not self._backward and not any(map(is_in_place, self._graph.nodes))
+
+    def _is_too_large(self, width: Width) -> bool:
+        """Whether a backward pass in this width, with its inputs and gradients, takes more than a comparison may."""
+        if not self._backward:
+            return False
+        numbers = [value for value in self._make_inputs() if isinstance(value, torch.Tensor) and is_number(value)]
+        taken = sum(v.numel() * width.of(v.dtype).itemsize * (1 + v.requires_grad) for v in numbers)
+        return taken > _ROOM

@@ -68,6 +68,10 @@ class Bench:
             self._backend = imported_backend(self.case.backend)
         return self._backend
 
+    def compiler(self, reference: BackendReference) -> Any:
+        """The function that Dynamo calls with a graph, made from the backend with the mode and options it is given."""
+        return _compiler(self.backend(), reference)
+
     def preload(self, modules: Sequence[str]) -> None:
         """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them."""
         if self.preloaded or not modules:
@@ -103,7 +107,7 @@ def imported_backend(backend: BackendReference) -> Any:
         for line in backend.imports:
             exec(line, names)
         found = eval(backend.expression, names)
-        compiler_for(found, backend.mode, plain_options(backend), backend.dynamic)
+        _compiler(found, backend)
     except (Exception, SystemExit) as error:
         wanted = "; ".join((*backend.imports, f"backend={backend.expression}"))
         raise NoRepro(
@@ -113,9 +117,9 @@ def imported_backend(backend: BackendReference) -> Any:
     return found
 
 
-def plain_options(backend: BackendReference) -> dict[str, Any] | None:
-    """The options as the backend got them."""
-    return None if backend.options is None else {k: write(v) for k, v in backend.options.items()}
+def _compiler(found: Any, backend: BackendReference) -> Any:
+    options = None if backend.options is None else {k: write(v) for k, v in backend.options.items()}
+    return compiler_for(found, backend.mode, options, backend.dynamic)
 
 
 def _threads() -> int:

@@ -11,13 +11,12 @@ import torch
 from minifier.case import Case, Level
 from minifier.fx.build import build_graph
 from minifier.passes.symbols import is_symbolic
-from minifier.probe.bench import Bench, plain_options
+from minifier.probe.bench import Bench
 from minifier.probe.symbolic import aten_with_symbols, call_with_symbols
 from minifier.torch_private import (
     as_aot_calls_backward,
     as_dynamo_calls,
     call_compiled,
-    compiler_for,
     with_aot_compiler,
 )
 
@@ -26,8 +25,7 @@ Compiled = Callable[[Sequence[Any]], Any]
 
 def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compiled:
     """Compiles the candidate; gives a function of its inputs. Raises what the backend raises."""
-    backend = case.backend
-    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
+    compiler = bench.compiler(case.backend)
     if case.level is not Level.DYNAMO:
         return _compile_part(bench, case, values, compiler)
     if is_symbolic(case):

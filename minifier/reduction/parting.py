@@ -13,9 +13,9 @@ from minifier.fx.build import build_graph
 from minifier.fx.values import make_inputs
 from minifier.passes.ops import with_ops
 from minifier.probe.ambient import in_modes, set_globals
-from minifier.probe.bench import Bench, plain_options
+from minifier.probe.bench import Bench
 from minifier.reduction.lab import Lab
-from minifier.torch_private import as_dynamo_calls, compiler_for, tame_inductor
+from minifier.torch_private import as_dynamo_calls, tame_inductor
 
 _SECONDS = 20.0
 
@@ -35,10 +35,9 @@ def parting_ops(lab: Lab, whole: Case, minimal: Case) -> tuple[tuple[str, str], 
 
 
 def _look(bench: Bench, whole: Case, order: Sequence[str]) -> dict[str, Any]:
-    backend = whole.backend
     set_globals(whole.state)
     tame_inductor()
-    compiler = compiler_for(bench.backend(), backend.mode, plain_options(backend), backend.dynamic)
+    compiler = bench.compiler(whole.backend)
 
     def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with as_dynamo_calls(bench.fakes):

@@ -1,0 +1,75 @@
+"""Inputs that are widened as ops take them, and the memory that this spares."""
+
+import resource
+
+import pytest
+import torch
+from vocabulary import in_child
+
+from minifier.compare.lazily import WidenedAsTaken, can_wait
+from minifier.compare.reference import DOUBLE
+
+
+def traced(function, *inputs):
+    """Runs a function's graph with all inputs waiting: what it gives."""
+    module = torch.fx.symbolic_trace(function)
+    return WidenedAsTaken(module, DOUBLE, range(len(inputs))).run(*inputs)
+
+
+def test_ops_get_wide_inputs_and_the_inputs_stay_narrow():
+    weight, x = torch.full((3, 2), 1 / 3), torch.full((4, 2), 0.1)
+    out = traced(lambda weight, x: (x @ weight.t(), weight), weight, x)
+    assert [value.dtype for value in out] == [torch.float64, torch.float64]
+    assert torch.equal(out[0], x.double() @ weight.double().t())
+    assert weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_what_an_op_writes_to_an_input_is_there_for_the_next_one(mode):
+    with mode():
+        x, mean = torch.arange(6.0).reshape(3, 2), torch.zeros(2)
+        out = traced(lambda mean, x: (torch.ops.aten.add_.Tensor(mean, x[0]), mean * 1), mean, x)
+    assert torch.equal(out[1], torch.tensor([0.0, 1.0]).double())
+    assert torch.equal(mean, torch.zeros(2))
+
+
+def test_no_graph_of_gradients_is_kept():
+    weight = torch.ones(3, requires_grad=True)
+    assert not traced(lambda weight: weight * 2, weight).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("value", "waits"),
+    [
+        (torch.ones(2, 3), True),
+        (torch.ones(2, 3).t(), True),
+        (torch.ones(4, 6)[1:3], True),
+        (torch.ones(2, 3, dtype=torch.float64), False),
+        (torch.ones(2, 3, dtype=torch.int64), False),
+        (torch.ones(4, 6)[:, ::2], False),
+        (torch.ones(1).expand(6), False),
+        (torch.eye(2).to_sparse(), False),
+        (3, False),
+    ],
+    ids=str,
+)
+def test_what_can_wait(value, waits):
+    assert can_wait(value, DOUBLE) is waits
+
+
+def test_weights_are_wide_one_at_a_time(tmp_path):
+    def measured():
+        graph = torch.fx.Graph()
+        places = [graph.placeholder(name) for name in ("x", *(f"w{i}" for i in range(48)))]
+        value = places[0]
+        for place in places[1:]:
+            value = graph.call_function(torch.matmul, (value, place))
+        graph.output(value)
+        module = torch.fx.GraphModule(torch.nn.Module(), graph)
+        inputs = [torch.full((2, 1024), 1.0), *(torch.full((1024, 1024), 0.01) for _ in range(48))]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with torch.no_grad():
+            WidenedAsTaken(module, DOUBLE, range(len(inputs))).run(*inputs)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    assert in_child(measured, tmp_path) < 100 * 1024  # KiB; all of them wide would be 384 MiB
