@@ -18,7 +18,6 @@ from minifier.torch_private import (
     compiler_for,
     copied_graph,
     is_fake,
-    leaves,
     new_fake_mode,
     note_backward_passes,
     observe_aot_compilers,
@@ -214,7 +213,3 @@ def test_backward_passes_are_noted(tmp_path):
         return noted, x.grad.tolist()
 
     assert in_child(work, tmp_path) == ([0, 1], [1.0, 1.0])
-
-
-def test_leaves_in_order():
-    assert leaves(((1, [2]), {"a": 3})) == [1, 2, 3]

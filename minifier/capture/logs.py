@@ -57,11 +57,3 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
     finally:
         logging.Logger.handle = handle  # type: ignore[method-assign]
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
-
-
-@contextlib.contextmanager
-def said(level: int = logging.WARNING) -> Iterator[list[Said]]:
-    """Collects what is said within it; for a probe, around the backend's call."""
-    found: list[Said] = []
-    with overheard(found.append, level):
-        yield found

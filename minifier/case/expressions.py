@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _NAME = re.compile(r"\b(?:s|u|zf|zuf)\d+\b")
-ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -52,7 +52,7 @@ def value_of(
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -inner(node.operand)
         if isinstance(node, ast.BinOp):
-            return ARITHMETIC[type(node.op)](inner(node.left), inner(node.right))
+            return _ARITHMETIC[type(node.op)](inner(node.left), inner(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             first, *rest = map(inner, node.args)
             return functools.reduce(calls[node.func.id], rest, first)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, Graph, Input, Node, Ref, ScalarInput, Stored, TensorInput, TensorMeta
-from minifier.case.expressions import ARITHMETIC
+from minifier.case.expressions import value_of
 from minifier.case.values import contiguous_stride
 from minifier.emit.input_source import tensor_source
 from minifier.errors import NoRepro
@@ -15,20 +14,10 @@ from minifier.errors import NoRepro
 
 def size_of(expression: str, values: Mapping[str, int]) -> int:
     """The value of a symbolic size like `2*s0 + 1`; raises NoRepro for one that is written in another way."""
-
-    def evaluated(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in values:
-            return values[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-            return int(ARITHMETIC[type(node.op)](evaluated(node.left), evaluated(node.right)))
+    found = value_of(expression, values)
+    if type(found) is not int:
         raise NoRepro(f"the symbolic size {expression} cannot be followed")
-
-    try:
-        return evaluated(ast.parse(expression, mode="eval").body)
-    except (SyntaxError, ZeroDivisionError):
-        raise NoRepro(f"the symbolic size {expression} cannot be followed") from None
+    return found
 
 
 def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:

@@ -15,6 +15,7 @@ from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
 from minifier.compare import compare
+from minifier.compare.results import leaves
 from minifier.failure import Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
@@ -29,7 +30,6 @@ from minifier.torch_private import (
     NoCompiler,
     as_while_compiling,
     backend_error,
-    leaves,
     observe_aot_compilers,
     tame_inductor,
 )
@@ -160,7 +160,7 @@ def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
 
 def run_backward(result: Any) -> None:
     """The backward pass of all results that require grad, with random tangents."""
-    outputs = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    outputs = [leaf for leaf in leaves(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])
 

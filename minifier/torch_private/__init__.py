@@ -40,7 +40,7 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
-from minifier.torch_private.numbers import as_hint, expression_of, is_fake, leaves, storage_key
+from minifier.torch_private.numbers import as_hint, expression_of, is_fake, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -92,7 +92,6 @@ __all__ = [
     "is_default_config",
     "is_failure",
     "is_fake",
-    "leaves",
     "library_stack",
     "marked_dims",
     "move",

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 
 
 def as_hint(value: Any) -> Any:
@@ -36,8 +35,3 @@ def storage_key(tensor: torch.Tensor) -> object | None:
 def is_fake(values: Any) -> bool:
     """Whether any of the values is a fake tensor."""
     return any(isinstance(value, FakeTensor) for value in values)
-
-
-def leaves(value: Any) -> list[Any]:
-    """What a nest of tuples, lists and dicts holds, in order."""
-    return tree_leaves(value)

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from minifier.capture.logs import said
+from minifier.capture.logs import overheard
 from minifier.failure import Kind, Stage
 from minifier.fx.tensors import StoredTensors
 
@@ -88,7 +88,8 @@ def test_collecting_leaves_everything_as_it_was(capsys, caplog):
     before = logging.Logger.handle, warnings._showwarnmsg
     alone = logging.getLogger("alone")
     alone.propagate = False
-    with said() as lines:
+    lines = []
+    with overheard(lines.append):
         logging.getLogger("acme").warning("one %s", "two")
         logging.getLogger("acme").info("not this")
         alone.error("three")
@@ -105,6 +106,7 @@ def test_collecting_leaves_everything_as_it_was(capsys, caplog):
 def test_a_record_whose_arguments_do_not_fit_is_heard():
     alone = logging.Logger("alone")  # pytest's own handlers raise on such a record
     alone.addHandler(logging.NullHandler())
-    with said() as lines:
+    lines = []
+    with overheard(lines.append):
         alone.warning("%d things", "many")
     assert [each.message for each in lines] == ["%d things"]
