@@ -1,0 +1,381 @@
+"""What a slice keeps, one construct of Python after the other."""
+
+import pytest
+from vocabulary import source_of
+
+from minifier.slicing import Wanted, slice_module
+
+
+def sliced(text, *names, **wanted):
+    return slice_module(source_of(text), Wanted(names, **wanted))
+
+
+# (what it is about, the module, the slice for `target`); lines that the slice drops begin with `-`.
+KEPT = {
+    "a function alone": """
+        def target(x):
+            return x
+        -
+        -
+        -def other(x):
+        -    return target(x)
+    """,
+    "what it calls, and what that calls": """
+        def third(x):
+            return x
+
+
+        def second(x):
+            return third(x)
+
+
+        -def unused(x):
+        -    return second(x)
+        -
+        -
+        def target(x):
+            return second(x)
+    """,
+    "imports with their aliases, those that are needed": """
+        import os
+        import sys as system, operator as op
+        from collections import OrderedDict, defaultdict as dd
+        import json
+
+        target = [op.add, dd, os.path]
+    """,
+    "constants, and what they are made of": """
+        SIZE = 4
+        -OTHER = SIZE + 1
+        LIMIT = SIZE * 2
+
+
+        class Error(RuntimeError):
+            pass
+
+
+        def target(x):
+            if x > LIMIT:
+                raise Error(x)
+            return x
+    """,
+    "a class with its bases, decorators and metaclass": """
+        import functools
+
+
+        class Meta(type):
+            pass
+
+
+        class Base(metaclass=Meta):
+            pass
+
+
+        def marked(cls):
+            return cls
+
+
+        @marked
+        class target(Base):
+            size: int = 3
+
+            @functools.cached_property
+            def value(self):
+                return helper(self)
+
+
+        def helper(x):
+            return x
+    """,
+    "statements that change a constant": """
+        TABLE = {}
+        TABLE["a"] = 1
+        TABLE.update(b=2)
+        NAMES = []
+        for name in ("x", "y"):
+            NAMES.append(name)
+        NAMES += ["z"]
+        -print(TABLE)
+        -COPY = dict(TABLE)
+
+
+        def target():
+            return TABLE, NAMES
+    """,
+    "attributes given to a function later": """
+        def target():
+            return target.limit
+
+
+        target.limit = 3
+        -target_of_another = 4
+    """,
+    "functions registered with one another": """
+        import functools
+
+
+        @functools.singledispatch
+        def target(x):
+            return x
+
+
+        @target.register
+        def _(x: int):
+            return offset + x
+
+
+        offset = 1
+        -
+        -
+        -@functools.singledispatch
+        -def other(x):
+        -    return x
+    """,
+    "a registration by a call": """
+        from torch._dynamo import register_backend
+
+
+        def target(gm, inputs):
+            return gm.forward
+
+
+        register_backend(target, name="mine")
+        -print(target)
+    """,
+    "a registration by a call of a call": """
+        from torch._dynamo import register_backend
+
+
+        def target(gm, inputs):
+            return gm.forward
+
+
+        register_backend(name="mine of a call")(target)
+    """,
+    "both branches that bind a name": """
+        import sys
+
+        if sys.version_info > (3, 11):
+            import tomllib
+            -import http
+        else:
+            tomllib = None
+
+
+        def target():
+            return tomllib
+    """,
+    "an import that may fail": """
+        try:
+            import numpy as np
+        except ImportError:
+            np = None
+
+
+        def target():
+            return np
+    """,
+    "names for annotations alone": """
+        from __future__ import annotations
+        from typing import TYPE_CHECKING
+
+        if TYPE_CHECKING:
+            from collections.abc import Sequence
+            -from collections.abc import Mapping
+
+
+        def target(x: Sequence[int]):
+            return x
+    """,
+    "a name that a function makes global": """
+        COUNT = 0
+
+
+        -def reset():
+        -    global COUNT
+        -    COUNT = 0
+        -
+        -
+        def target():
+            global COUNT
+            COUNT += 1
+            return COUNT
+    """,
+    "comments of what is kept": """
+        -# of the whole module
+
+        # why four
+        SIZE = 4
+        -# of another
+        -OTHER = 5
+
+
+        # what it is for
+        def target():
+            # inside
+            return SIZE  # beside
+    """,
+    "names that only look like the module's": """
+        -x = 1
+        -shape = 2
+        -
+        -
+        def target(x):
+            y = [z for z in x]
+            return y, x.shape, (lambda shape: shape)
+    """,
+    "default arguments and nested functions": """
+        SCALE = 2.0
+        SHIFT = 1.0
+
+
+        def target(x, scale=SCALE):
+            def inner(y):
+                return y + SHIFT
+
+            return inner(x) * scale
+    """,
+    "a name bound twice": """
+        def helper():
+            return 1
+
+
+        first = helper()
+
+
+        def helper():
+            return 2
+
+
+        target = (first, helper)
+    """,
+    "several names at once": """
+        import functools
+
+        target, other = functools.partial(max, 1), 2
+    """,
+    "an alias of an alias": """
+        def one():
+            return 1
+
+
+        two = one
+        target = {"key": two}
+    """,
+    "a test that decides": """
+        import os
+
+        FAST = os.environ.get("FAST")
+        if FAST:
+            -print("fast")
+            SIZE = 1
+        elif os.name == "nt":
+            SIZE = 2
+        else:
+            -print("slow")
+            SIZE = 3
+
+        target = SIZE
+    """,
+}
+IMPORTS = {
+    "import sys as system, operator as op": "import operator as op",
+    "from collections import OrderedDict, defaultdict as dd": "from collections import defaultdict as dd",
+    "import json": None,
+}
+
+
+def before_and_after(text):
+    """The module, and the slice that is expected of it."""
+    lines = source_of(text).splitlines()
+    module = "\n".join(line.replace("-", "", 1) if line.lstrip().startswith("-") else line for line in lines)
+    kept = [IMPORTS.get(line, line) for line in lines if not line.lstrip().startswith("-")]
+    return module + "\n", "\n".join(line for line in kept if line is not None).strip("\n") + "\n"
+
+
+@pytest.mark.parametrize("about", KEPT)
+def test_a_slice_keeps(about):
+    module, expected = before_and_after(KEPT[about])
+    found = sliced(module, "target")
+    assert found == expected
+    names = {}
+    exec(compile(found, "slice", "exec"), names)
+    assert "target" in names
+
+
+def test_star_imports_stay_where_a_name_is_bound_by_nothing_else():
+    module = "from math import *\nfrom json import dumps\n\ntarget = floor\nother = dumps\n"
+    assert sliced(module, "target") == "from math import *\n\ntarget = floor\n"
+    assert sliced(module, "other") == "from json import dumps\n\nother = dumps\n"
+
+
+def test_what_runs_after_the_names_were_used_is_left_out():
+    module = "LIMIT = 1\n\n\ndef target():\n    return LIMIT\n\n\ntarget()\nLIMIT = 2\n"
+    assert sliced(module, "target", until=8) == "LIMIT = 1\n\n\ndef target():\n    return LIMIT\n"
+
+
+def test_nothing_is_needed_for_names_that_the_module_does_not_bind():
+    assert sliced("import os\nx = 1\n", "target") == ""
+
+
+CUSTOM_OP = """
+import torch
+
+FACTOR = 2
+
+
+@torch.library.custom_op("shop::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * FACTOR
+
+
+@double.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@torch.library.register_autograd("shop::double", lambda ctx, grad: grad * FACTOR)
+def unused():
+    pass
+
+
+@torch.library.custom_op("shop::other", mutates_args=())
+def other(x: torch.Tensor) -> torch.Tensor:
+    return x
+"""
+
+
+def test_a_custom_op_brings_all_that_is_registered_for_it():
+    found = sliced(CUSTOM_OP, ops=["shop::double"])
+    assert "def double" in found and "register_fake" in found and "FACTOR = 2" in found
+    assert "register_autograd" in found and "other" not in found
+
+
+def test_an_op_defined_with_a_library_brings_the_library():
+    found = sliced(
+        """
+        import torch
+
+        LIB = torch.library.Library("store", "DEF")
+        LIB.define("triple(Tensor x) -> Tensor")
+        LIB.define("half(Tensor x) -> Tensor")
+
+
+        @torch.library.impl(LIB, "triple", "CompositeExplicitAutograd")
+        def triple(x):
+            return x * 3
+
+
+        @torch.library.impl("store::half", "CPU")
+        def half(x):
+            return x / 2
+        """,
+        ops=["store::triple"],
+    )
+    assert 'Library("store", "DEF")' in found and 'LIB.define("triple' in found and "def triple" in found
+    assert "half" not in found
+
+
+def test_an_op_of_a_shared_library_brings_the_loading():
+    module = 'import torch\n\ntorch.ops.load_library("libfast.so")\nprint("loaded")\n'
+    assert sliced(module, ops=["fast::add"]) == 'import torch\n\ntorch.ops.load_library("libfast.so")\n'
