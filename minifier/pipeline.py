@@ -24,6 +24,7 @@ from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
+from minifier.slicing import with_definitions
 from minifier.verify import Verification
 
 Say = Callable[[str], None]
@@ -273,14 +274,17 @@ def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
     write_bundle(out, outcome, include_data)
 
 
-def adopt(captured: Path, out: Path, forward: int | None = None) -> Case:
+def adopt(captured: Path, out: Path, forward: int | None = None, source: str = "") -> Case:
     """Copies a captured Case, with those that are kept beside it, into the output folder as case/; with it, of a
-    backward graph, that of the graph of Dynamo's with this number."""
-    case = load(captured)
+    backward graph, that of the graph of Dynamo's with this number. `source` is the script's, from which definitions are
+    taken that no import reaches."""
+    case = with_definitions(load(captured), source)
     save(case, out / "case")
     if forward is not None:
         keep_forward(captured.with_name(str(forward)), case, out / "case")
     for beside in (FORWARD, ATEN):
         if (captured / beside / CASE).exists():
             save(load(captured / beside), out / "case" / beside)
+        if (out / "case" / beside / CASE).exists():
+            save(with_definitions(load(out / "case" / beside), source), out / "case" / beside)
     return load(out / "case")

@@ -42,6 +42,7 @@ from minifier.failure.normal import normalise
 from minifier.failure.observed import describe, text
 from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
+from minifier.fx.script import SCRIPT, line_of_script
 from minifier.fx.tensors import TensorFile
 from minifier.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
@@ -103,14 +104,17 @@ class Record:
 
     def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None, call: int = 0) -> None:
         assert self.graph is not None
-        imports = operator_imports(node.target for node in self.graph.ops)
+        imports, defined = operator_imports(node.target for node in self.graph.ops)
         modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
+        modules = [module for module in modules if module != SCRIPT]
         settings = [module for module, _, _ in self.state.config]
         tops = {name.partition(".")[0] for name in (*modules, *settings, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
             imports=imports,
+            ops=defined,
+            line=line_of_script(),
             folders=folders_of(tops, self.observer.ordinary_path),
             graph_number=self.number,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+import re
 import sys
 import types
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from minifier.case import BackendReference, Reach
 from minifier.case.literals import literal, string
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read
+from minifier.fx.script import expression_in_script
 from minifier.torch_private import (
     AskedBackend,
     Stack,
@@ -30,10 +32,11 @@ from minifier.torch_private import (
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """An object as source: an expression, and the import lines it needs."""
+    """An object as source: an expression, the import lines it needs, and names of the script itself."""
 
     expression: str
-    imports: tuple[str, ...]
+    imports: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
@@ -60,6 +63,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
         distribution=distribution,
         version=version,
         folders=folders_of(tops, ordinary_path),
+        names=found.names,
     )
 
 
@@ -85,24 +89,28 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
             return BackendReference(name, Reach.REGISTERED, string(name))
         if module is not None:
             return BackendReference(name, Reach.REGISTERED, string(name), (f"import {module}",))
+    held = expression_in_script(asked.function)
+    if names and held is not None:
+        return BackendReference(names[0], Reach.DEFINED, string(names[0]), names=(_first_name(held),))
     return None
 
 
-def operator_imports(targets: Iterable[str]) -> tuple[str, ...]:
-    """Import lines that register the custom operators among a graph's targets.
-
-    Raises CannotSave for an operator that the script itself defines.
-    """
+def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(import lines that register the custom operators among a graph's targets, the full names, like `ns::op`, of those
+    that the script itself registers)."""
     found: dict[str, None] = {}
+    defined: dict[str, None] = {}
     for target in targets:
-        namespace = target.split(".")[2] if target.startswith("torch.ops.") else ""
+        if not target.startswith("torch.ops."):
+            continue
+        namespace, _, name = target.removeprefix("torch.ops.").partition(".")
         stack = library_stack(namespace)
         module = importing_module(stack)
         if stack and module is None:
-            raise CannotSave(f"the operator {target}, which the failing script itself defines")
-        if module not in (None, "torch"):
+            defined[f"{namespace}::{name.partition('.')[0]}"] = None
+        elif module not in (None, "torch"):
             found[f"import {module}"] = None
-    return tuple(found)
+    return tuple(found), tuple(defined)
 
 
 def importing_module(stack: Stack) -> str | None:
@@ -128,7 +136,8 @@ def _by_object(asked: AskedBackend) -> BackendReference:
         name = asked.name if "0x" not in asked.name else f"an instance of {type(asked.function).__qualname__}"
         return BackendReference(name, Reach.NONE, reason=str(error))
     reach = Reach.IMPORTED if written.expression.isidentifier() else Reach.EXPRESSION
-    return BackendReference(written.expression, reach, written.expression, written.imports)
+    reach = Reach.DEFINED if written.names else reach
+    return BackendReference(written.expression, reach, written.expression, written.imports, names=written.names)
 
 
 def _write(value: Any) -> _Written:
@@ -143,26 +152,35 @@ def _write(value: Any) -> _Written:
         return _importable(value) or _call("aot_autograd", line, [], arguments)
     if isinstance(value, types.MethodType):
         owner = _write(value.__self__)
-        return _Written(f"{owner.expression}.{value.__name__}", owner.imports)
+        return _Written(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
     if callable(value):
         found = _importable(value)
         if found is None:
             raise CannotSave(_why_not(value))
         return found
-    return _Written(literal(read(value)), ())
+    return _Written(literal(read(value)))
 
 
 def _call(function: str, line: str, args: Sequence[Any], kwargs: dict[str, Any]) -> _Written:
     positional = [_write(arg) for arg in args]
     named = {name: _write(arg) for name, arg in kwargs.items()}
     texts = [w.expression for w in positional] + [f"{name}={w.expression}" for name, w in named.items()]
-    imports = dict.fromkeys([line, *(i for w in (*positional, *named.values()) for i in w.imports)])
-    return _Written(f"{function}({', '.join(texts)})", tuple(imports))
+    parts = (*positional, *named.values())
+    imports = dict.fromkeys([line, *(each for part in parts for each in part.imports)])
+    names = dict.fromkeys(each for part in parts for each in part.names)
+    return _Written(f"{function}({', '.join(texts)})", tuple(imports), tuple(names))
+
+
+def _first_name(expression: str) -> str:
+    """The name that an expression like `TABLE["a"]` begins with."""
+    found = re.match(r"\w+", expression)
+    assert found is not None
+    return found.group()
 
 
 def _importable(value: Any) -> _Written | None:
     """`from module import name`, if a module other than the script holds the object, or the class it is an
-    attribute of, under a plain name."""
+    attribute of, under a plain name; else how the script itself holds it."""
     home = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or ""
     if home != "__main__" and name.replace(".", "").isidentifier():
@@ -180,7 +198,8 @@ def _importable(value: Any) -> _Written | None:
         for attribute, held in list(getattr(module, "__dict__", {}).items()):
             if held is value and attribute.isidentifier():
                 return _Written(attribute, (f"from {module_name} import {attribute}",))
-    return None
+    held = expression_in_script(value)
+    return None if held is None else _Written(held, names=(_first_name(held),))
 
 
 def _why_not(value: Any) -> str:
@@ -190,8 +209,6 @@ def _why_not(value: Any) -> str:
         return f"it is a lambda of {home}, which no import statement reaches"
     if "<locals>" in name:
         return f"it is {name} of {home}, made inside a function, which no import statement reaches"
-    if home == "__main__":
-        return f"{name} is defined in the failing script itself"
     return f"{name} of {home} is not held under a name of any module"
 
 

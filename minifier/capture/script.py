@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 import threading
+import tokenize
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,27 @@ class Program:
     def name(self) -> str:
         """For people and folder names."""
         return self.target if self.is_module else Path(self.target).stem
+
+    def source(self) -> str:
+        """The text of the script; empty if it cannot be read."""
+        path = _file_of(self.target) if self.is_module else self.target
+        with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError), tokenize.open(path) as file:
+            return file.read()
+        return ""
+
+
+def _file_of(module: str) -> str:
+    """The file that `-m module` runs, found without importing anything; empty if there is none."""
+    places: Sequence[str] | None = [os.getcwd(), *sys.path]
+    parts = [*module.split("."), "__main__"]
+    for end in range(1, len(parts) + 1):
+        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), places)
+        if found is None:
+            break
+        places = found.submodule_search_locations
+        if places is None:
+            return found.origin or ""
+    return ""
 
 
 def _run_script(target: str) -> None:

@@ -20,6 +20,7 @@ class Reach(str, Enum):
     ENTRY_POINT = "entry-point"
     IMPORTED = "imported"
     EXPRESSION = "expression"
+    DEFINED = "defined"
     NONE = "none"
 
 
@@ -43,8 +44,9 @@ class Symbolic(str, Enum):
 class BackendReference:
     """A backend, written down: import lines, and an expression that torch.compile takes.
 
-    `folders` are what had to be on the import path beyond what every interpreter of this environment
-    has; `reason` says why there is no way to write it (Reach.NONE).
+    `names` are those of the script itself that the expression needs, or that registering the backend does. `folders`
+    are what had to be on the import path beyond what every interpreter of this environment has; `reason` says why
+    there is no way to write it (Reach.NONE).
     """
 
     name: str
@@ -58,6 +60,7 @@ class BackendReference:
     version: str | None = None
     folders: tuple[str, ...] = ()
     reason: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,15 @@ class State:
 class Script:
     """The user's script: its name for people, and what it had on the import path beyond what every
     interpreter of this environment has. `imports` are lines that register custom operators of the graph,
-    `folders` those that the graph's functions come from."""
+    `ops` those (`ns::op`) that the script itself registers, `folders` those that the graph's functions come from.
+    `line` is the script's line that was being run when the backend was called; 0 if there was none."""
 
     name: str
     path: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    line: int = 0
     seconds: float = 0.0
     graph_number: int = 1
     graphs: int = 1
@@ -104,7 +110,8 @@ class Case:
     tangents. `rate` is how often the failure shows, of all times that it could: 1.0 unless it is flaky.
     `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
     matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds
-    after which a run counts as one; `measure` is by what a result that differs from eager's is judged.
+    after which a run counts as one; `measure` is by what a result that differs from eager's is judged. `definitions`
+    is what the backend and the graph need of the script itself, as source.
     """
 
     graph: Graph
@@ -122,6 +129,7 @@ class Case:
     symbols: tuple[Symbol, ...] = ()
     patience: float = 0.0
     measure: Measure = field(default_factory=Measure)
+    definitions: str = ""
 
     @property
     def folders(self) -> tuple[str, ...]:

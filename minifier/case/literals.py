@@ -9,6 +9,8 @@ from typing import Any
 from minifier.case.graph import Ref
 from minifier.case.values import Constant, Imported, Size
 
+OF_SCRIPT = "__main__:"  # what a path begins with that leads to something the script itself defines
+
 
 def _plain_ref(ref: Ref) -> str:
     return ref.name
@@ -29,7 +31,7 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     if isinstance(value, Constant):
         return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
     if isinstance(value, Imported):
-        return value.path.replace(":", ".")
+        return value.path.removeprefix(OF_SCRIPT).replace(":", ".")
     if isinstance(value, Size):
         return f"torch.Size([{', '.join(map(inner, value.items))}])"
     if isinstance(value, tuple):

@@ -79,7 +79,7 @@ def run_command(
             place = out / f"graph-{failing.number}" if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             seen, folder = looked.case_folder(failing, work / f"again-{index}", console.say)
-            one = _One(seen, folder, place, program.name, started, captured.seconds, rest, existed)
+            one = _One(seen, folder, place, program, started, captured.seconds, rest, existed)
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
@@ -107,7 +107,7 @@ class _One:
     failing: FailingGraph
     folder: Path
     place: Path
-    script: str
+    program: Program
     started: float
     capture_seconds: float
     others: tuple[str, ...]
@@ -125,10 +125,10 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         folder /= ATEN
     elif failing.unsaved:
         console.error(failing.traceback)
-        outcome = give_up(failing, place, one.script, one.started, one.capture_seconds, one.others)
+        outcome = give_up(failing, place, one.program.name, one.started, one.capture_seconds, one.others)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    case = adopt(folder, place, failing.forward)
+    case = adopt(folder, place, failing.forward, one.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given, case.script.seconds)
     around = Surroundings(console.say, console.on_probe)

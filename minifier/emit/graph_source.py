@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
-from minifier.case.literals import index, literal
+from minifier.case.literals import OF_SCRIPT, index, literal
 from minifier.case.values import Imported
+from minifier.emit.definitions import of_script
 from minifier.emit.naming import Names
 from minifier.errors import NoRepro
 
@@ -55,7 +56,8 @@ class _Writer:
 
     def _import_all(self, value: Any) -> None:
         if isinstance(value, Imported):
-            self.imports[f"import {value.path.partition(':')[0]}"] = None
+            if not value.path.startswith(OF_SCRIPT):
+                self.imports[f"import {value.path.partition(':')[0]}"] = None
         elif isinstance(value, (tuple, list)):
             for item in value:
                 self._import_all(item)
@@ -67,6 +69,8 @@ class _Writer:
 
     def function(self, path: str) -> str:
         """How the function is called in the script; notes the import that this needs."""
+        if path.startswith(OF_SCRIPT):
+            return of_script(path.removeprefix(OF_SCRIPT))
         if ":" in path:
             module, _, name = path.partition(":")
             head = name.partition(".")[0]

@@ -11,7 +11,7 @@ from minifier.case import Case, TensorInput
 _INPUTS = "xyzuvpqrst"
 _VALUES = "abcdefghijklmno"
 # Names that the templates use for themselves.
-_OF_TEMPLATES = {
+OF_TEMPLATES = {
     "actual", "attempt", "compiled", "compiler", "error", "error_of", "expected", "f", "faulthandler", "fn",
     "Function", "graph", "inputs", "sharing", "tangent", "tangents", "tensors", "torch",
 }  # fmt: skip
@@ -30,7 +30,7 @@ class Names:
     """Gives each node of a Case its name in the script; no name is given twice."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*_OF_TEMPLATES, *taken, *keyword.kwlist, *dir(builtins)}
+        self._taken = {*OF_TEMPLATES, *taken, *keyword.kwlist, *dir(builtins)}
         self._inputs, self._values = _numbered(_INPUTS), _numbered(_VALUES)
 
     def _free(self, wanted: Iterator[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,18 +13,20 @@ from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, Ten
 from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
 from minifier.emit import state_source
+from minifier.emit.definitions import marked, taken_apart
 from minifier.emit.flex import with_public_flex
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.module_source import constructor
-from minifier.emit.naming import Names
+from minifier.emit.naming import OF_TEMPLATES, Names
 from minifier.emit.predicate import defined_names
 from minifier.emit.special import special
 from minifier.emit.surroundings import Surroundings
 from minifier.emit.symbols import marks, other_inputs, without_symbols
 from minifier.emit.template import Filling, fill
 from minifier.failure import Kind
+from minifier.slicing import definitions_left, names_bound
 
 __all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
 
@@ -133,14 +136,14 @@ def _surroundings(case: Case, template: Template, variant: Variant, names: dict[
     return Surroundings(calls, warm_up, attempts, variant.recompile, guard_seconds(case))
 
 
-def _names(case: Case) -> Names:
-    """Names for values, none of them one that the script imports or defines otherwise."""
+def _names(case: Case, of_script: Collection[str]) -> Names:
+    """Names for values, none of them one that the repro imports or defines otherwise."""
     called = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = (
         node.target.partition(".")[0].partition(":")[0] for node in case.graph.ops if node.op == "call_function"
     )
     imported = (line.split()[-1].partition(".")[0] for line in case.backend.imports)
-    return Names({*called, *packages, *imported, *defined_names(case.measure.predicate)})
+    return Names({*of_script, *called, *packages, *imported, *defined_names(case.measure.predicate)})
 
 
 def write_repro(case: Case, template: Template, variant: Variant | None = None) -> Repro:
@@ -148,7 +151,9 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
     no script can hold yet."""
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(without_symbols(_lifted(case)))
-    names = _names(case)
+    definitions = definitions_left(case)
+    of_script = names_bound(definitions)
+    names = _names(case, of_script)
     inputs = {node.name: names.for_input(case, node.name) for node in case.graph.placeholders}
     modules = {
         target: f"module{i or ''}"
@@ -182,13 +187,15 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
             body=tuple(source.body),
             inputs=(*statements, *more.inputs),
             arguments=tuple(source.parameters) if more.arguments is None else more.arguments,
-            backend=case.backend.expression,
+            backend=marked(case.backend.expression, of_script),
             backend_arguments=state_source.backend_arguments(case, template, variant),
             contexts=contexts(case.state),
             footer=_footer(case),
             replacements=more.replacements,
             definitions=more.definitions,
             surroundings=_surroundings(case, template, variant, inputs),
+            of_script=taken_apart(definitions),
+            names_of_script=frozenset(of_script & OF_TEMPLATES - {"torch", "faulthandler"}),
         ),
     )
     return Repro(text, template, case.tensors if stored else None, variant)

@@ -11,6 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 import repro_templates
+from minifier.emit.definitions import Definitions, as_written, settled
 from minifier.emit.statements import Statement, apart, code_of, names_as_arguments, parsed, under_contexts
 from minifier.emit.surroundings import Surroundings, surrounded
 
@@ -25,7 +26,8 @@ class Filling:
 
     `environment` are statements that come before torch is imported; `before` are the functions that `fn`
     calls. `replacements` maps texts of the template to others, in the template's own terms; `definitions` has, by
-    name, statements that take the place of its functions and classes.
+    name, statements that take the place of its functions and classes. `of_script` is taken from the user's script,
+    which has the names `names_of_script` for its own.
     """
 
     imports: tuple[str, ...]
@@ -43,6 +45,8 @@ class Filling:
     replacements: Mapping[str, str] = field(default_factory=dict)
     definitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     surroundings: Surroundings = field(default_factory=Surroundings)
+    of_script: Definitions = field(default_factory=Definitions)
+    names_of_script: frozenset[str] = frozenset()
 
 
 def _keyword(text: str) -> cst.Arg:
@@ -174,9 +178,10 @@ def fill(name: str, filling: Filling) -> str:
             action.append(_visited(statement, changer))
     imports = {code_of(statement) for statement in template.body if _is_import(statement)}
     action, more = surrounded(action, filling.contexts, filling.surroundings)
-    body = _head(filling, imports.union(filling.imports, more))
-    body += [apart(statement, 2) for statement in definitions]
-    action = [*inputs, *action]
+    body = _head(filling, imports.union(filling.imports, more, filling.of_script.imports))
+    body += as_written(filling.of_script.statements)
+    body += [apart(settled(statement, filling.names_of_script), 2) for statement in definitions]
+    action = [settled(statement, filling.names_of_script) for statement in (*inputs, *action)]
     action[0] = apart(action[0], 2)
     code = template.with_changes(body=[*body, *action], header=[]).code
     return code.rstrip() + "\n\n" + "\n".join(f"# {line}".rstrip() for line in filling.footer) + "\n"
@@ -184,12 +189,12 @@ def fill(name: str, filling: Filling) -> str:
 
 def _head(filling: Filling, imports: set[str]) -> list[Statement]:
     """Imports and settings; what torch reads when it is imported comes before it."""
-    head: list[Statement] = []
+    head: list[Statement] = parsed(filling.of_script.future)
     if filling.environment:
         early = {line for line in imports if line.split()[1].partition(".")[0] in sys.stdlib_module_names}
         early.add("import os")
         environment = parsed(filling.environment)
-        head = [*parsed(sorted(early, key=_import_order)), apart(environment[0], 1), *environment[1:]]
+        head += [*parsed(sorted(early, key=_import_order)), apart(environment[0], 1), *environment[1:]]
         imports = imports - early
     rest = parsed(sorted(imports, key=_import_order))
     head += [*(apart(s, 1 if head else 0) for s in rest[:1]), *rest[1:]]

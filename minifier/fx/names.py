@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from minifier.errors import CannotSave
+from minifier.fx.script import SCRIPT, evaluated, expression_in_script
 
 _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch", torch),
@@ -34,6 +35,8 @@ def resolve(path: str) -> Any:
     """
     if ":" in path:
         module, _, rest = path.partition(":")
+        if module == SCRIPT:
+            return evaluated(rest)
         found: Any = importlib.import_module(module)
         return functools.reduce(getattr, rest.split("."), found)
     parts = path.split(".")
@@ -56,10 +59,10 @@ def _is_at(path: str, wanted: object) -> bool:
 
 
 def path_of(function: Callable[..., Any]) -> str:
-    """The path under which the function can be imported, public where there is one.
+    """The path under which the function can be imported, public where there is one; `__main__:name` of one that the
+    script itself defines.
 
-    Raises CannotSave for a function that no import reaches: a lambda, a closure, one defined in the
-    script itself.
+    Raises CannotSave for a function that no import reaches: a lambda, a closure.
     """
     name = getattr(function, "__name__", None) or str(function)
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
@@ -71,11 +74,11 @@ def path_of(function: Callable[..., Any]) -> str:
             return f"{prefix}.{name}"
     module_name = getattr(function, "__module__", None) or ""
     qualname = getattr(function, "__qualname__", name)
-    if module_name == "__main__":
-        raise CannotSave(
-            f"the function {qualname}, which is defined in the failing script itself: move it to a module "
-            "that can be imported"
-        )
+    if module_name == SCRIPT:
+        name_there = expression_in_script(function)
+        if name_there is None:
+            raise CannotSave(f"the function {qualname}, which the failing script holds under no name of its own")
+        return f"{SCRIPT}:{name_there}"
     # With a colon where the module ends: what it must be imported by is part of the name.
     is_torch = module_name.partition(".")[0] == "torch" and "." not in qualname
     path = f"{module_name}{'.' if is_torch else ':'}{qualname}"

@@ -19,6 +19,7 @@ from minifier.case.values import Value
 from minifier.errors import NoRepro
 from minifier.fx.arguments import write
 from minifier.fx.build import build_graph, example_of, import_targets
+from minifier.fx.script import define
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import RecordedValues
 from minifier.passes.symbols import is_symbolic
@@ -65,7 +66,7 @@ class Bench:
     def backend(self) -> Any:
         """What torch.compile takes as `backend=`; imported on the first call in this process."""
         if self._backend is None:
-            self._backend = imported_backend(self.case.backend)
+            self._backend = imported_backend(self.case.backend, self.case.definitions)
         return self._backend
 
     def compiler(self, reference: BackendReference) -> Any:
@@ -100,10 +101,11 @@ def extend_path(path: Sequence[str]) -> None:
     sys.path[:1] = path
 
 
-def imported_backend(backend: BackendReference) -> Any:
+def imported_backend(backend: BackendReference, definitions: str = "") -> Any:
     """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way."""
-    names: dict[str, Any] = {"torch": torch}
+    names: dict[str, Any] = {}
     try:
+        names.update(define(definitions) if definitions else {}, torch=torch)
         for line in backend.imports:
             exec(line, names)
         found = eval(backend.expression, names)

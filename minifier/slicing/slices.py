@@ -15,8 +15,8 @@ _STATE = {"torch", "os", "sys", "warnings", "logging", "random", "numpy", "np", 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a slice is to define: names of the module, and custom ops by their full names (`ns::op`). Statements from
-    the line `until` on had not been run when the names were used."""
+    """What a slice is to define: names of the module, and custom ops by their full names (`ns::op`). Statements that
+    reach the line `until` had not been run when the names were used."""
 
     names: Collection[str] = ()
     ops: Collection[str] = ()
@@ -40,7 +40,7 @@ class _Needed:
 
     def __init__(self, module: Module, wanted: Wanted) -> None:
         self.module, self.wanted = module, wanted
-        self.run = [s for s in module.statements if wanted.until is None or s.line < wanted.until]
+        self.run = [s for s in module.statements if wanted.until is None or s.last_line < wanted.until]
         self.statements: set[Statement] = set()
         self.names: set[str] = set()
         self.holders: set[str] = set()  # of ops, by namespace: those that are not wanted are held there as well

@@ -29,7 +29,7 @@ class Statement:
     """
 
     node: cst.BaseStatement
-    line: int
+    last_line: int
     tests: tuple[cst.If, ...] = ()
     binds: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
@@ -176,7 +176,7 @@ class Module:
         self._tests = {test for each in self.statements for test in each.tests}
         self.reads_of_tests: dict[cst.If, set[str]] = {}
         for each in self.statements:
-            each.line = positions[each.node].start.line
+            each.last_line = positions[each.node].end.line
             each.node.visit(_Effects(each))
         scopes = {scope for scope in wrapper.resolve(ScopeProvider).values() if scope is not None}
         for scope in scopes:

@@ -1,0 +1,72 @@
+"""What the script itself defines: by which names it can be had, and a module that defines it again."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+from minifier.case.literals import string
+
+SCRIPT = "__main__"
+_FILE = "definitions.py"
+
+
+def _script() -> dict[str, Any]:
+    return vars(sys.modules[SCRIPT])
+
+
+def expression_in_script(value: object) -> str | None:
+    """An expression for the object in the script's own global names: a name, an item of a dict, list or tuple, an
+    attribute of a class of the script's; None if there is none."""
+    held = {name: item for name, item in _script().items() if not name.startswith("__")}
+    own = getattr(value, "__name__", "")
+    for name in sorted(held, key=lambda name: name != own):
+        if held[name] is value:
+            return name
+    for name, holder in held.items():
+        for place, item in _held_by(holder):
+            if item is value:
+                return f"{name}{place}"
+    return None
+
+
+def _held_by(holder: object) -> list[tuple[str, Any]]:
+    """What an object holds, with the text that gets it from there."""
+    if type(holder) is dict:
+        items = [(key, item) for key, item in holder.items() if type(key) in (str, int)]
+        return [(f"[{string(key) if isinstance(key, str) else key}]", item) for key, item in items]
+    if type(holder) in (list, tuple):
+        assert isinstance(holder, (list, tuple))
+        return [(f"[{i}]", item) for i, item in enumerate(holder)]
+    if isinstance(holder, type) and holder.__module__ == SCRIPT:
+        return [(f".{key}", getattr(holder, key, None)) for key in vars(holder)]
+    return []
+
+
+def line_of_script() -> int:
+    """The line of the script's own code that is being run; 0 if this thread does not run it."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == SCRIPT:
+            return frame.f_lineno
+        frame = frame.f_back
+    return 0
+
+
+def define(source: str) -> dict[str, Any]:
+    """Runs the source as the script of this process; gives its names, which the module `__main__` holds from now on.
+    Raises whatever the source raises."""
+    module = ModuleType(SCRIPT)
+    module.__dict__.update(__file__=_FILE, __builtins__=__builtins__)
+    sys.modules[SCRIPT] = module
+    # For tracebacks, and for what reads the source of a function.
+    linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
+    exec(compile(source, _FILE, "exec", dont_inherit=True), module.__dict__)
+    return module.__dict__
+
+
+def evaluated(expression: str) -> Any:
+    """What the expression is in the names of the script; raises whatever evaluating it raises."""
+    return eval(expression, dict(_script()))

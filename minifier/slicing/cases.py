@@ -1,0 +1,66 @@
+"""What a Case needs of the script that it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from minifier.case import Case, Graph
+from minifier.case.literals import OF_SCRIPT, imported_paths
+from minifier.slicing.slices import Wanted, slice_module
+from minifier.slicing.statements import Module
+
+
+def _paths(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        if node.op == "call_function":
+            yield node.target
+        yield from imported_paths((node.args, node.kwargs))
+    for module in graph.modules.values():
+        if module.graph is not None:
+            yield from _paths(module.graph)
+
+
+def _own_names(paths: Iterable[str]) -> list[str]:
+    own = [path.removeprefix(OF_SCRIPT) for path in paths if path.startswith(OF_SCRIPT)]
+    return [re.split(r"\W", path)[0] for path in dict.fromkeys(own)]
+
+
+def names_of_graph(graph: Graph) -> list[str]:
+    """The script's own names that the graph's ops begin with."""
+    return _own_names(_paths(graph))
+
+
+def _ops_of_graph(graph: Graph) -> list[str]:
+    called = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
+    return [f"{parts[0]}::{parts[1]}" for parts in called if len(parts) > 1]
+
+
+def _wanted(case: Case, until: int | None) -> Wanted:
+    left = set(_ops_of_graph(case.graph))
+    names = [*case.backend.names, *_own_names(imported_paths(case.backend.options)), *names_of_graph(case.graph)]
+    return Wanted(names, [op for op in case.script.ops if op in left], until)
+
+
+def with_definitions(case: Case, source: str) -> Case:
+    """The Case with what it needs of its script's source. As it is, if that is nothing, or if it is not Python."""
+    wanted = _wanted(case, case.script.line or None)
+    if not wanted.names and not wanted.ops:
+        return case
+    try:
+        return replace(case, definitions=slice_module(source, wanted))
+    except cst.ParserSyntaxError:  # it was run, so it has changed since
+        return case
+
+
+def names_bound(definitions: str) -> set[str]:
+    """The names that the definitions give a value to, imports included."""
+    return {name for statement in Module(definitions).statements for name in statement.binds}
+
+
+def definitions_left(case: Case) -> str:
+    """What the Case, whose graph may have become smaller, needs of its definitions."""
+    return slice_module(case.definitions, _wanted(case, None)) if case.definitions else ""
