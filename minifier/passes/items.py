@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from minifier.case import Case, Graph, Node
+from dataclasses import replace
+
+from minifier.case import Case, Graph, Level, Node, Ref
 from minifier.case.graph import refs_in
 from minifier.passes.edits import Edit, Pass
 from minifier.passes.ops import with_ops
@@ -37,4 +39,30 @@ def _items(case: Case) -> list[Edit]:
     return [_without(name) for name in _spare(case.graph)]
 
 
-PASSES = (Pass("items", "results of a multi-output op that nothing needs", _items),)
+def _together(case: Case) -> list[Edit]:
+    """Gives back what an op makes as it is, where the op's result is all that the graph is for and no op reads it: one
+    op less. Only of what is compiled: values that are compared are given back one by one."""
+    if case.level is not Level.DYNAMO or case.backward or not case.failure.fingerprint.stage.compiles:
+        return []
+    return [_as_it_is]
+
+
+def _as_it_is(case: Case) -> Case:
+    graph = case.graph
+    items = [node for node in graph.ops if _source(node) is not None]
+    sources = {_source(node) for node in items}
+    given = list(refs_in(graph.output.args))
+    if len(sources) != 1 or {node.name for node in items} != set(given):
+        return case
+    (source,) = sources
+    if source is None or not graph.node(source).is_op or any(graph.users[node.name] != ("output",) for node in items):
+        return case
+    nodes = [node for node in graph.nodes if node not in items and node.op != "output"]
+    output = replace(graph.output, args=((Ref(source),),))
+    return replace(case, graph=replace(graph, nodes=(*nodes, output)))
+
+
+PASSES = (
+    Pass("items", "results of a multi-output op that nothing needs", _items),
+    Pass("together", "all results of an op given back as they are, instead of each", _together),
+)

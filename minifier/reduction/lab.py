@@ -21,7 +21,7 @@ from minifier.probe.judge import Judged, judge
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
-BESIDE_THE_SEARCH = ("check", "simplify")  # phases whose answers are not about ops
+BESIDE_THE_SEARCH = ("check", "bodies", "simplify")  # phases whose answers are not about the graph's ops
 _MISSED = 0.01  # how likely a probe may miss a flaky failure
 
 

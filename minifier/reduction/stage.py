@@ -19,6 +19,7 @@ from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
+from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
 from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
@@ -98,8 +99,11 @@ def reduce_case(
             reduced, result = _patiently(lab, case, limit, reduced, result)
         else:
             reduced, result = _confirmed(lab, limit, reduced, result)
+        ended = result.ended
+        if ended is search.Ended.PROVED:
+            reduced, ended = reduce_bodies(lab, reduced, limit)
         reduced = replace(reduced, rate=lab.rate)
-        stopped = _STOPPED[result.ended]
+        stopped = _STOPPED[ended]
         lab.phase = "simplify"
         try:
             simplifier = Simplifier(lab, case, input_facts(lab, with_real_values(lab, case, reduced)))
@@ -116,7 +120,7 @@ def reduce_case(
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,
             probes={"total": lab.total, **{v.value: lab.counts[v] for v in Verdict}},
-            one_minimal=result.one_minimal,
+            one_minimal=ended is search.Ended.PROVED,
             stopped_because=stopped,
             seconds=time.monotonic() - started,
             phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
