@@ -74,7 +74,7 @@ def _verified(case: Case, repro: Repro, timeout: float, settings: Settings) -> V
             match=settings.match,
             match_log=settings.match_log,
             memory=settings.memory,
-            any_stage=repro.template.hides_stage,
+            any_stage=repro.template is not None and repro.template.hides_stage,
             at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
         )
     kill_orphans()
@@ -83,6 +83,7 @@ def _verified(case: Case, repro: Repro, timeout: float, settings: Settings) -> V
 
 def _difference_of_eager(case: Case, repro: Repro, timeout: float) -> Failure | None:
     """What a comparing script shows where nothing is compiled; then it shows nothing about the backend."""
+    assert repro.template is not None
     control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)

@@ -25,11 +25,13 @@ class Reach(str, Enum):
 
 
 class Level(str, Enum):
-    """Whose graph it is: Dynamo's, or one that AOTAutograd made of it and gave to a backend's compiler."""
+    """Whose graph it is: Dynamo's, or one that AOTAutograd made of it and gave to a backend's compiler. At the level
+    of source there is none."""
 
     DYNAMO = "dynamo"
     AOT_FORWARD = "aot-forward"
     AOT_BACKWARD = "aot-backward"
+    SOURCE = "source"
 
 
 class Symbolic(str, Enum):

@@ -67,8 +67,8 @@ class Console:
         if summary is not None and not summary.error:
             proof = "minimal" if summary.one_minimal else f"not proved minimal: {summary.stopped_because}"
             lines.append(
-                f"{summary.ops_before} ops -> {summary.ops_after} ({proof}) in {summary.probes['total']} probes, "
-                f"{outcome.total_seconds:.1f} s in all"
+                f"{summary.ops_before} {outcome.parts} -> {summary.ops_after} ({proof}) "
+                f"in {summary.probes['total']} probes, {outcome.total_seconds:.1f} s in all"
             )
             lines += [
                 f"also met, not followed: {o['type']}: {(o['message'].splitlines() or [''])[0]} ({o['case']})"

@@ -18,7 +18,7 @@ from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
-from minifier.errors import ExitCode, NothingToReduce, UsageError
+from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import FailingGraph
@@ -63,12 +63,15 @@ def run_command(
     settings = settings_from(given)
     from minifier.capture.looking import look
     from minifier.capture.terms import Terms
+    from minifier.source.stage import is_of_torch
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
         looked = look(program, work, terms, settings, console.say)
         captured = looked.captured
         if not captured.failing:
+            if is_of_torch(captured.error, captured.traceback):
+                return _reduce_script(program, out, given, console, started, captured.seconds)
             raise nothing_failed(program, captured, looked.compared)
         chosen = _chosen(captured.failing, graph, every)
         _list_failing(console, captured.failing, chosen)
@@ -83,6 +86,23 @@ def run_command(
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+def _reduce_script(
+    program: Program, out: Path, given: dict[str, Any], console: Console, started: float, seconds: float
+) -> int:
+    """Where torch.compile itself has failed, ahead of any backend."""
+    from minifier.source.stage import minify_source
+
+    existed = out.exists()
+    out = reserved(out, given["out"], program.name)
+    try:
+        outcome = minify_source(program, out, settings_from(given), console.say, started, seconds)
+    except (NothingToReduce, NoRepro):
+        _put_back(out, existed)
+        raise
+    console.final(outcome, out)
+    return int(EXIT_CODE[outcome.status.value])
 
 
 @contextlib.contextmanager

@@ -37,10 +37,11 @@ _LEAST_PATIENCE = 20  # seconds; a fresh interpreter takes some to compile anyth
 
 @dataclass(frozen=True, slots=True)
 class Repro:
-    """A script and the form it has. `tensors` is the file of values to be put beside it, if it reads one."""
+    """A script and the form it has: none if it is what is left of the user's. `tensors` is the file of values to be put
+    beside it, if it reads one."""
 
     text: str
-    template: Template
+    template: Template | None
     tensors: Path | None = None
     variant: Variant = field(default_factory=Variant)
 

@@ -6,6 +6,7 @@ import platform
 from pathlib import Path
 
 from minifier import __version__
+from minifier.case import Level
 from minifier.case.store import write_atomically
 from minifier.failure import Failure, Stage
 from minifier.failure.normal import normalise
@@ -60,7 +61,9 @@ def _minimality(outcome: Outcome) -> str:
     summary = outcome.summary
     if summary is None or summary.error:
         return "The graph was not reduced.\n"
-    text = f"From {summary.ops_before} ops to {summary.ops_after} in {summary.probes['total']} probes. "
+    text = f"From {summary.ops_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
+    if summary.one_minimal and outcome.case.level is Level.SOURCE:
+        return text + "Minimal: each remaining statement was taken out alone, and the failure was gone every time.\n"
     if summary.one_minimal:
         return text + (
             "Minimal: each remaining op was taken away alone (one with several results together with these), "
@@ -76,6 +79,8 @@ def _headline(outcome: Outcome) -> str:
     if fingerprint.stage is Stage.COMPARE:
         title = f"Compiled and eager differ ({fingerprint.message}): torch.compile backend `{name}`"
         return f"# {title}\n\nNothing is raised, but {first[:1].lower()}{first[1:]}.\n".replace("..\n", ".\n")
+    if outcome.case.level is Level.SOURCE:
+        return f"# {failure.type} in torch.compile\n\n`torch.compile` fails with `{failure.line}`.\n"
     head = f"# {failure.type} in the torch.compile backend `{name}`\n"
     return f"{head}\nThe backend `{name}` fails at the stage *{fingerprint.stage.value}* with `{failure.line}`.\n"
 

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from minifier.case import Case
+from minifier.case import Case, Level
 from minifier.case.encode import pack
 from minifier.case.store import write_atomically
 from minifier.emit.repro import Repro
@@ -50,6 +50,11 @@ class Outcome:
     match_log: str | None = None
 
     @property
+    def parts(self) -> str:
+        """What was taken out one by one: the word for it."""
+        return "statements" if self.case.level is Level.SOURCE else "ops"
+
+    @property
     def verified(self) -> tuple[int, int]:
         """(runs, how many showed the failure)."""
         check = self.verification
@@ -61,6 +66,8 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
     case, summary = outcome.case, outcome.summary
     failure, backend = case.failure, (outcome.minimal or case).backend
     runs, agreeing = outcome.verified
+    done = summary if summary is not None and not summary.error else None
+    graph, source = (None, done) if case.level is Level.SOURCE else (done, None)
     counts = summary.probes if summary is not None and summary.probes else {"total": 0}
     return {
         "version": VERSION,
@@ -81,9 +88,11 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         },
         "level": (outcome.minimal or case).level.value,
         "ops_before": len(case.graph.ops) or outcome.ops_before,
-        "ops_after": summary.ops_after if summary is not None and not summary.error else None,
-        "inputs_after": summary.inputs_after if summary is not None and not summary.error else None,
-        "elements_after": summary.elements_after if summary is not None and not summary.error else None,
+        "ops_after": graph.ops_after if graph is not None else None,
+        "inputs_after": graph.inputs_after if graph is not None else None,
+        "elements_after": graph.elements_after if graph is not None else None,
+        "statements_before": source.ops_before if source is not None else None,
+        "statements_after": source.ops_after if source is not None else None,
         "probes": counts,
         "seconds": {
             "script": round(case.script.seconds, 3),
@@ -96,7 +105,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "one_minimal": bool(summary is not None and summary.one_minimal),
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
         "repro": "repro.py" if outcome.repro is not None else None,
-        "template": outcome.repro.template.value if outcome.repro is not None else None,
+        "template": outcome.repro.template.value if outcome.repro is not None and outcome.repro.template else None,
         "match": outcome.match,
         "match_log": outcome.match_log,
         "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],

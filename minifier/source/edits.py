@@ -1,0 +1,108 @@
+"""Ways to make a statement plainer that leave it standing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+_COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
+
+
+def _unwrapped(node: cst.CSTNode) -> list[cst.BaseStatement] | None:
+    """What stands in a `for`, `while`, `if`, `with` or `try`, to stand in its place."""
+    if not isinstance(node, _COMPOUND) or not isinstance(node.body, cst.IndentedBlock):
+        return None
+    return list(node.body.body)
+
+
+def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Expressions in an expression that may do in its place."""
+    if isinstance(node, cst.Call):
+        yield from (arg.value for arg in node.args)
+        if isinstance(node.func, cst.Attribute):
+            yield node.func.value
+    elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
+        yield from (node.left, node.right)
+    elif isinstance(node, cst.Comparison):
+        yield from (node.left, *(target.comparator for target in node.comparisons))
+    elif isinstance(node, cst.UnaryOperation):
+        yield node.expression
+    elif isinstance(node, cst.Subscript):
+        yield node.value
+    elif isinstance(node, cst.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        yield from (element.value for element in node.elements if isinstance(element, cst.Element))
+    elif isinstance(node, cst.FormattedString):
+        yield from (part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression))
+    elif isinstance(node, (cst.Await, cst.Lambda)):
+        return
+
+
+def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node without one of its parts."""
+    for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items"):
+        parts = getattr(node, name, None)
+        if isinstance(parts, (list, tuple)):
+            for i in range(len(parts)):
+                rest = [*parts[:i], *parts[i + 1 :]]
+                if rest and hasattr(rest[-1], "comma"):
+                    rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                if rest or name in ("decorators", "args", "bases", "keywords"):
+                    yield node.with_changes(**{name: rest})
+    if isinstance(node, cst.Return) and node.value is not None:
+        yield node.with_changes(value=None, whitespace_after_return=cst.MaybeSentinel.DEFAULT)
+    if isinstance(node, cst.Param) and node.default is not None:
+        yield node.with_changes(default=None, equal=cst.MaybeSentinel.DEFAULT)
+    if isinstance(node, (cst.Param, cst.FunctionDef)):
+        name = "annotation" if isinstance(node, cst.Param) else "returns"
+        if getattr(node, name) is not None:
+            yield node.with_changes(**{name: None})
+    if isinstance(node, cst.If) and node.orelse is not None:
+        yield node.with_changes(orelse=None)
+
+
+class _Splice(cst.CSTTransformer):
+    """Puts statements in the place of one."""
+
+    def __init__(self, old: cst.CSTNode, new: list[cst.BaseStatement]) -> None:
+        super().__init__()
+        self.old, self.new = old, new
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.FlattenSentinel[cst.BaseStatement]:
+        return cst.FlattenSentinel(self.new) if original_node is self.old else updated_node
+
+
+class _Nodes(cst.CSTVisitor):
+    def __init__(self) -> None:
+        self.found: list[cst.CSTNode] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self.found.append(node)
+        return True
+
+
+def plainer(module: cst.Module) -> Iterator[cst.Module]:
+    """Modules that are this one with one edit, from the outside inwards; each has fewer parts than it."""
+    nodes = _Nodes()
+    module.visit(nodes)
+    for node in nodes.found:
+        inner = _unwrapped(node)
+        if inner is not None:
+            yield _valid(module.visit(_Splice(node, inner)))
+        for operand in _operands(node):
+            yield _replaced(module, node, operand)
+        for rest in _without(node):
+            yield _replaced(module, node, rest)
+
+
+def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
+    return _valid(module.deep_replace(old, new))
+
+
+def _valid(made: object) -> cst.Module:
+    assert isinstance(made, cst.Module)
+    return made

@@ -1,0 +1,241 @@
+"""From a script whose failure no graph shows to a smaller script that shows it: what torch.compile itself raises."""
+
+from __future__ import annotations
+
+import ast
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from minifier import search
+from minifier.capture.script import Program
+from minifier.case import BackendReference, Case, Graph, Level, Node, Reach, Script
+from minifier.case.encode import pack, unpack
+from minifier.case.store import write_atomically
+from minifier.emit.repro import Repro
+from minifier.errors import MinifyError, NoRepro, NothingToReduce
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure.fingerprint import failure_of
+from minifier.probe.bench import extend_path
+from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.reduction.ops import deadline_after
+from minifier.reduction.stage import Summary
+from minifier.report.bundle import write_bundle
+from minifier.report.markdown import write_report
+from minifier.report.outcome import Outcome, Status, write_result
+from minifier.settings import Settings
+from minifier.source.probe import SourceLab
+from minifier.source.reduce import reduce_source
+from minifier.source.tree import Tree
+from minifier.verify import verify
+
+_FOUND = "reduced.json"
+_NO_GRAPH = Graph((Node("output", "output", "output", ((),)),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the child that reduces hands back."""
+
+    source: str = ""
+    before: int = 0
+    after: int = 0
+    minimal: bool = False
+    probes: tuple[tuple[str, int], ...] = ()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    error: str = ""
+    exit_code: int = 0
+
+
+def as_run(program: Program) -> str:
+    """The script's source with the arguments that it was given in it."""
+    source = program.source()
+    if not program.arguments:
+        return source
+    return f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n{source}"
+
+
+def _reduce(program: Program, out: Path, settings: Settings, say: Callable[[str], None]) -> _Found:
+    """The reduction, in the process in which candidates find torch imported."""
+    import torch
+    import torch._dynamo  # noqa: F401
+
+    started = time.monotonic()
+    source = as_run(program)
+    before = len(Tree(source).statements)
+    extend_path(_folders(program))
+    with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
+        lab = SourceLab(
+            program.arguments,
+            Path(scratch),
+            out / "journal.jsonl",
+            Fingerprint(Stage.COMPILE, Kind.EXCEPTION),
+            settings.match,
+            settings.memory,
+            settings.timeout,
+            settings.workers,
+        )
+        first = lab.run(source)
+        if first.result is None or first.result["status"] == "pass":
+            raise NoRepro(
+                "run in an empty folder, the script does not fail: it needs files beside it, or what only its first "
+                "run does"
+            )
+        failure = failure_of_links(first.result)
+        eager = lab.run(source, compiled=False)
+        if eager.result is not None and eager.result["status"] != "pass":
+            raise NothingToReduce(f"{program.target} fails by itself, without torch.compile as well: {failure.line}")
+        lab.sought = failure.fingerprint
+        if not lab.holds([source])[0]:
+            raise NoRepro("the script fails in another way each time it is run")
+        say(f"no graph shows it, so the script itself is reduced: {before} statements")
+        budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
+        reduced = reduce_source(lab, source, _lines(first.result), budget)
+    counts = tuple((verdict.value, count) for verdict, count in lab.counts.items())
+    return _Found(
+        reduced.source, before, reduced.statements, reduced.minimal, counts, time.monotonic() - started, failure
+    )
+
+
+def failure_of_links(result: dict[str, object]) -> Failure:
+    """The failure that a run of the source showed."""
+    return failure_of(Stage.COMPILE, result["links"], str(result["traceback"]), ())  # type: ignore[arg-type]
+
+
+def _lines(result: dict[str, object]) -> list[int]:
+    """The lines of the script that the tracebacks go through, innermost last."""
+    links: list[dict[str, list[list[object]]]] = result["links"]  # type: ignore[assignment]
+    frames = [frame for link in links for frame in link["frames"] if frame[0] == "__main__"]
+    return [line for frame in frames if isinstance(line := frame[3], int)]
+
+
+def _folders(program: Program) -> tuple[str, ...]:
+    """What a script has on its import path for itself."""
+    return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
+
+
+def _own_folders(program: Program, source: str) -> tuple[str, ...]:
+    """The script's own folder, if what is left of it imports something from there."""
+    names = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    }
+    folders = [Path(folder) for folder in _folders(program)]
+    return tuple(str(f) for f in folders if any((f / name).is_dir() or (f / f"{name}.py").is_file() for name in names))
+
+
+def minify_source(
+    program: Program,
+    out: Path,
+    settings: Settings,
+    say: Callable[[str], None],
+    started: float,
+    capture_seconds: float,
+) -> Outcome:
+    """Reduces the script, writes the repro, verifies it, reports. Raises NothingToReduce if the script fails without
+    torch.compile as well."""
+
+    def work() -> int:
+        interrupt_once()
+        adopt_orphans()
+        try:
+            found = _reduce(program, out, settings, say)
+        except MinifyError as error:
+            found = _Found(error=str(error), exit_code=int(error.exit_code))
+        write_atomically(out / _FOUND, json.dumps(pack(found)))
+        return 0
+
+    out.mkdir(parents=True, exist_ok=True)
+    end = run_stage(work)
+    if end.status == TOOL_FAILED or end.crash or not (out / _FOUND).exists():
+        raise MinifyError(end.crash or "the reduction ended without a word")
+    found = unpack(_Found, json.loads((out / _FOUND).read_text(encoding="utf-8")))
+    (out / _FOUND).unlink()
+    if found.failure is None:
+        raise (NothingToReduce if found.exit_code == NothingToReduce.exit_code else NoRepro)(found.error)
+    return _finished(program, out, settings, found, started, capture_seconds)
+
+
+def _finished(
+    program: Program, out: Path, settings: Settings, found: _Found, started: float, capture_seconds: float
+) -> Outcome:
+    assert found.failure is not None
+    folders = _own_folders(program, found.source)
+    script = Script(program.name, path=_folders(program), folders=folders)
+    case = Case(
+        _NO_GRAPH,
+        (),
+        BackendReference("torch.compile", Reach.NONE),
+        found.failure,
+        script=script,
+        level=Level.SOURCE,
+    )
+    repro = Repro(_with_footer(found.source, found.failure), None)
+    path = repro.write(out)
+    check = verify(
+        path,
+        found.failure.fingerprint,
+        timeout=120.0,
+        extra_path=folders,
+        match=settings.match,
+        memory=settings.memory,
+        any_stage=True,
+    )
+    counts = dict(found.probes)
+    stopped = "" if found.minimal else "a budget was used up, or it was interrupted"
+    summary = Summary(
+        found.before,
+        found.after,
+        0,
+        0,
+        {"total": sum(counts.values()), **counts},
+        found.minimal,
+        stopped,
+        found.seconds,
+    )
+    reason = "" if check.holds else "what is left of the script does not show the failure in a fresh interpreter"
+    if not check.holds:
+        path.unlink()
+    status = Status.NO_REPRO if not check.holds else Status.STOPPED if stopped else Status.REDUCED
+    outcome = Outcome(
+        status,
+        case,
+        case,
+        summary,
+        repro if check.holds else None,
+        check,
+        reason,
+        capture_seconds,
+        time.monotonic() - started,
+        match=settings.match,
+    )
+    write_report(out, outcome)
+    write_result(out, outcome)
+    write_bundle(out, outcome, include_data=False)
+    return outcome
+
+
+def _with_footer(source: str, failure: Failure) -> str:
+    import torch
+
+    line = failure.line
+    versions = (
+        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    )
+    return f"{source.strip()}\n\n# {line}\n# {versions}\n"
+
+
+def is_of_torch(error: str, trace: str) -> bool:
+    """Whether what ended a script was raised by torch.compile itself, and not by the script or what it calls."""
+    if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
+        return True
+    files = [line for line in trace.splitlines() if line.lstrip().startswith('File "')]
+    last = files[-1] if files else ""
+    return any(part in last for part in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/"))
