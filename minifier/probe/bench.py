@@ -78,10 +78,7 @@ class Bench:
         if self.preloaded or not modules:
             return
         self.preloaded = True
-        tame_inductor()  # which would start its workers when it is imported
-        for name in modules:
-            with contextlib.suppress(ImportError):  # a module that makes itself up at run time
-                importlib.import_module(name)
+        preload(modules)
 
     def import_all(self) -> None:
         """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
@@ -93,6 +90,14 @@ class Bench:
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
+
+
+def preload(modules: Sequence[str]) -> None:
+    """Imports modules of torch's that a child had to import, for those that come after it."""
+    tame_inductor()  # which would start its workers when it is imported
+    for name in modules:
+        with contextlib.suppress(ImportError):  # a module that makes itself up at run time
+            importlib.import_module(name)
 
 
 def extend_path(path: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ import torch
 from minifier.failure import Fingerprint, Verdict
 from minifier.failure.observed import describe, text
 from minifier.fx.script import define
-from minifier.probe.children import Ended, Limits, run_children
+from minifier.probe.bench import preload
+from minifier.probe.children import Ended, Limits, run_children, tell
 from minifier.probe.judge import Judged, judge
 
 _LEAST = 5.0  # seconds
@@ -24,6 +25,14 @@ _LEAST = 5.0  # seconds
 def run_source(source: str, arguments: Sequence[str], *, compiled: bool = True) -> dict[str, Any]:
     """Runs the source as `__main__`: {"status": "pass"}, also where it ends itself, or what it raised. With `compiled`
     off Dynamo leaves everything to eager."""
+    before = set(sys.modules)
+    try:
+        return _run(source, arguments, compiled=compiled)
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
+
+
+def _run(source: str, arguments: Sequence[str], *, compiled: bool) -> dict[str, Any]:
     sys.argv = ["repro.py", *arguments]
     if not compiled:
         torch.compiler.set_stance("force_eager")
@@ -67,6 +76,7 @@ class SourceLab:
         (ended,) = run_children(
             [lambda: run_source(source, self.arguments, compiled=compiled)], self._limits(), self.scratch
         )
+        preload(ended.loaded)
         return ended
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
