@@ -49,7 +49,9 @@ def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                 rest = [*parts[:i], *parts[i + 1 :]]
                 if rest and hasattr(rest[-1], "comma"):
                     rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-                if rest or name in ("decorators", "args", "bases", "keywords"):
+                if name == "keywords" and not rest:
+                    yield _without_keywords(node)
+                elif rest or name in ("decorators", "args", "bases"):
                     yield node.with_changes(**{name: rest})
     if isinstance(node, cst.Return) and node.value is not None:
         yield node.with_changes(value=None, whitespace_after_return=cst.MaybeSentinel.DEFAULT)
@@ -61,6 +63,14 @@ def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield node.with_changes(**{name: None})
     if isinstance(node, cst.If) and node.orelse is not None:
         yield node.with_changes(orelse=None)
+
+
+def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(node, cst.ClassDef)
+    bases = list(node.bases)
+    if bases:
+        bases[-1] = bases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(bases=bases, keywords=[])
 
 
 class _Splice(cst.CSTTransformer):

@@ -1,0 +1,51 @@
+"""Edits that make a script plainer."""
+
+import libcst as cst
+import pytest
+
+from minifier.source.edits import plainer
+
+
+def made(text):
+    return {module.code for module in plainer(cst.parse_module(text))}
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("for i in range(3):\n    a\n    b\n", "a\nb\n"),
+        ("with x:\n    a\n", "a\n"),
+        ("if x:\n    a\nelse:\n    b\n", "a\n"),
+        ("if x:\n    a\nelse:\n    b\n", "if x:\n    a\n"),
+        ("x = f(a, b)\n", "x = a\n"),
+        ("x = f(a, b)\n", "x = f(a)\n"),
+        ("x = f(a, b)\n", "x = f(b)\n"),
+        ("x = a.b().c(d)\n", "x = a.b()\n"),
+        ("x = a + b * c\n", "x = a\n"),
+        ("x = a + b * c\n", "x = a + c\n"),
+        ("x = -a\n", "x = a\n"),
+        ("x = a[1:2]\n", "x = a\n"),
+        ("x = a if b else c\n", "x = c\n"),
+        ("x = [a, b]\n", "x = [b]\n"),
+        ("x = f'{a} and {b}'\n", "x = b\n"),
+        ("x = a < b\n", "x = b\n"),
+        ("@a\n@b(1)\ndef f(x: int = 3) -> int:\n    return x\n", "@a\ndef f(x: int = 3) -> int:\n    return x\n"),
+        ("def f(x: int = 3):\n    return x\n", "def f(x: int):\n    return x\n"),
+        ("def f(x: int = 3):\n    return x\n", "def f(x = 3):\n    return x\n"),
+        ("def f(x):\n    return x\n", "def f(x):\n    return\n"),
+        ("class A(B, metaclass=C):\n    a\n", "class A(B):\n    a\n"),
+        ("from a import b, c\n", "from a import c\n"),
+        ("with a as b, c:\n    d\n", "with c:\n    d\n"),
+    ],
+)
+def test_among_the_edits(text, among):
+    assert among in made(text)
+
+
+def test_nothing_is_plainer_than_a_name():
+    assert made("x\n") == set()
+
+
+def test_every_edit_takes_something_away():
+    text = "@a(1)\nclass B(C):\n    def f(self, x=1):\n        for y in x:\n            return self.g(y + 1)[0]\n"
+    assert all(len(code) < len(text) for code in made(text))

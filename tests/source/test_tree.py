@@ -1,0 +1,91 @@
+"""Statements taken out of a script, at any depth."""
+
+import ast
+
+import pytest
+from vocabulary import source_of
+
+from minifier.source.tree import Tree
+
+SCRIPT = source_of(
+    """
+    import math
+
+
+    class Meter:
+        def __init__(self):
+            self.count = 0
+
+        def update(self, x):
+            self.count += 1
+            return x
+
+
+    def f(x):
+        if x:
+            a = 1; b = 2
+        elif x is None:
+            a = 3
+        else:
+            b = 4
+        try:
+            math.sqrt(x)
+        except ValueError:
+            pass
+        finally:
+            x = 0
+        for i in range(3): x += i
+        return x
+
+
+    print(f(Meter().update(2)))
+    """
+)
+
+
+def test_all_statements_together_are_the_script():
+    tree = Tree(SCRIPT)
+    assert tree.code(range(len(tree.statements))) == SCRIPT
+
+
+def test_whatever_is_taken_out_what_is_left_is_python():
+    tree = Tree(SCRIPT)
+    everything = set(range(len(tree.statements)))
+    for number in everything:
+        ast.parse(tree.code(everything - {number}))
+        ast.parse(tree.code({number}))
+    assert tree.code(()).strip() == ""
+
+
+def test_a_statement_is_there_only_with_what_it_stands_in():
+    tree = Tree("def f():\n    a = 1\n    b = 2\n")
+    assert tree.code({1}).strip() == ""
+    assert tree.code({0, 2}) == "def f():\n    b = 2\n"
+    assert tree.code({0}) == "def f():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "left"),
+    [
+        ("if a:\n    b\nelse:\n    c\n", {2}, "if a:\n    b\n"),
+        ("if a:\n    b\nelif c:\n    d\n", {2}, "if a:\n    b\n"),
+        ("a = 1; b = 2; c = 3\n", {1}, "a = 1; c = 3\n"),
+        ("for x in y: a\n", {1}, "for x in y: pass\n"),
+        ("try:\n    a\nexcept E:\n    b\nfinally:\n    c\n", {3}, "try:\n    a\nexcept E:\n    b\n"),
+    ],
+)
+def test_what_is_left_of_a_compound_statement(text, taken, left):
+    tree = Tree(text)
+    assert tree.code(set(range(len(tree.statements))) - taken) == left
+
+
+def test_parents_are_what_a_statement_stands_in_and_what_binds_its_names():
+    tree = Tree("import os\nx = os.sep\n\n\ndef f():\n    y = x\n    return y\n\n\nf()\n")
+    kinds = dict(enumerate(tree.kinds))
+    assert kinds == {0: "import os", 1: "x = os.sep", 2: "FunctionDef", 3: "y = x", 4: "return y", 5: "f()"}
+    assert tree.parents == ((), (0,), (), (1, 2), (2, 3), (2,))
+
+
+def test_the_innermost_statement_of_a_line():
+    tree = Tree("def f():\n    a = [\n        1,\n    ]\n\n\nf()\n")
+    assert [tree.at_line(line) for line in (1, 2, 3, 5, 7, 99)] == [0, 1, 1, None, 2, None]
