@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from minifier.source.parameters import without_parameters
+
+_LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
 
 
@@ -96,7 +99,9 @@ class _Nodes(cst.CSTVisitor):
 
 
 def plainer(module: cst.Module) -> Iterator[cst.Module]:
-    """Modules that are this one with one edit, from the outside inwards; each has fewer parts than it."""
+    """Modules that are this one with one edit, from the outside inwards; each has fewer parts than it, or a literal
+    where it has something else."""
+    yield from without_parameters(module)
     nodes = _Nodes()
     module.visit(nodes)
     for node in nodes.found:
@@ -107,6 +112,8 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
             yield _replaced(module, node, operand)
         for rest in _without(node):
             yield _replaced(module, node, rest)
+        if isinstance(node, (cst.Arg, cst.Assign)) and not isinstance(node.value, _LITERALS):
+            yield _replaced(module, node.value, cst.Integer("1"))
 
 
 def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:

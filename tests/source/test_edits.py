@@ -47,5 +47,17 @@ def test_nothing_is_plainer_than_a_name():
 
 
 def test_every_edit_takes_something_away():
-    text = "@a(1)\nclass B(C):\n    def f(self, x=1):\n        for y in x:\n            return self.g(y + 1)[0]\n"
+    text = "@a(1)\nclass B(C):\n    def f(self, x=1):\n        for y in x:\n            return self.gone(y + 1)[0]\n"
     assert all(len(code) < len(text) for code in made(text))
+
+
+def test_a_parameter_goes_with_the_arguments_given_for_it():
+    text = "class A:\n    def __init__(self, n, m):\n        b\n\n    def g(self, x):\n        c\n\n\nA(1, 2).g(x=3)\n"
+    found = made(text)
+    assert text.replace(", n, m", ", m").replace("A(1, 2)", "A(2)") in found
+    assert text.replace(", m)", ")").replace("A(1, 2)", "A(1)") in found
+    assert text.replace("g(self, x)", "g(self)").replace("g(x=3)", "g()") in found
+
+
+def test_an_expression_becomes_a_number():
+    assert {"x = 1\n", "f(1)\n"} <= made("x = y\n") | made("f(y)\n")
