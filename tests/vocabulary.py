@@ -239,6 +239,7 @@ class Bureau:
         out.mkdir()
 
         def work() -> Any:
+            faulthandler.disable()  # pytest's, which would have the stacks of dying probes
             source = self.graphs / str(number)
             return reduce_in_child(source, out, Settings(**settings), Surroundings(lambda text: None))
 

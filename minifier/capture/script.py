@@ -14,12 +14,14 @@ import sys
 import threading
 import tokenize
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 from minifier.memory import spare_memory
+
+_TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,28 @@ def _run_script(target: str) -> None:
 
 
 def _without_tool(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from the script's first frame on."""
-    here = Path(__file__).parent
+    """The traceback without the frames of this tool, nor what runs a module."""
+    kept: list[TracebackType] = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if Path(file).parent != here and "runpy" not in file:
-            return trace
+        if not file.startswith(_TOOL) and (kept or "runpy" not in file):
+            kept.append(trace)
         trace = trace.tb_next
-    return None
+    for step, following in zip(kept, [*kept[1:], None], strict=True):
+        step.tb_next = following
+    return kept[0] if kept else None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception and those behind it."""
+    seen: list[BaseException] = []
+    waiting = [error]
+    while waiting:
+        found = waiting.pop()
+        if found is not None and not any(found is each for each in seen):
+            seen.append(found)
+            waiting += [found.__cause__, found.__context__]
+    yield from seen
 
 
 def _exit_code(code: object) -> int:
@@ -137,7 +153,9 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
         status = _exit_code(error.code)
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         with spare_memory():  # the frames that took all of it are alive
-            trace = _without_tool(error.__traceback__)
+            for each in _chain(error):
+                each.__traceback__ = _without_tool(each.__traceback__)
+            trace = error.__traceback__
             line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
             text = "".join(traceback.format_exception(type(error), error, trace))
             status = _show(error, trace)

@@ -7,21 +7,20 @@ import re
 _WHOLE = 6  # messages of more lines than this are judged by the lines that carry the meaning
 _LONGEST = 600
 
-_CUTS = (
-    re.compile(r"\n+While executing %.*", re.DOTALL),  # fx.Interpreter adds the node and its source
-    re.compile(r"\n+Original traceback:.*", re.DOTALL),
-    re.compile(r"\n+from user code:.*", re.DOTALL),
-    re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1.*", re.DOTALL),
-)
+_ENDS = 10_000  # characters looked at, of each end of a message; every pattern below takes time as they grow
+
+# What follows one of these at the beginning of a line was added on the way: by fx.Interpreter, and by Dynamo.
+_ADDED = ("\nWhile executing %", "\nOriginal traceback:", "\nfrom user code:", "\nSet TORCHDYNAMO_VERBOSE=1")
+# A compiler's command line is no part of the failure: it names files, and flags may follow the graph.
+_COMMAND, _HAS_ENDED = "Command ", (" returned non-zero exit status", " died with ")
 _REPLACEMENTS = (
-    # A compiler's command line is no part of the failure: it names files, and flags may follow the graph.
-    (re.compile(r"Command .+ (?=returned non-zero exit status|died with )", re.DOTALL), "Command <command> "),
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
     (re.compile(r"(?:/[\w.+@-]+){2,}"), "<path>"),
-    (re.compile(r"(?:torch\.Size\()?[\[(](?:\s*-?\d+\s*,?)+[\])]\)?"), "<shape>"),
+    (re.compile(r"(?:torch\.Size\()?[\[(]\s*-?\d+(?:(?:\s*,\s*|\s+)-?\d+)*\s*,?\s*[\])]\)?"), "<shape>"),
     (re.compile(r"\b[us]\d+\b"), "<symbol>"),
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
-    (re.compile(r"\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
+    # The number of an error says which one it is.
+    (re.compile(r"(?<!\berror[ =#])(?<!\bcode[ =#])(?<!\bstatus )\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
     (re.compile(r"\b(buf|arg|primals|tangents|tmp)\d+\b"), r"\1"),  # inductor's and AOTAutograd's own names
     (re.compile(r"[ \t]+"), " "),
 )
@@ -40,6 +39,12 @@ def _telling_lines(text: str) -> str:
     return "\n".join(lines[:1] + [_QUOTED.sub("<quoted>", line) for line in accused[:1]])
 
 
+def _without_command(text: str) -> str:
+    start = text.find(_COMMAND)
+    end = max(text.rfind(ended) for ended in _HAS_ENDED)
+    return text if not -1 < start < end else f"{text[:start]}{_COMMAND}<command>{text[end:]}"
+
+
 def normalise(message: str) -> str:
     """The message without numbers, addresses, paths, shapes, symbols and numbered names.
 
@@ -47,9 +52,11 @@ def normalise(message: str) -> str:
     (`error: ...`, `target: ...`, or else the last) stay: the rest of a compiler's output varies with the
     graph. Digits inside a word stay: int8 is not int16.
     """
-    for cut in _CUTS:
-        message = cut.sub("", message)
-    message = message.strip()
+    if len(message) > 2 * _ENDS:
+        message = f"{message[:_ENDS]}\n{message[-_ENDS:]}"
+    for added in _ADDED:
+        message = message.partition(added)[0]
+    message = _without_command(message).strip()
     if message.count("\n") >= _WHOLE or len(message) > _LONGEST:
         message = _telling_lines(message)
     message = _SETS.sub(lambda found: "{" + ", ".join(sorted(found.group(1).split(", "))) + "}", message)

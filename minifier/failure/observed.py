@@ -6,6 +6,7 @@ interpreter that verifies a repro. What they write is compared, so they must not
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -36,9 +37,21 @@ def _printable(message: str) -> str:
     return message.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
+_LONGEST = 200_000
+_TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def _shortened(message: str) -> str:
+    """A message that is not too long to be kept and compared many times."""
+    if len(message) <= _LONGEST:
+        return message
+    half = _LONGEST // 2
+    return f"{message[:half]}\n[{len(message) - 2 * half} characters left out]\n{message[-half:]}"
+
+
 def _message(error: BaseException) -> str:
     try:
-        return _printable(str(error))
+        return _printable(_shortened(str(error)))
     except Exception as broken:  # noqa: BLE001 - an exception of the user's may have a faulty __str__
         return f"<{type(error).__name__} whose __str__ raises {type(broken).__name__}>"
 
@@ -75,8 +88,20 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
 
 
 def text(error: BaseException) -> str:
-    """The traceback as Python prints it."""
-    return _printable("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    """The traceback as Python prints it, without the frames of this tool."""
+    told = traceback.TracebackException.from_exception(error)
+    _leave_out_tool(told, set())
+    return _printable(_shortened("".join(told.format())))
+
+
+def _leave_out_tool(told: traceback.TracebackException | None, seen: set[int]) -> None:
+    if told is None or id(told) in seen:
+        return
+    seen.add(id(told))
+    kept = [frame for frame in told.stack if not frame.filename.startswith(_TOOL)]
+    told.stack = traceback.StackSummary.from_list(kept)
+    for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
+        _leave_out_tool(other, seen)
 
 
 def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:

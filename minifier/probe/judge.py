@@ -11,6 +11,7 @@ from minifier.case.encode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
 from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
+from minifier.failure.likeness import is_alike
 from minifier.failure.normal import normalise
 from minifier.probe.children import Ended
 
@@ -66,9 +67,11 @@ def judge(
     nodes: Sequence[str] = (),
     match: str | None = None,
     match_log: str | None = None,
+    first: Failure | None = None,
 ) -> Judged:
-    """How a candidate did. What is not sought leaves the question open if it is
-    a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it."""
+    """How a candidate did, `first` being the sighting that what it shows has to be like. What is not sought leaves the
+    question open if it is a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it.
+    """
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
     if ended.result is not None and ended.result["status"] == "invalid":
@@ -78,7 +81,8 @@ def judge(
     failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)
-    if matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint):
+    is_same = matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint)
+    if is_same and (first is None or match is not None or is_alike(first, failure)):
         return Judged(Verdict.SAME, ended.seconds, failure)
     if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY) or ended.signal == signal.SIGKILL:
         return Judged(Verdict.UNRESOLVED, ended.seconds, failure)

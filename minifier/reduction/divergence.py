@@ -6,7 +6,9 @@ import re
 from dataclasses import replace
 
 from minifier.case import Case, Graph, Node, Ref, TensorMeta
-from minifier.failure import Stage
+from minifier.case.encode import unpack
+from minifier.failure import Difference, Stage
+from minifier.failure.likeness import is_alike
 from minifier.probe.evaluate import evaluate
 from minifier.reduction.lab import Lab
 
@@ -26,9 +28,15 @@ def begins_at(lab: Lab, case: Case) -> tuple[tuple[str, ...], ...]:
         return ()
     talkative = replace(case, graph=_returning(case.graph, told), backward=False)
     (result,) = lab.run([lambda: evaluate(lab.bench, talkative, Stage.COMPARE)])
-    found = [re.match(r"output (\d+)", each["where"]) for each in (result or {}).get("differences", ())]
-    places = sorted({int(match.group(1)) for match in found if match is not None})
+    differences = unpack(tuple[Difference, ...], (result or {}).get("differences", ()))
+    found = {int(m.group(1)): each for each in differences if (m := re.match(r"output (\d+)", each.where))}
+    # An op that is merely computed in another way is not what makes the whole wrong.
+    places = sorted(found, key=lambda place: (not _is_alike(case, found[place]), place))
     return tuple((told[place].name,) for place in places[:_MOST_HINTS] if place < len(told))
+
+
+def _is_alike(case: Case, difference: Difference) -> bool:
+    return is_alike(case.failure, replace(case.failure, differences=(difference,)))
 
 
 def _returning(graph: Graph, told: list[Node]) -> Graph:

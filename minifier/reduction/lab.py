@@ -117,7 +117,7 @@ class Lab:
         if not self.bench.late:
             self.bench.preload(next((end.loaded for end in ended if end.loaded), ()))
         return [
-            judge(end, self.sought, case.graph.free_names, self.match, self.match_log)
+            judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.bench.case.failure)
             for case, end in zip(cases, ended, strict=True)
         ]
 

@@ -1,5 +1,7 @@
 """What of a message counts, and what does not."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +74,28 @@ def test_normalising_never_fails_and_is_stable_once_split_into_words(text):
 def test_numbers_shapes_and_addresses_never_matter(sizes, address):
     said = normalise(f"bad shape {sizes} at {address:#x} after {len(sizes)} steps")
     assert said == "bad shape <shape> at <address> after <number> steps"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "cannot tile: got block sizes [" + "1024, " * 40 + "None]",
+        "[" + "1 " * 5000 + "x",
+        "Command a " * 8000,
+        "\n" * 50_000 + "x",
+        "x" * 30_000_000,
+        "/a" * 50_000,
+        "{'a', " * 20_000,
+    ],
+    ids=["sizes", "blanks", "commands", "lines", "length", "paths", "sets"],
+)
+def test_no_message_takes_long(message):
+    began = time.process_time()
+    normalise(message)
+    assert time.process_time() - began < 5  # it was minutes, or never
+
+
+def test_the_number_of_an_error_says_which_it_is():
+    assert normalise("error 4011 in 7 places") == "error 4011 in <number> places"
+    assert normalise("exit status 3") != normalise("exit status 4")
+    assert normalise("5 errors 6") == normalise("7 errors 8")

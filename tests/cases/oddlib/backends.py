@@ -281,3 +281,16 @@ def oddlib_wrong_rows(gm, example_inputs):
             return value
 
     return lambda *inputs: Odd(gm).run(*inputs)
+
+
+@register_backend
+def oddlib_two_wrongs(gm, example_inputs):
+    """Computes gelu a little differently, as many do; and tanh instead of sigmoid, if there are two products."""
+    found = list(called(gm))
+    for node in gm.graph.nodes:
+        if node.target is torch.sigmoid and found.count("mul") >= 2:
+            node.target = torch.tanh
+        if node.target is torch.nn.functional.gelu:
+            node.kwargs = {"approximate": "tanh"}
+    gm.recompile()
+    return gm.forward
