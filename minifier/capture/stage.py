@@ -58,7 +58,8 @@ class FailingGraph:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What running the script showed. `environment` has the variables of torch's that the script itself set:
+    """What running the script showed. `repeated` are failures that another graph of as many ops had shown before in the
+    same words. `environment` has the variables of torch's that the script itself set:
     too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
     logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
     `trains` says that the script ran a backward pass; `not_compared` has (graph, reason).
@@ -68,6 +69,7 @@ class Captured:
     graphs: int
     failing: tuple[FailingGraph, ...]
     seconds: float
+    repeated: tuple[FailingGraph, ...] = ()
     error: str = ""
     traceback: str = ""
     script_status: int | None = None
@@ -139,6 +141,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
 def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Watch) -> Captured:
     events = _events(folder / "events.jsonl")
     failing: list[FailingGraph] = []
+    repeated: list[FailingGraph] = []
     seen: set[tuple[str, int | None]] = set()
     final: dict[str, Any] = {}
     begun: dict[int, dict[str, Any]] = {}
@@ -150,9 +153,10 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
             kept.add((event["number"], event["call"]))
         elif event["event"] == "failed":
             key = (event["sentence"], event["ops"])
-            if key not in seen:
-                seen.add(key)
-                failing.append(_failing(event))
+            another = any(event["number"] == each.number for each in (*failing, *repeated))
+            another = another and (event["number"], event["call"]) not in kept
+            (repeated if key in seen else failing).append(_failing(event, another))
+            seen.add(key)
         elif event["event"] == "ended":
             final = event
     call = _fatal_call(status, end, watch, folder / STACKS)
@@ -165,6 +169,7 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
         end=end,
         graphs=len(begun),
         failing=tuple(failing),
+        repeated=tuple(repeated),
         seconds=seconds,
         error=final.get("error", ""),
         traceback=final.get("traceback", ""),
@@ -183,7 +188,11 @@ def _logged(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(Said(e["logger"], e["level"], e["message"]).line for e in said))
 
 
-def _failing(event: dict[str, Any]) -> FailingGraph:
+def _failing(event: dict[str, Any], another: bool) -> FailingGraph:
+    """The failure that an event tells of; `another` failure of its graph came before it, and has the Case."""
+    lost = "the failing call had changed its inputs" if event["changed"] else ""
+    if another:
+        lost = f"graph {event['number']} had failed before in another way"
     return FailingGraph(
         number=event["number"],
         sentence=event["sentence"],
@@ -195,7 +204,7 @@ def _failing(event: dict[str, Any]) -> FailingGraph:
         unsaved=event["unsaved"],
         failure=unpack(Failure, event["failure"]),
         reference=unpack(BackendReference, event["reference"]),
-        inputs_lost="the failing call had changed its inputs" if event["changed"] else "",
+        inputs_lost=lost,
         forward=event["forward"],
     )
 

@@ -132,16 +132,20 @@ def _measure(given: dict[str, Any]) -> Measure:
     if (rtol is None) is not (atol is None):
         raise UsageError("--rtol and --atol go together: give both, or neither.")
     predicate = ""
+    if file is not None and rtol is not None:
+        raise UsageError("--predicate decides alone: leave out --rtol and --atol.")
     if file is not None:
         try:
             predicate = file.read_text(encoding="utf-8")
-            compile(predicate, str(file), "exec", dont_inherit=True)
+            code = compile(predicate, str(file), "exec", dont_inherit=True)
         except OSError as error:
             raise UsageError(f"--predicate {file} cannot be read: {error.strerror}.") from None
         except SyntaxError as error:
             raise UsageError(f"--predicate {file} is not valid Python: line {error.lineno}: {error.msg}.") from None
         except ValueError as error:
             raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
+        if "differs" not in code.co_names:
+            raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
     return Measure(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
 
 

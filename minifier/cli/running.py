@@ -8,7 +8,7 @@ import importlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from minifier.cli.paths import case_folder, check_program, output_folder, reserv
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import FailingGraph
+    from minifier.capture.stage import Captured, FailingGraph
 
 
 def _import_torch() -> None:
@@ -55,6 +55,8 @@ def run_command(
 ) -> int:
     """Captures, reduces, verifies; gives the exit code."""
     started = time.monotonic()
+    if every and graph is not None:
+        raise UsageError("--graph and --all contradict each other: give one of them.")
     program = Program(script, arguments, is_module)
     check_program(program)
     out = output_folder(given["out"], program.name)
@@ -73,19 +75,39 @@ def run_command(
             if is_of_torch(captured.error, captured.traceback):
                 return _reduce_script(program, out, given, console, started, captured.seconds)
             raise nothing_failed(program, captured, looked.compared)
-        chosen = _chosen(captured.failing, graph, every)
+        chosen = _chosen(captured, graph, every)
         _list_failing(console, captured.failing, chosen)
         existed = out.exists()
         out = reserved(out, given["out"], program.name)
-        codes = []
-        for index, failing in enumerate(chosen):
-            place = out / f"graph-{failing.number}" if every else out
+        # What is the program's own fault may stand before a failure of the backend.
+        waiting = chosen if every or graph is not None else captured.failing
+        codes: list[ExitCode] = []
+        innocent: list[NothingToReduce] = []
+        for index, failing in enumerate(waiting):
+            place = out / _folder_name(failing, chosen) if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             seen, folder = looked.case_folder(failing, work / f"again-{index}", console.say)
-            one = _One(seen, folder, place, program, started, captured.seconds, rest, existed)
-            codes.append(_reduce_one(one, given, console))
+            one = _One(seen, folder, place, program, started, captured.seconds, rest)
+            try:
+                codes.append(_reduce_one(one, given, console))
+            except NothingToReduce as error:
+                innocent.append(error)
+                if index + 1 < len(waiting):
+                    console.say(f"graph {failing.number}: {error}\ngoing on with the next failure")
+                    place.mkdir(parents=True, exist_ok=True)
+                continue
+            if not every:
+                break
             started = time.monotonic()  # the next one's total is its own
+        if not codes:
+            _put_back(out, existed)
+            raise innocent[0]
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
+
+
+def _folder_name(failing: FailingGraph, chosen: Sequence[FailingGraph]) -> str:
+    alone = sum(each.number == failing.number for each in chosen) == 1
+    return f"graph-{failing.number}" if alone else f"graph-{failing.number}-call-{failing.call}"
 
 
 def _reduce_script(
@@ -131,7 +153,6 @@ class _One:
     started: float
     capture_seconds: float
     others: tuple[str, ...]
-    existed: bool
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
@@ -155,29 +176,37 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     try:
         outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
     except NothingToReduce:
-        _put_back(place, one.existed)
+        _put_back(place, existed=False)
         raise
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
 
 
 def _put_back(place: Path, existed: bool) -> None:
-    """Leaves the output folder as it was before the run."""
-    shutil.rmtree(place)
-    if existed:
-        place.mkdir()
-    elif place.parent.name == "minify-out" and not any(place.parent.iterdir()):
+    """Leaves the output folder as it was before the run: empty, or not there."""
+    if not place.exists():
+        return
+    for left in place.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+    if existed or place.is_symlink():
+        return
+    place.rmdir()
+    if place.parent.name == "minify-out" and not any(place.parent.iterdir()):
         place.parent.rmdir()
 
 
-def _chosen(failing: tuple[FailingGraph, ...], graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
+def _chosen(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
+    failing = captured.failing
     if graph is None:
         return failing if every else failing[:1]
-    found = tuple(f for f in failing if f.number == graph)
+    found = tuple(f for f in (*failing, *captured.repeated) if f.number == graph)
     if not found:
-        numbers = ", ".join(str(f.number) for f in failing)
+        numbers = ", ".join(str(number) for number in sorted({f.number for f in (*failing, *captured.repeated)}))
         raise UsageError(f"graph {graph} of the script did not fail; these did: {numbers}.")
-    return found
+    return found[:1]
 
 
 def _list_failing(console: Console, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
