@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from minifier import search
 from minifier.case import Case
-from minifier.failure import Verdict
+from minifier.failure import Kind, Verdict
 from minifier.passes.ops import atoms, kind, parents, with_ops
+from minifier.probe.judge import Judged
 from minifier.reduction.lab import Lab
+
+_MORE_PATIENT = 10  # times the time limit, for a candidate that was given up and on which the proof rests
+_LONGEST = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class _Atoms:
     def __init__(self, lab: Lab, case: Case) -> None:
         self.lab, self.case = lab, case
         self.groups = atoms(case.graph)
+        self.too_slow: set[frozenset[int]] = set()
 
     @property
     def workers(self) -> int:
@@ -36,6 +41,7 @@ class _Atoms:
 
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
         judged = self.lab.probe([self.candidate(chosen) for chosen in candidates])
+        self.too_slow |= {c for c, j in zip(candidates, judged, strict=True) if is_too_slow(j)}
         return [j.verdict is Verdict.SAME for j in judged]
 
     def problem(self) -> search.Problem:
@@ -75,7 +81,30 @@ def reduce_ops(lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]) ->
         budget=search.Budget(max_probes=left, deadline=limit.deadline),
         on_progress=follow,
     )
+    if result.one_minimal and _only_slow(view, result.kept):
+        return reduce_ops(lab, view.candidate(result.kept), limit, {})
     return view.candidate(result.kept), result
+
+
+def is_too_slow(judged: Judged) -> bool:
+    """Whether a candidate was given up because it took too long, where that is not what is sought."""
+    failure = judged.failure
+    is_late = failure is not None and failure.fingerprint.kind is Kind.TIMEOUT
+    return judged.verdict is Verdict.UNRESOLVED and is_late
+
+
+def _only_slow(view: _Atoms, kept: frozenset[int]) -> bool:
+    """Whether the proof rests on a candidate that was given up too early: with more time it fails as is sought. More
+    time is what all get from then on."""
+    lab, before = view.lab, view.lab.limits.seconds
+    patient = min(_MORE_PATIENT * before, max(before, _LONGEST))
+    for chosen in view.too_slow:
+        if chosen < kept and len(kept - chosen) == 1 and patient > before:
+            lab.allow(patient)
+            if view.probe([chosen])[0]:
+                return True
+    lab.allow(before)
+    return False
 
 
 def _positions(text: str) -> list[int]:
