@@ -52,6 +52,7 @@ def verified_repro(
         seen = check.runs[-1].failure
         of_eager = _difference_of_eager(case, repro, timeout) if compares and check.holds else None
         if check.holds and of_eager is None:
+            repro = _in_its_own_words(repro, case, seen)
             repro.write(out)
             return repro, check, ""
         shown.append((repro, of_eager or seen, of_eager is not None))
@@ -62,6 +63,14 @@ def verified_repro(
             last = check
         reasons[f"the script made from {template.value}.py showed {what}"] = None
     return None, last, "; ".join(reasons)
+
+
+def _in_its_own_words(repro: Repro, case: Case, seen: Failure | None) -> Repro:
+    """The repro with the exception that it shows in its last comment: the script's may have named what is gone."""
+    if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
+        return repro
+    head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
+    return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro
 
 
 def _verified(case: Case, repro: Repro, timeout: float, settings: Settings) -> Verification:

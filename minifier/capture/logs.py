@@ -57,3 +57,13 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
     finally:
         logging.Logger.handle = handle  # type: ignore[method-assign]
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
+
+
+def let_through(line: str) -> None:
+    """Has the logger of a line that was heard let lines of its level through, whatever level the script had set for
+    which logger."""
+    level, _, rest = line.partition(" ")
+    number = logging.getLevelName(level)
+    logger = logging.getLogger(rest.partition(":")[0])
+    if isinstance(number, int) and not logger.isEnabledFor(number):
+        logger.setLevel(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -75,14 +75,24 @@ def _lifted(case: Case) -> Case:
     return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
-def _footer(case: Case) -> tuple[str, ...]:
+def _said(case: Case, names: Mapping[str, str]) -> str:
+    """The failure in a line, with inputs called as they are in the script."""
+    line = case.failure.line
+    for difference in case.failure.differences[:1]:
+        before, _, node = difference.where.removesuffix(" after the call").rpartition(" ")
+        if before in ("input", "gradient of") and node in names:
+            line = line.replace(f"{before} {node}", f"{before} {names[node]}")
+    return line
+
+
+def _footer(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
     import torch
 
     versions = [f"torch {torch.__version__}"]
     if case.backend.distribution:
         versions.append(f"{case.backend.distribution} {case.backend.version}")
     versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
-    lines = [case.failure.line, ", ".join(versions)]
+    lines = [_said(case, names), ", ".join(versions)]
     if case.rate < 1:
         lines.append(f"Shows in about {_of_ten(case.rate)} attempts.")
     if case.folders:
@@ -191,7 +201,7 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
             backend=marked(case.backend.expression, of_script),
             backend_arguments=state_source.backend_arguments(case, template, variant),
             contexts=contexts(case.state),
-            footer=_footer(case),
+            footer=_footer(case, inputs),
             replacements=more.replacements,
             definitions=more.definitions,
             surroundings=_surroundings(case, template, variant, inputs),

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minifier.capture.logs import overheard
+from minifier.capture.logs import let_through, overheard
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
@@ -85,6 +85,7 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     if bench.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
         return _evaluate(bench, case, until, steps)
     lines: list[tuple[str, str]] = []
+    let_through(bench.case.failure.message)
     with overheard(lambda said: lines.append((steps.at.value, said.line)), logging.INFO):
         answer = _evaluate(bench, case, until, steps)
     return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}

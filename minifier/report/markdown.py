@@ -14,6 +14,7 @@ from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_private_paths
 
 _TRACEBACK_LINES = 60
+_MOST_DIFFERENCES = 8
 
 
 def _fenced(text: str, language: str = "") -> str:
@@ -98,11 +99,14 @@ def _number(value: float | None) -> str:
 
 def _differences(failure: Failure) -> str:
     """A table with the error of each result that is not as in eager."""
+    shown = failure.differences[:_MOST_DIFFERENCES]
     rows = "".join(
         f"| {d.where} | {d.aspect.value} | {_number(d.error)} | {_number(d.eager_error)} | {_number(d.noise)} "
-        f"| {_cell(d.sentence)} |\n"
-        for d in failure.differences
+        f"| {_cell(d.sentence if d.error is None else '')} |\n"
+        for d in shown
     )
+    if len(failure.differences) > len(shown):
+        rows += f"| and {len(failure.differences) - len(shown)} more | | | | | |\n"
     return (
         "| where | what | error | eager's own error | noise of eager | |\n| --- | --- | --- | --- | --- | --- |\n"
         + rows
@@ -146,7 +150,7 @@ def _sightings(outcome: Outcome) -> list[str]:
     ]
     if failure.differences:
         parts.append(_differences(failure))
-    if failure.traceback or not failure.differences:
+    if not failure.differences:
         parts += ["Original:\n", _fenced(_shortened(told))]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
