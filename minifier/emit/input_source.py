@@ -90,6 +90,9 @@ def tensor_source(item: TensorInput, default: str) -> str:
     if isinstance(source, Recorded):
         raise NoRepro(f"the value of {item.name} was not recorded")
     made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source)
+    if item.meta.requires_grad and not item.leaf and item.meta.span != item.meta.elements:
+        stretch, dot, strided = made.rpartition(".as_strided(")
+        return f"{stretch}.requires_grad_().clone(){dot}{strided}" if dot else f"{made}.requires_grad_().clone()"
     if item.parameter:
         return f"torch.nn.Parameter({made}{'' if item.meta.requires_grad else ', requires_grad=False'})"
     if not item.meta.requires_grad:

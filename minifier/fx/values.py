@@ -182,7 +182,11 @@ def _graded(made: torch.Tensor, item: TensorInput) -> Any:
     if item.parameter:
         return torch.nn.Parameter(made, requires_grad=item.meta.requires_grad)
     if item.meta.requires_grad:
-        made.requires_grad_(True)
-        # An op's result requires grad without being a leaf, which allows in-place ops on it.
-        return made if item.leaf else made.clone()
+        if item.leaf:
+            return made.requires_grad_(True)
+        # An op's result requires grad without being a leaf, which allows in-place ops on it. A clone fills gaps and
+        # overlaps: one is made of the stretch that such a tensor is seen through.
+        if item.meta.span == item.meta.elements:
+            return made.requires_grad_(True).clone()
+        return flat(made).requires_grad_(True).clone().as_strided(made.shape, made.stride())
     return made

@@ -46,6 +46,10 @@ CALLS = {
         script("oddlib_not_a_leaf", "x = torch.randn(2, 3, requires_grad=True) * 2", "f(x, torch.ones(2, 3))"),
         "requires_grad=True).clone()",
     ),
+    "not a leaf, expanded": (
+        script("oddlib_expanded_gradient", "x = torch.randn(1, 3, requires_grad=True).expand(2, 3)", "f(x, x)"),
+        ".requires_grad_().clone().as_strided((2, 3), (0, 1))",
+    ),
     "one storage": (
         script("oddlib_overlapping", "x = torch.randn(12)", "f(x[:6], x[3:9])"),
         "as_strided",
