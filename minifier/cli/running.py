@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,9 @@ from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import Captured, FailingGraph
+    from minifier.case import Case
+    from minifier.report.outcome import Outcome
+    from minifier.settings import Settings
 
 
 def _import_torch() -> None:
@@ -157,7 +160,9 @@ class _One:
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
+    from minifier.failure import Kind
     from minifier.pipeline import Surroundings, adopt, finish, give_up
+    from minifier.report.outcome import Status
 
     failing, place, folder = one.failing, one.place, one.folder
     if failing.unsaved and (folder / ATEN / CASE).exists():
@@ -178,8 +183,28 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     except NothingToReduce:
         _put_back(place, existed=False)
         raise
+    if outcome.status is Status.NO_REPRO and case.failure.fingerprint.kind in (
+        Kind.EXCEPTION,
+        Kind.SIGNAL,
+        Kind.EXIT,
+    ):
+        outcome = _by_source(one, case, outcome, settings, console)
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
+
+
+def _by_source(one: _One, case: Case, outcome: Outcome, settings: Settings, console: Console) -> Outcome:
+    """What is left of the script itself, where no repro made of the graph shows the failure."""
+    from minifier.source.stage import minify_source
+
+    console.say(f"no standalone repro: {outcome.reason}")
+    try:
+        found = minify_source(
+            one.program, one.place, settings, console.say, one.started, one.capture_seconds, of_backend=case
+        )
+    except (NothingToReduce, NoRepro) as error:
+        return replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
+    return found
 
 
 def _put_back(place: Path, existed: bool) -> None:

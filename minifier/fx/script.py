@@ -10,7 +10,7 @@ from typing import Any
 from minifier.case.literals import string
 
 SCRIPT = "__main__"
-_FILE = "definitions.py"
+FILE = "definitions.py"
 
 
 def _script() -> dict[str, Any]:
@@ -59,11 +59,11 @@ def define(source: str) -> dict[str, Any]:
     """Runs the source as the script of this process; gives its names, which the module `__main__` holds from now on.
     Raises whatever the source raises."""
     module = ModuleType(SCRIPT)
-    module.__dict__.update(__file__=_FILE, __builtins__=__builtins__)
+    module.__dict__.update(__file__=FILE, __builtins__=__builtins__)
     sys.modules[SCRIPT] = module
     # For tracebacks, and for what reads the source of a function.
-    linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
-    exec(compile(source, _FILE, "exec", dont_inherit=True), module.__dict__)
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)
     return module.__dict__
 
 

@@ -22,18 +22,18 @@ from minifier.probe.judge import Judged, judge
 _LEAST = 5.0  # seconds
 
 
-def run_source(source: str, arguments: Sequence[str], *, compiled: bool = True) -> dict[str, Any]:
+def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
     """Runs the source as `__main__`: {"status": "pass"}, also where it ends itself, or what it raised. With `compiled`
     off Dynamo leaves everything to eager."""
     before = set(sys.modules)
     try:
-        return _run(source, arguments, compiled=compiled)
+        return _run(source, compiled=compiled)
     finally:
         tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
-def _run(source: str, arguments: Sequence[str], *, compiled: bool) -> dict[str, Any]:
-    sys.argv = ["repro.py", *arguments]
+def _run(source: str, *, compiled: bool) -> dict[str, Any]:
+    sys.argv = ["repro.py"]
     if not compiled:
         torch.compiler.set_stance("force_eager")
     try:
@@ -48,7 +48,6 @@ def _run(source: str, arguments: Sequence[str], *, compiled: bool) -> dict[str, 
 class SourceLab:
     """Tries source texts in children, each text once. `journal` gets a line for each probe."""
 
-    arguments: tuple[str, ...]
     scratch: Path
     journal: Path
     sought: Fingerprint
@@ -73,16 +72,14 @@ class SourceLab:
 
     def run(self, source: str, *, compiled: bool = True) -> Ended:
         """How the source ends; no probe."""
-        (ended,) = run_children(
-            [lambda: run_source(source, self.arguments, compiled=compiled)], self._limits(), self.scratch
-        )
+        (ended,) = run_children([lambda: run_source(source, compiled=compiled)], self._limits(), self.scratch)
         preload(ended.loaded)
         return ended
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
         """Whether each of the texts fails in the way that is sought; they are tried at once."""
         new = [text for text in dict.fromkeys(sources) if text not in self._known]
-        jobs: list[Callable[[], dict[str, Any]]] = [lambda s=s: run_source(s, self.arguments) for s in new]  # type: ignore[misc]
+        jobs: list[Callable[[], dict[str, Any]]] = [lambda s=s: run_source(s) for s in new]  # type: ignore[misc]
         for source, ended in zip(new, run_children(jobs, self._limits(), self.scratch), strict=True):
             judged = judge(ended, self.sought, (), self.match)
             self._known[source] = judged.verdict is Verdict.SAME

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import platform
+import re
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier import search
@@ -18,9 +19,10 @@ from minifier.case.encode import pack, unpack
 from minifier.case.store import write_atomically
 from minifier.emit.repro import Repro
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import failure_of
+from minifier.failure import Failure, Fingerprint, Kind, Stage, same
+from minifier.fx.script import FILE
 from minifier.probe.bench import extend_path
+from minifier.probe.judge import seen
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.reduction.ops import deadline_after
 from minifier.reduction.stage import Summary
@@ -60,7 +62,9 @@ def as_run(program: Program) -> str:
     return f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n{source}"
 
 
-def _reduce(program: Program, out: Path, settings: Settings, say: Callable[[str], None]) -> _Found:
+def _reduce(
+    program: Program, out: Path, settings: Settings, say: Callable[[str], None], sought: Failure | None
+) -> _Found:
     """The reduction, in the process in which candidates find torch imported."""
     import torch
     import torch._dynamo  # noqa: F401
@@ -71,7 +75,6 @@ def _reduce(program: Program, out: Path, settings: Settings, say: Callable[[str]
     extend_path(_folders(program))
     with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
         lab = SourceLab(
-            program.arguments,
             Path(scratch),
             out / "journal.jsonl",
             Fingerprint(Stage.COMPILE, Kind.EXCEPTION),
@@ -80,38 +83,40 @@ def _reduce(program: Program, out: Path, settings: Settings, say: Callable[[str]
             settings.timeout,
             settings.workers,
         )
-        first = lab.run(source)
-        if first.result is None or first.result["status"] == "pass":
-            raise NoRepro(
-                "run in an empty folder, the script does not fail: it needs files beside it, or what only its first "
-                "run does"
-            )
-        failure = failure_of_links(first.result)
+        failure = _first_failure(lab, source, sought)
         eager = lab.run(source, compiled=False)
-        if eager.result is not None and eager.result["status"] != "pass":
+        if eager.result is None or eager.result["status"] != "pass":
             raise NothingToReduce(f"{program.target} fails by itself, without torch.compile as well: {failure.line}")
         lab.sought = failure.fingerprint
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
         say(f"no graph shows it, so the script itself is reduced: {before} statements")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
-        reduced = reduce_source(lab, source, _lines(first.result), budget)
+        reduced = reduce_source(lab, source, _lines(failure), budget)
     counts = tuple((verdict.value, count) for verdict, count in lab.counts.items())
     return _Found(
         reduced.source, before, reduced.statements, reduced.minimal, counts, time.monotonic() - started, failure
     )
 
 
-def failure_of_links(result: dict[str, object]) -> Failure:
-    """The failure that a run of the source showed."""
-    return failure_of(Stage.COMPILE, result["links"], str(result["traceback"]), ())  # type: ignore[arg-type]
+def _first_failure(lab: SourceLab, source: str, sought: Failure | None) -> Failure:
+    """The failure of the whole script, which is that of a backend call if one is sought."""
+    failure = seen(lab.run(source), ())
+    if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
+        raise NoRepro(
+            "run in an empty folder, the script does not fail: it needs files beside it, takes what it fails with for "
+            "no failure, or does it in its first run only"
+        )
+    if sought is not None:
+        there = replace(failure.fingerprint, stage=sought.fingerprint.stage)
+        if not same(sought.fingerprint, there, renamed=True):
+            raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
+    return failure
 
 
-def _lines(result: dict[str, object]) -> list[int]:
-    """The lines of the script that the tracebacks go through, innermost last."""
-    links: list[dict[str, list[list[object]]]] = result["links"]  # type: ignore[assignment]
-    frames = [frame for link in links for frame in link["frames"] if frame[0] == "__main__"]
-    return [line for frame in frames if isinstance(line := frame[3], int)]
+def _lines(failure: Failure) -> list[int]:
+    """The lines of the script that the traceback goes through, innermost last."""
+    return [int(line) for line in re.findall(rf'File "{FILE}", line (\d+)', failure.traceback)]
 
 
 def _folders(program: Program) -> tuple[str, ...]:
@@ -138,15 +143,18 @@ def minify_source(
     say: Callable[[str], None],
     started: float,
     capture_seconds: float,
+    of_backend: Case | None = None,
 ) -> Outcome:
-    """Reduces the script, writes the repro, verifies it, reports. Raises NothingToReduce if the script fails without
-    torch.compile as well."""
+    """Reduces the script, writes the repro, verifies it, reports; `of_backend` has the failure of a backend call that
+    no repro made of its graph showed. Raises NothingToReduce if the script fails without torch.compile as well, NoRepro
+    if it does not show the failure when it is run in an empty folder."""
+    sought = of_backend.failure if of_backend is not None else None
 
     def work() -> int:
         interrupt_once()
         adopt_orphans()
         try:
-            found = _reduce(program, out, settings, say)
+            found = _reduce(program, out, settings, say, sought)
         except MinifyError as error:
             found = _Found(error=str(error), exit_code=int(error.exit_code))
         write_atomically(out / _FOUND, json.dumps(pack(found)))
@@ -160,11 +168,18 @@ def minify_source(
     (out / _FOUND).unlink()
     if found.failure is None:
         raise (NothingToReduce if found.exit_code == NothingToReduce.exit_code else NoRepro)(found.error)
-    return _finished(program, out, settings, found, started, capture_seconds)
+    backend = BackendReference("torch.compile", Reach.NONE) if of_backend is None else of_backend.backend
+    return _finished(program, out, settings, found, backend, started, capture_seconds)
 
 
 def _finished(
-    program: Program, out: Path, settings: Settings, found: _Found, started: float, capture_seconds: float
+    program: Program,
+    out: Path,
+    settings: Settings,
+    found: _Found,
+    backend: BackendReference,
+    started: float,
+    capture_seconds: float,
 ) -> Outcome:
     assert found.failure is not None
     folders = _own_folders(program, found.source)
@@ -172,7 +187,7 @@ def _finished(
     case = Case(
         _NO_GRAPH,
         (),
-        BackendReference("torch.compile", Reach.NONE),
+        backend,
         found.failure,
         script=script,
         level=Level.SOURCE,

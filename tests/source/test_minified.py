@@ -105,17 +105,17 @@ def test_ten_planted_faults_in_scripts_of_three_hundred_lines(tmp_path):
     def work():
         import torch._dynamo  # noqa: F401
 
-        from minifier.source.stage import _lines, failure_of_links
+        from minifier.source.stage import _first_failure, _lines
 
         found = []
         for seed in range(10):
             source = lines_of_a_script(seed)
             scratch = tmp_path / str(seed)
             scratch.mkdir()
-            lab = SourceLab((), scratch, scratch / "journal.jsonl", None, workers=2)
-            first = lab.run(source).result
-            lab.sought = failure_of_links(first).fingerprint
-            reduced = reduce_source(lab, source, _lines(first), search.Budget())
+            lab = SourceLab(scratch, scratch / "journal.jsonl", None, workers=2)
+            failure = _first_failure(lab, source, None)
+            lab.sought = failure.fingerprint
+            reduced = reduce_source(lab, source, _lines(failure), search.Budget())
             found.append((reduced.minimal, lab.total, reduced.statements, reduced.source, len(source.splitlines())))
         return found
 
