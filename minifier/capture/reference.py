@@ -9,7 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
         return BackendReference(asked.name, Reach.NONE, reason=f"its options hold {error}")
     found = _by_registration(asked) or _by_object(asked)
     if found.reach is Reach.NONE:
-        return found
+        return replace(found, mode=asked.mode, options=options, dynamic=asked.dynamic)
     tops = {line.split()[1].partition(".")[0] for line in found.imports}
     distribution, version = (found.distribution, found.version) if found.distribution else _distribution(tops, asked)
     return BackendReference(
@@ -134,31 +134,48 @@ def _by_object(asked: AskedBackend) -> BackendReference:
         written = _write(asked.function)
     except CannotSave as error:
         name = asked.name if "0x" not in asked.name else f"an instance of {type(asked.function).__qualname__}"
-        return BackendReference(name, Reach.NONE, reason=str(error))
+        return BackendReference(name, Reach.NONE, reason=str(error), made_by=_maker(asked.function))
     reach = Reach.IMPORTED if written.expression.isidentifier() else Reach.EXPRESSION
     reach = Reach.DEFINED if written.names else reach
     return BackendReference(written.expression, reach, written.expression, written.imports, names=written.names)
 
 
+def _maker(value: Any) -> str:
+    """The function or class of the script itself that made the object; `<lambda>` for one, empty if there is none."""
+    home = getattr(value, "__module__", None) or type(value).__module__
+    name = getattr(value, "__qualname__", None) or type(value).__qualname__
+    return name.partition(".")[0] if home == "__main__" else ""
+
+
 def _write(value: Any) -> _Written:
     """A callable, or an argument of one, as source; raises CannotSave saying what is in the way."""
-    if isinstance(value, functools.partial):
-        return _importable(value) or _call(
-            "functools.partial", "import functools", [value.func, *value.args], value.keywords
-        )
     arguments = aot_autograd_arguments(value)
-    if arguments is not None:
-        line = "from torch._dynamo.backends.common import aot_autograd"
-        return _importable(value) or _call("aot_autograd", line, [], arguments)
+    if isinstance(value, functools.partial) or arguments is not None:
+        return _importable(value) or _as_made(value, arguments)
     if isinstance(value, types.MethodType):
-        owner = _write(value.__self__)
+        owner = _importable(value.__self__) or _in_script(value.__self__) or _write(value.__self__)
         return _Written(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
     if callable(value):
-        found = _importable(value)
+        found = _importable(value) or _in_script(value)
         if found is None:
             raise CannotSave(_why_not(value))
         return found
     return _Written(literal(read(value)))
+
+
+def _as_made(value: Any, arguments: dict[str, Any] | None) -> _Written:
+    """The call that makes such a partial, or such an `aot_autograd(...)`; the script's own name for it where something
+    in the call cannot be written."""
+    try:
+        if arguments is not None:
+            line = "from torch._dynamo.backends.common import aot_autograd"
+            return _call("aot_autograd", line, [], arguments)
+        return _call("functools.partial", "import functools", [value.func, *value.args], value.keywords)
+    except CannotSave:
+        held = _in_script(value)
+        if held is None:
+            raise
+        return held
 
 
 def _call(function: str, line: str, args: Sequence[Any], kwargs: dict[str, Any]) -> _Written:
@@ -180,7 +197,7 @@ def _first_name(expression: str) -> str:
 
 def _importable(value: Any) -> _Written | None:
     """`from module import name`, if a module other than the script holds the object, or the class it is an
-    attribute of, under a plain name; else how the script itself holds it."""
+    attribute of, under a plain name."""
     home = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or ""
     if home != "__main__" and name.replace(".", "").isidentifier():
@@ -198,6 +215,11 @@ def _importable(value: Any) -> _Written | None:
         for attribute, held in list(getattr(module, "__dict__", {}).items()):
             if held is value and attribute.isidentifier():
                 return _Written(attribute, (f"from {module_name} import {attribute}",))
+    return None
+
+
+def _in_script(value: Any) -> _Written | None:
+    """How the script itself holds the object, if it does."""
     held = expression_in_script(value)
     return None if held is None else _Written(held, names=(_first_name(held),))
 

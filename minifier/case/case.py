@@ -48,7 +48,7 @@ class BackendReference:
 
     `names` are those of the script itself that the expression needs, or that registering the backend does. `folders`
     are what had to be on the import path beyond what every interpreter of this environment has; `reason` says why
-    there is no way to write it (Reach.NONE).
+    there is no way to write it (Reach.NONE), and `made_by` which function or class of the script made it then.
     """
 
     name: str
@@ -63,6 +63,7 @@ class BackendReference:
     folders: tuple[str, ...] = ()
     reason: str = ""
     names: tuple[str, ...] = ()
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

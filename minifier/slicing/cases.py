@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from minifier.case import Case, Graph
+from minifier.case import Case, Graph, Reach
 from minifier.case.literals import OF_SCRIPT, imported_paths
+from minifier.slicing.backends import backend_expression
 from minifier.slicing.slices import Wanted, slice_module
 from minifier.slicing.statements import Module
 
@@ -47,13 +48,26 @@ def _wanted(case: Case, until: int | None) -> Wanted:
 
 def with_definitions(case: Case, source: str) -> Case:
     """The Case with what it needs of its script's source. As it is, if that is nothing, or if it is not Python."""
-    wanted = _wanted(case, case.script.line or None)
-    if not wanted.names and not wanted.ops:
-        return case
     try:
+        case = _with_backend(case, source)
+        wanted = _wanted(case, case.script.line or None)
+        if not wanted.names and not wanted.ops:
+            return case
         return replace(case, definitions=slice_module(source, wanted))
     except cst.ParserSyntaxError:  # it was run, so it has changed since
         return case
+
+
+def _with_backend(case: Case, source: str) -> Case:
+    """The Case with the backend as the script wrote it down, if the object itself could not be."""
+    backend = case.backend
+    if backend.reach is not Reach.NONE or not backend.made_by:
+        return case
+    found = backend_expression(source, backend.made_by)
+    if found is None:
+        return case
+    expression, names = found
+    return replace(case, backend=replace(backend, reach=Reach.DEFINED, expression=expression, names=names, reason=""))
 
 
 def names_bound(definitions: str) -> set[str]:

@@ -1,0 +1,201 @@
+"""Backends and functions that a script itself defines: captured, sliced out, reduced, written down, and run alone."""
+
+import pytest
+from vocabulary import CASES, in_child, source_of
+
+from minifier.case import Reach
+from minifier.case.store import load, save
+from minifier.emit.repro import forms_for, write_repro
+from minifier.slicing import with_definitions
+from minifier.verify import verify
+
+pytestmark = pytest.mark.timeout(150)
+
+HEAD = """
+import functools
+import torch
+from torch._dynamo import register_backend
+from torch._dynamo.backends.common import aot_autograd
+
+UNSUPPORTED = {"tanh": "no table"}
+
+
+class LoweringError(RuntimeError):
+    pass
+
+
+def check(gm):
+    for node in gm.graph.nodes:
+        name = getattr(node.target, "__name__", "").partition(".")[0]
+        if name in UNSUPPORTED:
+            raise LoweringError(f"{name}: {UNSUPPORTED[name]}")
+
+
+def unrelated():
+    return "not part of it"
+
+
+"""
+TAIL = """
+
+
+def fn(x):
+    x = torch.relu(x.sin()) + 1
+    x = torch.tanh(x)
+    return x.exp().sum()
+
+
+torch.compile(fn, backend=BACKEND)(torch.randn(4))
+"""
+PLAIN = "def strict(gm, inputs):\n    check(gm)\n    return gm.forward"
+# (what the script defines, what it gives as backend=, what the repro gives)
+BACKENDS = {
+    "a function": (PLAIN, "strict", "strict"),
+    "a function with the name of one of a template's": (
+        PLAIN.replace("strict", "compiled"),
+        "compiled",
+        "compiled",
+    ),
+    "registered by a decorator": (f"@register_backend\n{PLAIN}", '"strict"', '"strict"'),
+    "registered by a call": (f"{PLAIN}\n\n\nregister_backend(strict, name='mine')", '"mine"', '"mine"'),
+    "a lambda that has a name": ("strict = lambda gm, inputs: check(gm)", "strict", "strict"),
+    "a lambda where it is needed": ("", "lambda gm, inputs: check(gm)", "lambda gm, inputs: check(gm)"),
+    "a partial": (
+        "def strict(gm, inputs, level):\n    check(gm)\n    return gm.forward",
+        "functools.partial(strict, level=3)",
+        "functools.partial(strict, level=3)",
+    ),
+    "what a factory made": (
+        "def make(level):\n    def inner(gm, inputs):\n        check(gm)\n\n    return inner",
+        "make(3)",
+        "make(3)",
+    ),
+    "an object that is called": (
+        "class Strict:\n    def __init__(self, level):\n        self.level = level\n\n"
+        "    def __call__(self, gm, inputs):\n        check(gm)\n        return gm.forward",
+        "Strict(3)",
+        "Strict(3)",
+    ),
+    "a method of an object that has a name": (
+        "class Strict:\n    def lower(self, gm, inputs):\n        check(gm)\n\n\nmine = Strict()",
+        "mine.lower",
+        "mine.lower",
+    ),
+    "an entry of a dict": (f"{PLAIN}\n\n\nBACKENDS = {{'strict': strict}}\ndel strict", 'BACKENDS["strict"]', None),
+    "AOTAutograd's, around a function": (
+        f"{PLAIN}\n\n\nboxed = aot_autograd(fw_compiler=strict)",
+        "boxed",
+        "aot_autograd(fw_compiler=strict)",
+    ),
+    "a static method": (
+        "class Strict:\n    @staticmethod\n    def lower(gm, inputs):\n        check(gm)\n        return gm.forward",
+        "Strict.lower",
+        "Strict.lower",
+    ),
+    "given to torch.compile by a variable": (
+        f"{PLAIN}\n\n\ndef main():\n    mine = functools.partial(strict)\n    return mine\n\n\nchosen = main()",
+        "chosen",
+        "functools.partial(strict)",
+    ),
+}
+
+
+def minified(bureau, tmp_path, text):
+    """The repro that shows the failure of a script of this text, its only failing graph reduced to one op."""
+    captured = bureau.capture(text)
+    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured.failing
+    place = bureau.graphs / str(captured.failing[0].number)
+    source = (bureau.folder / "failing.py").read_text()
+    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
+    assert load(place).backend.reach is not Reach.NONE, load(place).backend
+    summary, case = bureau.reduce(captured.failing[0].number)
+    assert summary.error == "" and summary.ops_after == 1, summary
+    reasons = []
+    for number, (template, variant) in enumerate(forms_for(case)):
+        repro = write_repro(case, template, variant)
+        path = repro.write(tmp_path / f"repro-{number}")
+        check = verify(path, case.failure.fingerprint, timeout=60, extra_path=[str(CASES)], runs=1)
+        if check.holds:
+            return repro.text
+        reasons.append(f"{repro.text}\n{check.runs[0].output}")
+    pytest.fail("\n".join(reasons))
+
+
+@pytest.mark.parametrize("form", BACKENDS)
+def test_a_backend_that_the_script_defines(bureau, tmp_path, form):
+    defined, given, written = BACKENDS[form]
+    text = minified(bureau, tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))
+    assert written is None or f"backend={written})" in text, text
+    assert "UNSUPPORTED = " in text and "LoweringError" in text and "unrelated" not in text and "relu" not in text
+
+
+CONTENTS = {
+    "a function that is left in the graph": (
+        """
+        def smooth(x, window):
+            return x.cumsum(0) / window
+
+
+        torch.compiler.allow_in_graph(smooth)
+        """,
+        "smooth(x, 4)",
+        "def smooth(x, window):",
+    ),
+    "a custom op": (
+        """
+        @torch.library.custom_op("shop::discount", mutates_args=())
+        def discount(price: torch.Tensor, rate: float) -> torch.Tensor:
+            return price * (1 - rate)
+
+
+        @discount.register_fake
+        def _(price, rate):
+            return torch.empty_like(price)
+        """,
+        "torch.ops.shop.discount(x, 0.25)",
+        "register_fake",
+    ),
+    "an op of a library": (
+        """
+        LIB = torch.library.Library("depot", "DEF")
+        LIB.define("triple(Tensor x) -> Tensor")
+        LIB.define("half(Tensor x) -> Tensor")
+
+
+        @torch.library.impl(LIB, "triple", "CompositeExplicitAutograd")
+        def triple(x):
+            return x * 3
+
+
+        @torch.library.register_fake("depot::triple")
+        def _(x):
+            return torch.empty_like(x)
+        """,
+        "torch.ops.depot.triple(x)",
+        'LIB.define("triple',
+    ),
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_what_the_graph_calls_of_the_script(bureau, tmp_path, content):
+    defined, call, written = CONTENTS[content]
+    backend = f"""
+
+def strict(gm, inputs):
+    for node in gm.graph.nodes:
+        if any(name in str(node.target) for name in ("smooth", "discount", "triple")):
+            raise ValueError("unknown operator in graph")
+    return gm.forward
+
+
+def fn(x):
+    x = torch.relu(x.sin()) + 1
+    x = {call}
+    return x.exp().sum()
+
+
+torch.compile(fn, backend=strict)(torch.randn(4))
+"""
+    text = minified(bureau, tmp_path, HEAD + source_of(defined) + backend)
+    assert written in text and call in text and "half" not in text and "unrelated" not in text
