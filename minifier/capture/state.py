@@ -11,6 +11,7 @@ import torch
 
 from minifier.baseline import Baseline, switches_now
 from minifier.case import State
+from minifier.case.literals import OF_SCRIPT, imported_paths
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
 from minifier.case.variables import variables
 from minifier.errors import CannotSave
@@ -61,7 +62,11 @@ def current_state(baseline: Baseline) -> State:
         try:
             if module == "__main__":
                 raise CannotSave("it is a configuration of the failing script itself")
-            config.append((module, key, read(value)))
+            written = read(value)
+            own = [path for path in imported_paths(written) if path.startswith(OF_SCRIPT)]
+            if own:
+                raise CannotSave(f"it is {own[0].removeprefix(OF_SCRIPT)}, which the failing script itself defines")
+            config.append((module, key, written))
         except CannotSave as error:
             skipped.append(f"{module}.{key}: {error}")
     return State(

@@ -22,7 +22,6 @@ from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import Captured, FailingGraph
-    from minifier.case import Case
     from minifier.report.outcome import Outcome
     from minifier.settings import Settings
 
@@ -160,9 +159,7 @@ class _One:
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
-    from minifier.failure import Kind
     from minifier.pipeline import Surroundings, adopt, finish, give_up
-    from minifier.report.outcome import Status
 
     failing, place, folder = one.failing, one.place, one.folder
     if failing.unsaved and (folder / ATEN / CASE).exists():
@@ -172,6 +169,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     elif failing.unsaved:
         console.error(failing.traceback)
         outcome = give_up(failing, place, one.program.name, one.started, one.capture_seconds, one.others)
+        outcome = _by_source(one, outcome, settings_from(given), console)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
     case = adopt(folder, place, failing.forward, one.program.source())
@@ -183,24 +181,24 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     except NothingToReduce:
         _put_back(place, existed=False)
         raise
-    if outcome.status is Status.NO_REPRO and case.failure.fingerprint.kind in (
-        Kind.EXCEPTION,
-        Kind.SIGNAL,
-        Kind.EXIT,
-    ):
-        outcome = _by_source(one, case, outcome, settings, console)
+    outcome = _by_source(one, outcome, settings, console)
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
 
 
-def _by_source(one: _One, case: Case, outcome: Outcome, settings: Settings, console: Console) -> Outcome:
+def _by_source(one: _One, outcome: Outcome, settings: Settings, console: Console) -> Outcome:
     """What is left of the script itself, where no repro made of the graph shows the failure."""
+    from minifier.failure import Kind
+    from minifier.report.outcome import Status
     from minifier.source.stage import minify_source
 
+    shows_by_itself = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
+    if outcome.status is not Status.NO_REPRO or outcome.case.failure.fingerprint.kind not in shows_by_itself:
+        return outcome
     console.say(f"no standalone repro: {outcome.reason}")
     try:
         found = minify_source(
-            one.program, one.place, settings, console.say, one.started, one.capture_seconds, of_backend=case
+            one.program, one.place, settings, console.say, one.started, one.capture_seconds, of_backend=outcome.case
         )
     except (NothingToReduce, NoRepro) as error:
         return replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")

@@ -249,6 +249,8 @@ def _with_footer(source: str, failure: Failure) -> str:
 
 def is_of_torch(error: str, trace: str) -> bool:
     """Whether what ended a script was raised by torch.compile itself, and not by the script or what it calls."""
+    if "InvalidBackend" in error:  # a name that nobody has registered
+        return False
     if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
         return True
     files = [line for line in trace.splitlines() if line.lstrip().startswith('File "')]

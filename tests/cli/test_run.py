@@ -287,15 +287,38 @@ with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
 
 @pytest.mark.parametrize(
     "backend",
-    ["def backend(gm, inputs):\n    raise ValueError('refused')", "backend = lambda gm, inputs: {}[0]"],
+    [
+        "def backend(gm, inputs):\n    if len(gm.graph.nodes) > 2:\n        raise ValueError('refused')\n    return gm",
+        "backend = lambda gm, inputs: gm if len(gm.graph.nodes) < 3 else {}[0]",
+    ],
     ids=["function", "lambda"],
 )
-def test_a_backend_defined_in_the_script_is_captured_and_said_so(minify, backend):
+def test_a_backend_defined_in_the_script_is_written_into_the_repro(minify, backend):
     done = minify(f"import torch\n\n{backend}\n\ntorch.compile(torch.sin, backend=backend)(torch.ones(3))\n")
-    assert done.code == 4 and not (done.out / "repro.py").exists()
-    assert "cannot be imported" in done.stderr and "Hold it under a name of a module" in done.stderr
-    assert (done.out / "case" / "case.json").exists() and done.result["status"] == "no-repro"
+    assert_reduced(done, 1)
+    assert f"\n{backend}\n" in done.repro and "backend=backend)" in done.repro
+    assert done.result["backend"]["reference"] == "backend"
     assert done.stderr.count("Traceback") == 1, "only the script's own"
+
+
+def test_the_script_itself_is_reduced_where_its_graph_cannot_be_written_down(minify):
+    done = minify(
+        """
+        import torch
+        from torch.testing._internal.two_tensor import TwoTensor
+        import oddlib
+
+        def shape_of(x):
+            return x.shape
+
+        made = TwoTensor(torch.ones(2), torch.ones(2))
+        print(shape_of(made))
+        torch.compile(lambda x: torch.tanh(x.sin()) * 2, backend="oddlib_tanh")(made)
+        """
+    )
+    assert done.code == 0, done.stderr
+    assert done.result["level"] == "source" and done.result["backend"]["name"] == "oddlib_tanh"
+    assert "TwoTensor" in done.stderr and "TwoTensor" not in done.repro and "shape_of" not in done.repro
 
 
 @pytest.mark.slow
