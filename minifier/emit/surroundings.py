@@ -1,4 +1,5 @@
-"""What is put around the last statements of a template: state, repetition, a first call, an end to a hang."""
+"""What is put around the last statements of a template: state, repetition, a first call, an end to a hang or to a
+hunger for memory."""
 
 from __future__ import annotations
 
@@ -21,13 +22,15 @@ _CALLING = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("compiler"),
 class Surroundings:
     """`calls`: how often the compiled function is called, the failure showing at the last. `warm_up`: arguments
     of a first call, of another size. `attempts`: how often all is tried; `recompile`: each time from the start.
-    `patience`: seconds after which a script that hangs is ended; 0 for one that does not."""
+    `patience`: seconds after which a script that hangs is ended; 0 for one that does not. `gibibytes`: at what size a
+    script is ended that takes all memory; 0 for one that does not."""
 
     calls: int = 1
     warm_up: tuple[str, ...] = ()
     attempts: int = 1
     recompile: bool = True
     patience: int = 0
+    gibibytes: int = 0
 
 
 class _Hoist(cst.CSTTransformer):
@@ -92,6 +95,11 @@ def surrounded(
         seconds = around.patience
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
         body = [*parsed([guard]), *body]
+    if around.gibibytes:
+        imports = (*imports, "import resource")
+        most = around.gibibytes
+        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({most} << 30, {most} << 30))"
+        before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {most} GiB"])]
     if around.attempts > 1 and around.recompile:
         body, head = [*parsed(["torch._dynamo.reset()"]), *head, *body], []
     if around.attempts > 1:
