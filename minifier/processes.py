@@ -32,24 +32,28 @@ def die_with_parent() -> None:
 
 
 _adopter: int | None = None
+_found: set[int] = set()  # descendants that the adopter had before: jobs of the shell that it was, say
 
 
 def adopt_orphans() -> None:
     """From now on descendants whose parent ends become children of this process, so that none is lost."""
     global _adopter
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if _adopter != os.getpid():
+        _found.clear()
+        _found.update(_descendants(os.getpid()))
     _adopter = os.getpid()
 
 
 def kill_orphans() -> None:
-    """Kills all children of a process that adopts orphans: what a probe left behind in a session of its
-    own. Repeated, since the death of one brings its children."""
+    """Kills all children of a process that adopts orphans, but for those that it had before: what a probe left
+    behind in a session of its own. Repeated, since the death of one brings its children."""
     if _adopter != os.getpid():
         return
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(20):
         try:
-            left = [int(pid) for pid in children.read_text().split()]
+            left = [int(pid) for pid in children.read_text().split() if int(pid) not in _found]
         except OSError:  # a kernel without that file
             return
         if not left:
@@ -58,6 +62,13 @@ def kill_orphans() -> None:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def as_before_the_tool() -> None:
+    """Takes back this tool's own handlers of signals, in a process that runs code of the user's."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):  # one that was ignored is so still
+            signal.signal(number, signal.SIG_DFL)
 
 
 def interrupt_once() -> None:
@@ -111,6 +122,7 @@ def run_stage(
             die_with_parent()
             if os.getppid() != parent:
                 os._exit(TOOL_FAILED)
+            as_before_the_tool()
             status = work()
         except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
             told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])

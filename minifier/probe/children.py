@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.memory import limit_data
-from minifier.processes import die_with_parent, kill_orphans
+from minifier.processes import as_before_the_tool, die_with_parent, kill_orphans
 from minifier.stacks import ASK, read_stack, stack_file
 from minifier.torch_private import inductor_headers
 
@@ -156,6 +156,7 @@ def _live(job: Job, limits: Limits, folder: Path, headers: Path | None, into: in
     try:
         os.setsid()
         die_with_parent()
+        as_before_the_tool()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _quiet(folder, headers)
