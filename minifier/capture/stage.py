@@ -157,6 +157,8 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
             final = event
     call = _fatal_call(status, end, watch, folder / STACKS)
     if call is not None and call.number in begun:
+        # What the request for its stack made of a call that hung is not how it failed.
+        failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
         failing.append(_died(folder, begun[call.number], call, _how(end, watch, folder, call), has_case, kept))
     for graph in failing:

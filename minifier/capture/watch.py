@@ -51,6 +51,8 @@ class Watch:
                 return
 
     def _end(self, pid: int, call: Running, lasted: float) -> None:
+        """Ends the script for this call. Whatever comes of the request for its stack: a signal may end what waits."""
+        self.hung, self.seconds = call, lasted
         os.kill(pid, ASK)
         until, size = time.monotonic() + _STACK, 0
         while time.monotonic() < until:
@@ -58,10 +60,8 @@ class Watch:
             before, size = size, self._stacks.stat().st_size if self._stacks.exists() else 0
             if size and size == before:
                 break
-        if call not in self._status.running():  # it came back at the last moment
-            return
         kill_tree(pid)
-        self.hung, self.seconds, self.stack = call, lasted, read_stack(self._stacks, call.thread)
+        self.stack = read_stack(self._stacks, call.thread)
 
 
 # Somebody else's doing: the user, a shell, a scheduler.

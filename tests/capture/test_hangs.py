@@ -43,6 +43,12 @@ def test_while_compiling(bureau, how):
     assert case.failure == failing.failure and case.script.seconds < captured.seconds - 2.5
 
 
+def test_a_hang_that_the_request_for_its_stack_ends_is_one(bureau):
+    captured = bureau.capture(script("{'how': 'sleep in C', 'stage': 'compile'}"), timeout=100, limit=2)
+    (failing,) = captured.failing
+    assert failing.failure.message == "no end after 2 s" and failing.failure.fingerprint.message == "no end"
+
+
 def test_at_run_time_the_second_run_waits_no_longer_than_needed(bureau):
     options = "{'how': 'sleep', 'call': 3}"
     captured = bureau.capture(script(options), timeout=100, limit=7)

@@ -1,5 +1,6 @@
 """Backends that end the process, never come back, take all memory, or give up without an exception."""
 
+import ctypes
 import logging
 import os
 import signal
@@ -20,6 +21,9 @@ def end(how):
         os._exit(7)
     if how == "sleep":
         time.sleep(1000)
+    if how == "sleep in C":  # which a signal ends; the interpreter's lock is held
+        left = ctypes.PyDLL(None).sleep(1000)
+        raise RuntimeError(f"woken with {left} s left")
     if how == "spin":
         while True:
             pass
