@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.consumption import descendants
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
@@ -41,7 +43,7 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if _adopter != os.getpid():
         _found.clear()
-        _found.update(_descendants(os.getpid()))
+        _found.update(descendants(os.getpid()))
     _adopter = os.getpid()
 
 
@@ -191,7 +193,7 @@ def kill_tree(pid: int) -> None:
     known: dict[int, int] = {}
     try:
         for _ in range(3):  # some may be starting more
-            for each in [pid, *_descendants(pid)]:
+            for each in [pid, *descendants(pid)]:
                 if each not in known:
                     with contextlib.suppress(ProcessLookupError):
                         known[each] = os.pidfd_open(each)  # a number may come to stand for another process
@@ -204,11 +206,3 @@ def kill_tree(pid: int) -> None:
     finally:
         for process in known.values():
             os.close(process)
-
-
-def _descendants(pid: int) -> list[int]:
-    found = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(child) for child in thread.read_text().split()]
-    return [*found, *(deeper for child in found for deeper in _descendants(child))]

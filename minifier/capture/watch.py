@@ -9,11 +9,16 @@ from pathlib import Path
 
 from minifier.capture.status import Running, Status
 from minifier.capture.terms import Terms
+from minifier.consumption import descendants, processor_seconds
 from minifier.processes import kill_tree
 from minifier.stacks import ASK, read_stack
 
 LEAST = 120.0  # seconds that a backend call gets, unless the user says otherwise
+FIRST = 600.0  # the same before any call has come back, as long as something is computed
 _TIMES_SLOWEST = 10
+_IDLE = 60.0  # seconds in which a process that waits computes nothing, or next to nothing:
+_NOTHING = 0.05  # of one core
+_SAMPLE = 5.0  # seconds between two looks at how much is computed
 _STOPPED = 2.0  # seconds between two looks from which on this process must have been stopped itself
 _STACK = 2.0  # seconds that a hanging process has to write its stack
 
@@ -29,13 +34,34 @@ class Watch:
         self.stack = ""
         self._last = time.monotonic()
         self._pauses: list[tuple[float, float]] = []  # (when, seconds) of the times that nothing ran at all
+        self._computed: list[tuple[float, float]] = []  # (after how many seconds of the call, processor seconds)
+        self._sampled: float | None = None  # when the call began that these are of
 
     def limit(self, call: Running) -> float:
         """Seconds after which this call counts as one that never ends."""
         keep = self._terms.keep
         if keep is not None and keep.patience is not None and (keep.number, keep.call) == (call.number, call.call):
             return keep.patience
-        return self._terms.timeout or max(LEAST, _TIMES_SLOWEST * self._status.slowest)
+        if self._terms.timeout:
+            return self._terms.timeout
+        slowest = self._status.slowest
+        if not slowest and self._sampled == call.begun and not self._is_idle():
+            return FIRST  # nothing tells how long a call of this backend takes
+        return max(LEAST, _TIMES_SLOWEST * slowest)
+
+    def _sample(self, pid: int, call: Running, lasted: float) -> None:
+        """Notes how much has been computed, in the last minute before a decision could be due and after it."""
+        if self._sampled != call.begun:
+            self._sampled, self._computed = call.begun, []
+        if not self._computed or lasted - self._computed[-1][0] >= _SAMPLE:
+            self._computed.append((lasted, processor_seconds([pid, *descendants(pid)])))
+
+    def _is_idle(self) -> bool:
+        """Whether next to nothing was computed in the last minute of the call. (It is less than before where a process
+        has ended that nobody waited for: then something was going on.)"""
+        until, now = self._computed[-1]
+        since, before = next((s for s in reversed(self._computed) if s[0] <= until - _IDLE), self._computed[0])
+        return 0 <= now - before <= _NOTHING * max(until - since, _SAMPLE)
 
     def __call__(self, pid: int) -> None:
         now = time.monotonic()
@@ -46,6 +72,8 @@ class Watch:
             return
         for call in self._status.running():
             lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
+            if lasted > LEAST - _IDLE - _SAMPLE and not self._status.slowest and not self._terms.timeout:
+                self._sample(pid, call, lasted)
             if lasted > self.limit(call):
                 self._end(pid, call, lasted)
                 return

@@ -35,7 +35,7 @@ _SHARED = (
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
         "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
-        "120 s.",
+        "120 s, and 600 s for a first call that goes on computing.",
     ),
     click.option(
         "--memory",
