@@ -20,7 +20,7 @@ from minifier.consumption import descendants
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
-_LOOK = 0.25  # seconds between two looks at a child
+LOOK = 0.25  # seconds between two looks at a child
 _LONGEST_CRASH = 1 << 16
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
 
@@ -103,10 +103,10 @@ class StageEnd:
 def run_stage(
     work: Callable[[], int],
     meanwhile: Callable[[], object] | None = None,
-    look: Callable[[int], object] | None = None,
+    look: Callable[[int], float | None] | None = None,
 ) -> StageEnd:
     """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first, and `look` is
-    called with the child's process id every quarter of a second.
+    called with the child's process id every quarter of a second, or after as many seconds as it gave back.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
     fault: `crash` is its traceback then, and the status TOOL_FAILED. Ctrl-C goes to the child; this process
@@ -161,15 +161,16 @@ def run_stage(
     return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
 
 
-def _wait(pid: int, look: Callable[[int], object] | None) -> int:
+def _wait(pid: int, look: Callable[[int], float | None] | None) -> int:
     """The wait status of the child, once it has ended."""
     if look is not None:
         process = os.pidfd_open(pid)
         try:
             poll = select.poll()
             poll.register(process, select.POLLIN)
-            while not poll.poll(_LOOK * 1000):
-                look(pid)
+            pause = LOOK
+            while not poll.poll(pause * 1000):
+                pause = look(pid) or LOOK
         finally:
             os.close(process)
     return os.waitpid(pid, 0)[1]

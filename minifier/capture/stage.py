@@ -215,6 +215,10 @@ def _fatal_call(status: Status, end: StageEnd, watch: Watch, stacks: Path) -> Ru
 
 def _how(end: StageEnd, watch: Watch, folder: Path, call: Running) -> Failure:
     """The failure that a call showed which did not come back."""
+    if watch.exhausted:
+        fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
+        taken = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
+        return Failure(fingerprint, Kind.OUT_OF_MEMORY.value, taken, watch.stack)
     if watch.hung is not None:
         fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
         return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)

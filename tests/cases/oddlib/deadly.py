@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import mmap
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from torch._dynamo import register_backend
 
 from oddlib.backends import called
 
+KEPT = []
 HOW = {"stage": "run", "how": "SIGSEGV", "call": 1}
 
 
@@ -27,10 +29,17 @@ def end(how):
     if how == "spin":
         while True:
             pass
+    if how == "reserve":  # and hardly use
+        KEPT.append(mmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000))
+        raise RuntimeError("the arena is too small")
     if how == "hoard":
         hoard = []
         while True:
             hoard.append(torch.ones(2**20))
+    if how == "use up":  # what was reserved before
+        arena = mmap.mmap(-1, 2**34, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+        for page in range(0, 2**34, 4096):
+            arena[page] = 1
     if how == "hoard text":
         text = []
         while True:
