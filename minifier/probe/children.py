@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.consumption import descendants
+from minifier.descriptors import out_of_the_way
 from minifier.memory import MemoryWatch, limit_data
 from minifier.processes import LOOK, as_before_the_tool, die_with_parent, kill_orphans
 from minifier.stacks import ASK, read_stack, stack_file
@@ -83,6 +84,7 @@ class _Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
+            into = out_of_the_way(into)
             _live(job, limits, self.folder, headers, into)
         os.close(into)
         os.set_blocking(self.pipe, False)

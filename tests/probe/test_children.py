@@ -303,3 +303,13 @@ def test_handlers_of_the_tool_are_not_for_the_users_code(forked, tmp_path, numbe
         return ended.signal, stage.signal, stage.crash, deaf.result
 
     assert forked(work) == (number, number, "", {"ignored": True})
+
+
+def test_a_job_that_closes_the_first_files_still_answers(run):
+    def job():
+        tell(stage="run")
+        os.closerange(0, 40)
+        return {"status": "pass"}
+
+    ended = one(run(job))
+    assert (ended.result, ended.stage) == ({"status": "pass"}, "run")
