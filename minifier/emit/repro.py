@@ -156,7 +156,9 @@ def _surroundings(
         attempts, calls = 1, attempts
     warm_up = other_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC else ()
     guards = guard_seconds(case), guard_gibibytes(case, memory)
-    return Surroundings(calls, warm_up, attempts, variant.recompile, *guards)
+    found = case.failure.fingerprint
+    tells_end = (found.kind, found.message) == (Kind.EXIT, "exit status 0")
+    return Surroundings(calls, warm_up, attempts, variant.recompile, *guards, tells_end)
 
 
 def _names(case: Case, of_script: Collection[str]) -> Names:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
+from minifier.case.literals import literal
 from minifier.emit.statements import Statement, code_of, parsed, under, under_contexts
 
+THE_END = "It was not ended."  # what a script prints at last whose failure is to end with status 0
 _COMPILE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("compile")))
 # What asks a backend for anything: before it, nothing has to be repeated, nothing can hang.
 _ASKING = m.OneOf(_COMPILE, m.Call(func=m.OneOf(m.Name("compiled"), m.Name("lookup_backend"))))
@@ -23,7 +25,8 @@ class Surroundings:
     """`calls`: how often the compiled function is called, the failure showing at the last. `warm_up`: arguments
     of a first call, of another size. `attempts`: how often all is tried; `recompile`: each time from the start.
     `patience`: seconds after which a script that hangs is ended; 0 for one that does not. `gibibytes`: at what size a
-    script is ended that takes all memory; 0 for one that does not."""
+    script is ended that takes all memory; 0 for one that does not. `tells_end`: whether a script says that it came to
+    its end, where nothing else tells a failure."""
 
     calls: int = 1
     warm_up: tuple[str, ...] = ()
@@ -31,6 +34,7 @@ class Surroundings:
     recompile: bool = True
     patience: int = 0
     gibibytes: int = 0
+    tells_end: bool = False
 
 
 class _Hoist(cst.CSTTransformer):
@@ -104,4 +108,5 @@ def surrounded(
         body, head = [*parsed(["torch._dynamo.reset()"]), *head, *body], []
     if around.attempts > 1:
         body = [under(f"for attempt in range({around.attempts}):", body)]
-    return [*before, *head, *body], imports
+    end = parsed([f"print({literal(THE_END)})"]) if around.tells_end else []
+    return [*before, *head, *body, *end], imports

@@ -207,6 +207,10 @@ CASES = {
         dies(Stage.BACKWARD_COMPILE, Kind.SIGNAL, "SIGABRT"), grad=True, backward=True,
     ),
     "hang": of_op(backend("faulty_hang"), dies(Stage.COMPILE, Kind.TIMEOUT, "no end"), patience=3.0),
+    "exit with status 0": of_op(
+        replace(backend("oddlib_ends", how="exit well", stage="compile"), imports=("import oddlib.deadly",)),
+        dies(Stage.COMPILE, Kind.EXIT, "exit status 0"),
+    ),
     "no more memory": of_op(
         replace(backend("oddlib_ends", how="hoard", stage="compile"), imports=("import oddlib.deadly",)), NO_MEMORY
     ),

@@ -19,6 +19,8 @@ HOW = {"stage": "run", "how": "SIGSEGV", "call": 1}
 
 
 def end(how):
+    if how == "exit well":
+        os._exit(0)
     if how == "exit":
         os._exit(7)
     if how == "sleep":
