@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from minifier.consumption import resident_bytes, status_bytes
+
 _SPARE = 512 * 2**20  # what writing a failure down may take beyond the limit
+# Of what was free: where to look more often, where no more is given, where what takes it has to be killed.
+_NOTEWORTHY, _MOST, _ALL = 0.4, 0.8, 0.93
+_SOON = 0.02  # seconds between two looks then
 
 
 def available() -> int | None:
     """Bytes that the system could still give out; None where it does not tell."""
-    return _field(Path("/proc/meminfo"), "MemAvailable:")
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:  # a system without /proc
+        return None
+    return None
 
 
 def free_memory(share: float) -> int | None:
@@ -33,7 +44,7 @@ def limit_data(beyond: int) -> None:
     on address space would count those. Children inherit the limit, each for itself. Only the soft limit is
     set, and never raised.
     """
-    held = _field(Path("/proc/self/status"), "VmData:") or 0
+    held = status_bytes("self", "VmData:")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([held + beyond, *known]), hard))
@@ -54,11 +65,42 @@ def spare_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _field(path: Path, name: str) -> int | None:
-    try:
-        for line in path.read_text().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
-    except OSError:  # a system without /proc
-        return None
-    return None
+class MemoryWatch:
+    """Looks after processes that may reserve what they like, so that the machine survives what they use.
+
+    A limit on what a process may have counts what it only reserves, and a compiler that reserves a large arena has done
+    nothing wrong. So they run without one until they hold most of the memory that was free when this was made. Only
+    then each may have what it has and no more, and the next allocation fails, as under a limit. `exhausted` says that
+    this did not help: they use up what they had reserved.
+    """
+
+    def __init__(self) -> None:
+        self._free = available() or 0
+        self._limited: set[int] = set()
+        self.taken = 0
+        self.exhausted = False
+
+    def look(self, pids: Sequence[int]) -> float | None:
+        """Looks at these processes; gives the seconds after which that should be done again, if it is soon."""
+        if not self._free:
+            return None
+        self.taken = sum(map(resident_bytes, pids))
+        if self.taken < _NOTEWORTHY * self._free:
+            return None
+        # Memory that a forked process shares with its parent is counted twice; what is free is not.
+        left = available() or 0
+        if self.taken > _MOST * self._free and left < 2 * (1 - _MOST) * self._free:
+            for pid in set(pids) - self._limited:
+                self._limited.add(pid)
+                _no_more(pid)
+            self.exhausted = self.taken > _ALL * self._free and left < 2 * (1 - _ALL) * self._free
+        return _SOON
+
+
+def _no_more(pid: int) -> None:
+    """From now on an allocation of this process fails."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or is somebody else's
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
+        has = status_bytes(pid, "VmData:")
+        if has and (soft == resource.RLIM_INFINITY or has < soft):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (has, hard))

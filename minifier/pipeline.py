@@ -13,9 +13,11 @@ from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import Repro
+from minifier.emit.repro import Repro, guard_gibibytes
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.failure import Kind
 from minifier.lifting import is_lifting, keep_forward, lift, limited
+from minifier.memory import free_memory
 from minifier.probe.bench import StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.proving import may_be_flaky, verified_repro
@@ -209,6 +211,9 @@ def finish(
     others: tuple[str, ...] = (),
 ) -> Outcome:
     """Reduces the Case saved in out/case, writes the repro, verifies it, reports."""
+    if settings.memory is None and case.failure.fingerprint.kind is Kind.OUT_OF_MEMORY:
+        # So that each probe fails soon and in the same way, with room beyond what the repro is given.
+        settings = replace(settings, memory=min(free_memory(3 / 4) or 2**63, 2 * guard_gibibytes(case) * 2**30) or None)
     found = Found()
     if case.backend.reach is Reach.NONE:
         found.reason = (

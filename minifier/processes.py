@@ -15,10 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.consumption import descendants
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
-_LOOK = 0.25  # seconds between two looks at a child
+LOOK = 0.25  # seconds between two looks at a child
 _LONGEST_CRASH = 1 << 16
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
 
@@ -32,24 +34,28 @@ def die_with_parent() -> None:
 
 
 _adopter: int | None = None
+_found: set[int] = set()  # descendants that the adopter had before: jobs of the shell that it was, say
 
 
 def adopt_orphans() -> None:
     """From now on descendants whose parent ends become children of this process, so that none is lost."""
     global _adopter
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if _adopter != os.getpid():
+        _found.clear()
+        _found.update(descendants(os.getpid()))
     _adopter = os.getpid()
 
 
 def kill_orphans() -> None:
-    """Kills all children of a process that adopts orphans: what a probe left behind in a session of its
-    own. Repeated, since the death of one brings its children."""
+    """Kills all children of a process that adopts orphans, but for those that it had before: what a probe left
+    behind in a session of its own. Repeated, since the death of one brings its children."""
     if _adopter != os.getpid():
         return
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(20):
         try:
-            left = [int(pid) for pid in children.read_text().split()]
+            left = [int(pid) for pid in children.read_text().split() if int(pid) not in _found]
         except OSError:  # a kernel without that file
             return
         if not left:
@@ -58,6 +64,13 @@ def kill_orphans() -> None:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def as_before_the_tool() -> None:
+    """Takes back this tool's own handlers of signals, in a process that runs code of the user's."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):  # one that was ignored is so still
+            signal.signal(number, signal.SIG_DFL)
 
 
 def interrupt_once() -> None:
@@ -90,10 +103,10 @@ class StageEnd:
 def run_stage(
     work: Callable[[], int],
     meanwhile: Callable[[], object] | None = None,
-    look: Callable[[int], object] | None = None,
+    look: Callable[[int], float | None] | None = None,
 ) -> StageEnd:
     """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first, and `look` is
-    called with the child's process id every quarter of a second.
+    called with the child's process id every quarter of a second, or after as many seconds as it gave back.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
     fault: `crash` is its traceback then, and the status TOOL_FAILED. Ctrl-C goes to the child; this process
@@ -111,6 +124,7 @@ def run_stage(
             die_with_parent()
             if os.getppid() != parent:
                 os._exit(TOOL_FAILED)
+            as_before_the_tool()
             status = work()
         except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
             told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
@@ -147,15 +161,16 @@ def run_stage(
     return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
 
 
-def _wait(pid: int, look: Callable[[int], object] | None) -> int:
+def _wait(pid: int, look: Callable[[int], float | None] | None) -> int:
     """The wait status of the child, once it has ended."""
     if look is not None:
         process = os.pidfd_open(pid)
         try:
             poll = select.poll()
             poll.register(process, select.POLLIN)
-            while not poll.poll(_LOOK * 1000):
-                look(pid)
+            pause = LOOK
+            while not poll.poll(pause * 1000):
+                pause = look(pid) or LOOK
         finally:
             os.close(process)
     return os.waitpid(pid, 0)[1]
@@ -179,7 +194,7 @@ def kill_tree(pid: int) -> None:
     known: dict[int, int] = {}
     try:
         for _ in range(3):  # some may be starting more
-            for each in [pid, *_descendants(pid)]:
+            for each in [pid, *descendants(pid)]:
                 if each not in known:
                     with contextlib.suppress(ProcessLookupError):
                         known[each] = os.pidfd_open(each)  # a number may come to stand for another process
@@ -192,11 +207,3 @@ def kill_tree(pid: int) -> None:
     finally:
         for process in known.values():
             os.close(process)
-
-
-def _descendants(pid: int) -> list[int]:
-    found = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(child) for child in thread.read_text().split()]
-    return [*found, *(deeper for child in found for deeper in _descendants(child))]

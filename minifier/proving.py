@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import BackendReference, Case, Reach
-from minifier.emit.repro import Repro, forms_for, guard_seconds, is_worth_trying, write_repro
+from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import NoRepro
 from minifier.failure import Failure, Kind, Stage
 from minifier.processes import adopt_orphans, kill_orphans
@@ -41,7 +41,7 @@ def verified_repro(
         if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
             continue
         try:
-            repro = write_repro(case, template, variant)
+            repro = write_repro(case, template, variant, settings.memory)
         except NoRepro as error:
             reasons[str(error)] = None
             continue
@@ -50,7 +50,7 @@ def verified_repro(
         tried.add(repro.text)
         check = _verified(case, repro, timeout, settings)
         seen = check.runs[-1].failure
-        of_eager = _difference_of_eager(case, repro, timeout) if compares and check.holds else None
+        of_eager = _difference_of_eager(case, repro, timeout, settings.memory) if compares and check.holds else None
         if check.holds and of_eager is None:
             repro = _in_its_own_words(repro, case, seen)
             repro.write(out)
@@ -84,16 +84,22 @@ def _verified(case: Case, repro: Repro, timeout: float, settings: Settings) -> V
             match_log=settings.match_log,
             memory=settings.memory,
             any_stage=repro.template is not None and repro.template.hides_stage,
-            at_once=RUNS if (os.cpu_count() or 1) > 1 else 1,
+            at_once=_at_once(case, settings.memory),
         )
     kill_orphans()
     return check
 
 
-def _difference_of_eager(case: Case, repro: Repro, timeout: float) -> Failure | None:
+def _at_once(case: Case, memory: int | None) -> int:
+    """How many scripts run side by side: one, if the machine has too little of what they need."""
+    hungry = RUNS * guard_gibibytes(case, memory) * 2**30
+    return RUNS if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
+
+
+def _difference_of_eager(case: Case, repro: Repro, timeout: float, memory: int | None) -> Failure | None:
     """What a comparing script shows where nothing is compiled; then it shows nothing about the backend."""
     assert repro.template is not None
-    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant)
+    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant, memory)
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint)
     kill_orphans()

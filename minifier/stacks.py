@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import linecache
 import os
 import re
-import resource
 import signal
 from pathlib import Path
+
+from minifier.descriptors import identity, out_of_the_way
 
 ASK = signal.SIGRTMAX - 1  # a process with a stack file writes its stacks when it is sent this
 _SECTION = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)[^\n]*\n((?:  [^\n]*\n?)*)", re.MULTILINE)
@@ -28,17 +28,12 @@ def stack_file(path: Path) -> None:
     one stays. Processes forked from this one write nothing.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    # Numbers are given out from the lowest: a script that closes what it finds open does not get this one again
-    # for a file of its own.
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, 1024) - 10))
-    os.close(file)
-    ours = os.fstat(number)
+    number = out_of_the_way(file)
+    ours = identity(number)
 
     def mute() -> None:
         with contextlib.suppress(OSError):  # the script has closed it
-            now = os.fstat(number)
-            if (now.st_dev, now.st_ino) == (ours.st_dev, ours.st_ino):
+            if identity(number) == ours:
                 nothing = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nothing, number, inheritable=False)
                 os.close(nothing)

@@ -24,6 +24,7 @@ from minifier.capture.logs import Said
 from minifier.capture.record import Record
 from minifier.capture.status import Status, Token
 from minifier.capture.terms import Terms
+from minifier.descriptors import Reserve, identity, out_of_the_way
 from minifier.failure import Stage
 from minifier.torch_private import backend_error, is_failure
 
@@ -36,13 +37,28 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self.pid = os.getpid()
+        self._open()
+
+    def _open(self) -> None:
+        self._file = out_of_the_way(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        self._is = identity(self._file)
+
+    def _is_open(self) -> bool:
+        """Whether the script has not closed the file, nor has another under its number."""
+        try:
+            return identity(self._file) == self._is
+        except OSError:
+            return False
 
     def write(self, event: str, **facts: Any) -> None:
         """Appends the event; a process that the script forked writes nothing."""
         if os.getpid() == self.pid:
-            # Opened for each line: a script may close every file it finds open.
-            with self._path.open("ab") as file:
-                file.write((json.dumps({"event": event, **facts}) + "\n").encode())
+            # Held open: a script may open files until it gets no more. Opened again: it may close all that it finds.
+            if not self._is_open():
+                self._open()
+            data = (json.dumps({"event": event, **facts}) + "\n").encode()
+            while data:
+                data = data[os.write(self._file, data) :]
 
 
 class _Mine(threading.local):
@@ -69,6 +85,7 @@ class Observer:
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or Status()
         self.log = EventLog(folder / "events.jsonl")
+        self.reserve = Reserve()
         self.count = 0
         self.mine = _Mine()
         self.open: list[BackendCall] = []
@@ -106,7 +123,8 @@ class Observer:
                 compiled = call()
         except BaseException as error:
             if is_failure(error) and self._is_new(error):
-                record.failed(stage, error, inputs)
+                with self.reserve:
+                    record.failed(stage, error, inputs)
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
@@ -153,7 +171,8 @@ class Observer:
                 result = call()
         except BaseException as error:
             if is_failure(error) and self._is_new(error):
-                record.failed(stage, error, args, number, _versions(args) != before)
+                with self.reserve:
+                    record.failed(stage, error, args, number, _versions(args) != before)
             raise
         if current.matched:
             record.fell_back(stage, current.matched, args, number, _versions(args) != before)

@@ -161,6 +161,8 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
             final = event
     call = _fatal_call(status, end, watch, folder / STACKS)
     if call is not None and call.number in begun:
+        # What the request for its stack made of a call that hung is not how it failed.
+        failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
         failing.append(_died(folder, begun[call.number], call, _how(end, watch, folder, call), has_case, kept))
     for graph in failing:
@@ -222,6 +224,10 @@ def _fatal_call(status: Status, end: StageEnd, watch: Watch, stacks: Path) -> Ru
 
 def _how(end: StageEnd, watch: Watch, folder: Path, call: Running) -> Failure:
     """The failure that a call showed which did not come back."""
+    if watch.exhausted:
+        fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
+        taken = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
+        return Failure(fingerprint, Kind.OUT_OF_MEMORY.value, taken, watch.stack)
     if watch.hung is not None:
         fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
         return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)

@@ -28,8 +28,8 @@ class Comparing:
 @dataclass(frozen=True, slots=True)
 class Terms:
     """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
-    process begins with; None: no limit. A line of a log that `match_log` is found in is a
-    failure. With `comparing` the first call of each graph is compared with eager."""
+    process begins with; None: it may reserve what it likes, and use most of what is free. A line of a log that
+    `match_log` is found in is a failure. With `comparing` the first call of each graph is compared with eager."""
 
     timeout: float | None = None
     memory: int | None = None

@@ -12,7 +12,6 @@ import click
 
 from minifier.errors import UsageError
 from minifier.failure.difference import Aspect, Measure
-from minifier.memory import free_memory
 from minifier.settings import Settings
 
 _MIB = 2**20
@@ -35,14 +34,14 @@ _SHARED = (
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
         "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
-        "120 s.",
+        "120 s, and 600 s for a first call that goes on computing.",
     ),
     click.option(
         "--memory",
         type=click.IntRange(min=64),
         metavar="MIB",
-        help="Memory limit of the script and of each probe, beyond what they begin with. Default: nine tenths of what "
-        "is free for the script, three quarters for a probe; none with CUDA.",
+        help="Memory limit of the script and of each probe, beyond what they begin with, reserved memory included. "
+        "Default: they may reserve what they like, and use four fifths of what is free.",
     ),
     click.option(
         "--compare",
@@ -109,7 +108,7 @@ def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Setting
         match=given["match"],
         match_log=given["match_log"],
         timeout=given["timeout"],
-        memory=memory * _MIB if memory is not None else free_memory(3 / 4),
+        memory=memory * _MIB if memory is not None else None,
         workers=given["workers"] or (os.cpu_count() or 1 if script_seconds > 15 else 1),
         budget=given["budget"],
         max_probes=given["max_probes"],
@@ -150,5 +149,5 @@ def _measure(given: dict[str, Any]) -> Measure:
 
 
 def script_memory(given: dict[str, Any]) -> int | None:
-    """Bytes that the user's script may take beyond what it begins with; None: no limit."""
-    return given["memory"] * _MIB if given["memory"] is not None else free_memory(9 / 10)
+    """Bytes that the user's script may take beyond what it begins with; None: what `MemoryWatch` gives it."""
+    return given["memory"] * _MIB if given["memory"] is not None else None

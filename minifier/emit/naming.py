@@ -13,7 +13,7 @@ _VALUES = "abcdefghijklmno"
 # Names that the templates use for themselves.
 OF_TEMPLATES = {
     "actual", "attempt", "compiled", "compiler", "error", "error_of", "expected", "f", "faulthandler", "fn",
-    "Function", "graph", "inputs", "sharing", "tangent", "tangents", "tensors", "torch",
+    "Function", "graph", "inputs", "resource", "sharing", "tangent", "tangents", "tensors", "torch",
 }  # fmt: skip
 
 

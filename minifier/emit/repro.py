@@ -32,6 +32,7 @@ __all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying
 
 _MISSED = 0.001  # how often the script of a flaky failure may end without having shown it
 _MOST_ATTEMPTS = 1000
+_GUARD, _LEAST_GUARD = 4, 2  # GiB that a script may take which takes all: ordinarily, and at least, for torch itself
 _LEAST_PATIENCE = 20  # seconds; a fresh interpreter takes some to compile anything at all
 
 
@@ -139,12 +140,35 @@ def guard_seconds(case: Case) -> int:
     return max(_LEAST_PATIENCE, math.ceil(case.patience))
 
 
-def _surroundings(case: Case, template: Template, variant: Variant, names: dict[str, str]) -> Surroundings:
+def guard_gibibytes(case: Case, memory: int | None = None) -> int:
+    """At how many GiB the script of a Case that takes all memory ends itself; 0 for any other. `memory` is how many
+    bytes such a script may take where it is verified."""
+    on_device = case.failure.type.endswith("OutOfMemoryError")  # no limit of a process's own memory ends that
+    if case.failure.fingerprint.kind is not Kind.OUT_OF_MEMORY or on_device:
+        return 0
+    most = _GUARD if memory is None else max(_LEAST_GUARD, min(_GUARD, math.ceil(memory / 2**30)))
+    return most + math.floor(2 * _bytes(case) / 2**30)
+
+
+def _bytes(case: Case) -> int:
+    """Of all tensors that the script makes for the call."""
+    import torch
+
+    metas = [item.meta for item in case.inputs if isinstance(item, TensorInput)]
+    return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
+
+
+def _surroundings(
+    case: Case, template: Template, variant: Variant, names: dict[str, str], memory: int | None
+) -> Surroundings:
     attempts, calls = _attempts(case.rate), case.calls
     if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
         attempts, calls = 1, attempts
     warm_up = other_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC else ()
-    return Surroundings(calls, warm_up, attempts, variant.recompile, guard_seconds(case))
+    guards = guard_seconds(case), guard_gibibytes(case, memory)
+    found = case.failure.fingerprint
+    tells_end = (found.kind, found.message) == (Kind.EXIT, "exit status 0")
+    return Surroundings(calls, warm_up, attempts, variant.recompile, *guards, tells_end)
 
 
 def _names(case: Case, of_script: Collection[str]) -> Names:
@@ -157,9 +181,9 @@ def _names(case: Case, of_script: Collection[str]) -> Names:
     return Names({*of_script, *called, *packages, *imported, *defined_names(case.measure.predicate)})
 
 
-def write_repro(case: Case, template: Template, variant: Variant | None = None) -> Repro:
+def write_repro(case: Case, template: Template, variant: Variant | None = None, memory: int | None = None) -> Repro:
     """The script in this form, by default as plain as can be; raises NoRepro where the Case has something that
-    no script can hold yet."""
+    no script can hold yet. `memory` is how many bytes it may take where it is verified."""
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(without_symbols(_lifted(case)))
     definitions = definitions_left(case)
@@ -204,9 +228,9 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None) 
             footer=_footer(case, inputs),
             replacements=more.replacements,
             definitions=more.definitions,
-            surroundings=_surroundings(case, template, variant, inputs),
+            surroundings=_surroundings(case, template, variant, inputs, memory),
             of_script=taken_apart(definitions),
-            names_of_script=frozenset(of_script & OF_TEMPLATES - {"torch", "faulthandler"}),
+            names_of_script=frozenset(of_script & OF_TEMPLATES - {"torch", "faulthandler", "resource"}),
         ),
     )
     return Repro(text, template, case.tensors if stored else None, variant)

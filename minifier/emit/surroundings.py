@@ -1,4 +1,5 @@
-"""What is put around the last statements of a template: state, repetition, a first call, an end to a hang."""
+"""What is put around the last statements of a template: state, repetition, a first call, an end to a hang or to a
+hunger for memory."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
+from minifier.case.literals import literal
 from minifier.emit.statements import Statement, code_of, parsed, under, under_contexts
 
+THE_END = "It was not ended."  # what a script prints at last whose failure is to end with status 0
 _COMPILE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("compile")))
 # What asks a backend for anything: before it, nothing has to be repeated, nothing can hang.
 _ASKING = m.OneOf(_COMPILE, m.Call(func=m.OneOf(m.Name("compiled"), m.Name("lookup_backend"))))
@@ -21,13 +24,17 @@ _CALLING = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("compiler"),
 class Surroundings:
     """`calls`: how often the compiled function is called, the failure showing at the last. `warm_up`: arguments
     of a first call, of another size. `attempts`: how often all is tried; `recompile`: each time from the start.
-    `patience`: seconds after which a script that hangs is ended; 0 for one that does not."""
+    `patience`: seconds after which a script that hangs is ended; 0 for one that does not. `gibibytes`: at what size a
+    script is ended that takes all memory; 0 for one that does not. `tells_end`: whether a script says that it came to
+    its end, where nothing else tells a failure."""
 
     calls: int = 1
     warm_up: tuple[str, ...] = ()
     attempts: int = 1
     recompile: bool = True
     patience: int = 0
+    gibibytes: int = 0
+    tells_end: bool = False
 
 
 class _Hoist(cst.CSTTransformer):
@@ -92,8 +99,14 @@ def surrounded(
         seconds = around.patience
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
         body = [*parsed([guard]), *body]
+    if around.gibibytes:
+        imports = (*imports, "import resource")
+        most = around.gibibytes
+        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({most} << 30, {most} << 30))"
+        before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {most} GiB"])]
     if around.attempts > 1 and around.recompile:
         body, head = [*parsed(["torch._dynamo.reset()"]), *head, *body], []
     if around.attempts > 1:
         body = [under(f"for attempt in range({around.attempts}):", body)]
-    return [*before, *head, *body], imports
+    end = parsed([f"print({literal(THE_END)})"]) if around.tells_end else []
+    return [*before, *head, *body, *end], imports

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.memory import limit_data
-from minifier.processes import die_with_parent, kill_orphans
+from minifier.consumption import descendants
+from minifier.descriptors import out_of_the_way
+from minifier.memory import MemoryWatch, limit_data
+from minifier.processes import LOOK, as_before_the_tool, die_with_parent, kill_orphans
 from minifier.stacks import ASK, read_stack, stack_file
 from minifier.torch_private import inductor_headers
 
@@ -33,10 +35,10 @@ _COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended. `result` is what its job gave back; without one, `signal`, `status` or
-    `timed_out` says why, and `stage` how far it had come. `fault` is a traceback of the job's own code;
-    `output` the Python stack at its death, or the end of what it printed; `loaded` the modules of torch's that
-    it had to import for itself."""
+    """How a child ended. `result` is what its job gave back; without one, `signal`, `status`, `timed_out` or
+    `exhausted` (it was killed for the memory that it took) says why, and `stage` how far it had come. `fault` is a
+    traceback of the job's own code; `output` the Python stack at its death, or the end of what it printed; `loaded`
+    the modules of torch's that it had to import for itself."""
 
     result: dict[str, Any] | None
     seconds: float
@@ -47,11 +49,13 @@ class Ended:
     fault: str = ""
     output: str = ""
     loaded: tuple[str, ...] = ()
+    exhausted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """For each child: wall seconds, and bytes of memory beyond what the parent has (None: no limit)."""
+    """For each child: wall seconds, and bytes of memory beyond what the parent has (None: together they may use most of
+    what is free)."""
 
     seconds: float
     memory: int | None = None
@@ -74,12 +78,13 @@ class _Child:
         headers = inductor_headers()  # looked for here: the child has another temporary folder
         self.started = time.monotonic()
         self.deadline = self.started + limits.seconds
-        self.timed_out = False
+        self.timed_out = self.exhausted = False
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
+            into = out_of_the_way(into)
             _live(job, limits, self.folder, headers, into)
         os.close(into)
         os.set_blocking(self.pipe, False)
@@ -126,10 +131,10 @@ class _Child:
         message: dict[str, Any] = {}
         for line in self.data.split(b"\n")[:-1]:  # the child may have died while writing the last
             message.update(json.loads(line))
-        result = None if self.timed_out else message.get("result")
+        result = None if self.timed_out or self.exhausted else message.get("result")
         stage, fault = message.get("stage"), message.get("fault", "")
         loaded = tuple(message.get("loaded", ()))
-        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output, loaded)
+        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output, loaded, self.exhausted)
 
     def kill_group(self) -> None:
         """Ends grandchildren that outlived the child."""
@@ -156,6 +161,7 @@ def _live(job: Job, limits: Limits, folder: Path, headers: Path | None, into: in
     try:
         os.setsid()
         die_with_parent()
+        as_before_the_tool()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _quiet(folder, headers)
@@ -202,6 +208,18 @@ def _limit(limits: Limits) -> None:
         limit_data(limits.memory)
 
 
+def _look_at_memory(memory: MemoryWatch, live: Sequence[_Child]) -> float:
+    """Ends the children where they go on taking memory; gives the seconds until the next look."""
+    pause = memory.look([pid for child in live for pid in (child.pid, *descendants(child.pid))])
+    if memory.exhausted:
+        for child in live:
+            if not child.timed_out:
+                child.exhausted = True
+                child.ask_for_stack()
+            child.kill()
+    return pause or LOOK
+
+
 def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
     """Runs each job in a child of its own, all at once, and waits for all.
 
@@ -210,6 +228,8 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
     gc.freeze()  # children then share the parent's pages instead of touching them in their own collections
     children: list[_Child] = []
     ended: dict[int, Ended] = {}
+    memory = MemoryWatch() if limits.memory is None else None
+    due = time.monotonic() + LOOK
     with selectors.DefaultSelector() as selector:
         try:
             for job in jobs:
@@ -229,9 +249,10 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                         child.timed_out = True
                         child.ask_for_stack()
                         child.kill()
-                ready = selector.select(
-                    max(0.0, min((c.deadline for c in live if not c.timed_out), default=now + 60) - now)
-                )
+                if memory is not None and now >= due:
+                    due = now + _look_at_memory(memory, live)
+                until = min((c.deadline for c in live if not c.timed_out), default=now + 60)
+                ready = selector.select(max(0.0, min(until, due if memory is not None else until) - now))
                 for key, _ in ready:
                     child = key.data
                     if key.fd != child.process:

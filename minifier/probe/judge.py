@@ -37,6 +37,8 @@ def seen(ended: Ended, nodes: Sequence[str], sought: Fingerprint | None = None) 
     """The failure that a child showed, or None if it passed; of several differences the one sought."""
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
+    if ended.exhausted:
+        return _death(ended, Kind.OUT_OF_MEMORY, "no more memory")
     if ended.signal is not None:
         return _death(ended, Kind.SIGNAL, signal.Signals(ended.signal).name)
     if ended.result is None:

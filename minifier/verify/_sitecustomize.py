@@ -5,6 +5,7 @@ notes the exception that ends the interpreter and, if it finds a file `watch-log
 warned. It takes itself off the path and lets the user's own sitecustomize, if there is one, take its turn.
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
@@ -32,7 +33,16 @@ def note_exception() -> None:
     observed = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(observed)
 
+    # The script may have opened so many files that there are no numbers left: this makes room for one. Numbers are
+    # given out from the lowest, so this one is not among those that the script gets.
+    low, reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 250
+    with contextlib.suppress(OSError):  # there are fewer numbers than that
+        os.dup2(low, reserve, inheritable=False)
+    os.close(low)
+
     def write(links: list[Any], text: str) -> None:
+        with contextlib.suppress(OSError):  # the script has closed all files
+            os.close(reserve)
         with open(os.path.join(here, "seen.json"), "w") as file:
             json.dump({"links": links, "text": text}, file)
 

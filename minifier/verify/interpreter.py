@@ -14,15 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.consumption import descendants
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.failure import observed as observed_module
-from minifier.memory import free_memory, limit_data
+from minifier.memory import MemoryWatch, free_memory, limit_data
+from minifier.processes import LOOK
 from minifier.torch_private import inductor_headers
 from minifier.verify.reading import End, failure_shown
 
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
 _KEPT = {"PYTHONPATH", "PYTHONHOME"}
 _SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
+
+
+_running: set[int] = set()  # interpreters that have been started and not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str,
 
 class Started:
     """An interpreter that runs the script; killed and cleaned away at the end of the `with`. `sought` is what its end
-    is read by; `memory` in bytes, and never more than a share of what is free, so that the machine survives."""
+    is read by; `memory` is in bytes, and never more than a share of what is free. Without it, and where the script is
+    not one that takes all memory, it may reserve what it likes, and use most of what is free."""
 
     def __init__(
         self,
@@ -82,7 +88,12 @@ class Started:
         self.started = time.monotonic()
         self.deadline = self.started + timeout
         self.output = (self.folder / "output").open("wb")
-        limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
+        limits: list[int] = []
+        self.memory: MemoryWatch | None = None
+        if memory is not None or (sought is not None and sought.kind is Kind.OUT_OF_MEMORY):
+            limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
+        else:
+            self.memory = MemoryWatch()
         self.process = subprocess.Popen(
             [sys.executable, script.name],
             cwd=work,
@@ -94,13 +105,11 @@ class Started:
             preexec_fn=(lambda: limit_data(min(limits))) if limits else None,  # noqa: PLW1509 - no threads here
         )
 
+        _running.add(self.process.pid)
+
     def wait(self) -> Run:
         """Waits for the end; kills all that is left of the session."""
-        timed_out = False
-        try:
-            self.process.wait(max(0.0, self.deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            timed_out = True
+        timed_out = not self._has_ended()
         self.kill()
         seconds = time.monotonic() - self.started
         status = None if timed_out else self.process.returncode
@@ -108,11 +117,25 @@ class Started:
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
         return Run(status, failure, output, seconds)
 
+    def _has_ended(self) -> bool:
+        """Waits until the interpreter has ended, or its time."""
+        pause = LOOK
+        while (left := self.deadline - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(min(left, pause))
+                return True
+            if self.memory is not None:  # of all that run side by side
+                pause = self.memory.look([pid for each in _running for pid in (each, *descendants(each))]) or LOOK
+                if self.memory.exhausted:
+                    self.kill()
+        return self.process.poll() is not None
+
     def kill(self) -> None:
         """Ends the interpreter and all it started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        _running.discard(self.process.pid)
         self.output.close()
 
     def __enter__(self) -> Started:

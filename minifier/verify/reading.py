@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.emit.surroundings import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import Link, failure_of, was_wrapped
 from minifier.failure.normal import normalise
@@ -133,6 +134,9 @@ def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = 
         return _death(stage, Kind.EXIT, f"exit status {end.status}", end.output)
     if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
         return _fallback(end, sought, match_log)
+    if sought is not None and (sought.kind, sought.message) == (Kind.EXIT, "exit status 0"):
+        # Such a script ends with the same status whether it fails or not, but says so if not.
+        return None if THE_END in end.output.splitlines() else _death(stage, Kind.EXIT, sought.message, end.output)
     return None
 
 

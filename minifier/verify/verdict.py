@@ -58,7 +58,7 @@ def verify(
 
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
-    `memory` is in bytes, for each run; without it, or if it is more, a share of what is free is the limit.
+    `memory` is in bytes, for each run; if it is more, a share of what is free is the limit.
     Interpreters are started only as long as every run so far has shown the failure.
     """
     began = time.monotonic()

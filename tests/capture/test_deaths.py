@@ -171,3 +171,14 @@ def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau
     (failing,) = captured.failing
     assert failing.failure.message == "SIGSEGV" and failing.call == 2
     assert [node.target for node in bureau.case(failing.number).graph.ops] == ["operator.add"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("open", "[Errno 24] Too many open files: '/dev/null'"), ("close", "all files are closed")]
+)
+def test_a_backend_that_opens_or_closes_all_files(bureau, how, said):
+    captured = bureau.capture(script(f"compiled(stage='compile', how={how!r})(torch.ones(3), torch.ones(3))"))
+    (failing,) = captured.failing
+    assert failing.unsaved == "" and failing.failure.message == said
+    summary, case = bureau.reduce()
+    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.tanh"]

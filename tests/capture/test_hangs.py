@@ -1,19 +1,24 @@
 """A backend call that does not come back ends the script, and is a failure."""
 
 import subprocess
+import sys
 import time
 
 import pytest
 import torch
 
+from minifier.capture import watch as watch_module
 from minifier.capture.status import Status
 from minifier.capture.terms import Keep, Terms
-from minifier.capture.watch import LEAST, Watch
+from minifier.capture.watch import FIRST, LEAST, Watch
+from minifier.consumption import descendants, processor_seconds
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors
+from minifier.processes import kill_tree
 
 pytestmark = pytest.mark.timeout(120)
 
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 SCRIPT = """
 import torch
 import oddlib.deadly
@@ -41,6 +46,12 @@ def test_while_compiling(bureau, how):
     assert "failing.py" in lines[1] and "in end" in lines[-2] and "minifier/" not in failing.failure.traceback
     case = bureau.case()
     assert case.failure == failing.failure and case.script.seconds < captured.seconds - 2.5
+
+
+def test_a_hang_that_the_request_for_its_stack_ends_is_one(bureau):
+    captured = bureau.capture(script("{'how': 'sleep in C', 'stage': 'compile'}"), timeout=100, limit=2)
+    (failing,) = captured.failing
+    assert failing.failure.message == "no end after 2 s" and failing.failure.fingerprint.message == "no end"
 
 
 def test_at_run_time_the_second_run_waits_no_longer_than_needed(bureau):
@@ -117,3 +128,37 @@ def test_time_in_which_everything_stood_still_does_not_count(tmp_path, monkeypat
         monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
         watch(0)
     assert ended
+
+
+@pytest.mark.parametrize(
+    ("computes", "ends"),
+    [(lambda seconds: 0.0, LEAST), (lambda seconds: seconds, FIRST), (lambda seconds: min(seconds, 200.0), 260)],
+    ids=["waits", "computes", "waits at last"],
+)
+def test_the_first_call_is_waited_for_as_long_as_it_computes(tmp_path, monkeypatch, computes, ends):
+    """Ten times the slowest call says nothing as long as none has come back."""
+    status = Status()
+    watch = Watch(status, tmp_path / "stacks", Terms())
+    ended = []
+    monkeypatch.setattr(watch, "_end", lambda pid, call, lasted: ended.append(lasted))
+    status.enter(Stage.COMPILE, 1, 0)
+    began = time.monotonic()
+    for second in range(700):
+        monkeypatch.setattr(time, "monotonic", lambda: began + second)  # noqa: B023 - called in this round only
+        monkeypatch.setattr(watch_module, "processor_seconds", lambda pids: computes(second))  # noqa: B023
+        watch(0)
+        if ended:
+            break
+    assert ended and abs(ended[0] - ends) < 10
+
+
+def test_what_a_process_and_its_children_compute_is_measured():
+    spin = "import time\nwhile time.process_time() < 0.4: pass"
+    with subprocess.Popen([sys.executable, "-c", f"{spin}\nprint(flush=True)\ninput()"], **PIPES) as child:
+        child.stdout.readline()
+        assert 0.3 < processor_seconds([child.pid]) < 5
+        child.communicate(b"\n")
+    with subprocess.Popen(["sh", "-c", "sleep 30 & wait"]) as shell:
+        time.sleep(0.5)
+        assert processor_seconds([shell.pid, *descendants(shell.pid)]) < 0.2 and len(descendants(shell.pid)) == 1
+        kill_tree(shell.pid)

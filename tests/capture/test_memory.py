@@ -5,10 +5,13 @@ import resource
 import pytest
 import torch
 
-from minifier.failure import Fingerprint, Kind, Stage
+from minifier import memory
+from minifier.failure import Fingerprint, Kind, Stage, Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.memory import available, limit_data, spare_memory
-from minifier.verify import verify
+from minifier.probe.children import Limits, run_children
+from minifier.probe.judge import judge
+from minifier.verify import run_script, verify
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -37,6 +40,62 @@ def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
     case = bureau.case()
     assert case.failure == failing.failure
     assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """The machine seems to have 1.3 GiB that are free, and to be short of it from then on."""
+    told = iter([1300 * MIB])
+    monkeypatch.setattr(memory, "available", lambda: next(told, 0))
+
+
+@pytest.mark.parametrize("how", ["hoard", "hoard text"])
+def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory, how):
+    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", repr(how)))
+    (failing,) = captured.failing
+    found = failing.failure.fingerprint
+    assert (found.kind, found.site.function) == (Kind.OUT_OF_MEMORY, "oddlib_ends")
+    assert failing.unsaved == "" and captured.end.status == 1 and bureau.case().failure == failing.failure
+
+
+def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
+    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'use up'"))
+    (failing,) = captured.failing
+    found = failing.failure.fingerprint
+    assert (found.stage, found.kind, found.message) == (Stage.COMPILE, Kind.OUT_OF_MEMORY, "no more memory")
+    assert captured.end.signal == 9 and "it had taken 1." in failing.sentence
+    assert "in end" in failing.traceback
+
+
+def test_what_uses_up_a_reserve_outside_of_backend_calls_is_ended_too(bureau, little_memory):
+    captured = bureau.capture("import oddlib.deadly\noddlib.deadly.end('use up')\n")
+    assert captured.failing == () and captured.end.signal == 9
+
+
+def test_what_is_only_reserved_does_not_count(bureau):
+    """A terabyte, of which a page is touched: no lack of memory, in the script nor in a probe."""
+    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'reserve'"))
+    (failing,) = captured.failing
+    assert failing.failure.message == "the arena is too small"
+    summary, case = bureau.reduce()
+    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.tanh"]
+
+
+def test_probes_that_use_up_a_reserve_are_ended(forked, tmp_path, little_memory):
+    def work():
+        from oddlib.deadly import end
+
+        (ended,) = run_children([lambda: end("use up")], Limits(60.0), tmp_path)
+        judged = judge(ended, Fingerprint(Stage.COMPILE, Kind.OUT_OF_MEMORY, message="no more memory"))
+        return ended.exhausted, ended.timed_out, "in end" in ended.output, judged.verdict
+
+    assert forked(work) == (True, False, True, Verdict.SAME)
+
+
+def test_a_script_may_reserve_what_it_likes_where_its_memory_is_not_the_question(tmp_path):
+    script = tmp_path / "repro.py"
+    script.write_text("import mmap\nmmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n")
+    assert run_script(script, 60, (), Fingerprint(Stage.RUN, Kind.EXCEPTION)).status == 0
 
 
 def test_a_reduction_keeps_to_the_lack_of_memory(bureau):

@@ -5,7 +5,6 @@ import pytest
 
 from minifier.cli.options import reduction_options, script_memory, settings_from
 from minifier.failure import Aspect, Measure
-from minifier.memory import free_memory
 from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -26,7 +25,7 @@ def given(*arguments):
 
 def test_without_options():
     settings = settings_from(given())
-    assert settings == Settings(memory=settings.memory) and settings.compare == "auto"
+    assert settings == Settings() and settings.compare == "auto" and script_memory(given()) is None
 
 
 def test_how_results_are_compared(tmp_path):
@@ -44,8 +43,3 @@ def test_patterns_and_limits():
     settings = settings_from(given("--match", "a+", "--match-log", "b+", "--timeout", "3", "--memory", "100"))
     assert (settings.match, settings.match_log, settings.timeout) == ("a+", "b+", 3)
     assert settings.memory == script_memory(given("--memory", "100")) == 100 * 2**20
-
-
-def test_the_script_gets_more_of_what_is_free_than_a_probe():
-    script, probe = script_memory(given()), settings_from(given()).memory
-    assert script > probe > 2**26 and free_memory(1.0) > script

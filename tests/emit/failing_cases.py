@@ -57,6 +57,13 @@ def of_op(backend: BackendReference, failure: Failure, target: str = "torch.tanh
 NO_LOWERING = raised(
     Stage.COMPILE, "minifier_backends.errors.LoweringError", "no lowering for tanh", CRASH, "faulty_raise"
 )
+NO_MEMORY = Failure(
+    Fingerprint(
+        Stage.COMPILE, Kind.OUT_OF_MEMORY, site=Frame("oddlib.deadly", "oddlib_ends"), message="no more memory"
+    ),
+    "RuntimeError",
+    "can't allocate memory",
+)
 NO_ANSWER = raised(
     Stage.COMPILE,
     "minifier_backends.errors.TransientError",
@@ -200,6 +207,13 @@ CASES = {
         dies(Stage.BACKWARD_COMPILE, Kind.SIGNAL, "SIGABRT"), grad=True, backward=True,
     ),
     "hang": of_op(backend("faulty_hang"), dies(Stage.COMPILE, Kind.TIMEOUT, "no end"), patience=3.0),
+    "exit with status 0": of_op(
+        replace(backend("oddlib_ends", how="exit well", stage="compile"), imports=("import oddlib.deadly",)),
+        dies(Stage.COMPILE, Kind.EXIT, "exit status 0"),
+    ),
+    "no more memory": of_op(
+        replace(backend("oddlib_ends", how="hoard", stage="compile"), imports=("import oddlib.deadly",)), NO_MEMORY
+    ),
     "dynamic=True": _symbolic(Symbolic.GIVEN),
     "a size marked dynamic": _symbolic(Symbolic.MARKED),
     "a second size": _symbolic(Symbolic.AUTOMATIC),

@@ -178,6 +178,20 @@ def test_a_hang_is_ended_after_the_time_that_counts_as_one():
         assert f"dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s\n" in text
 
 
+def test_what_takes_all_memory_is_given_an_end():
+    case = CASES["no more memory"]
+    call = "resource.setrlimit(resource.RLIMIT_DATA, ({0} << 30, {0} << 30))"
+    guard = call + "  # it takes all memory: this ends it at {0} GiB"
+    for memory, most in ((None, 4), (200 * 2**30, 4), (2500 * 2**20, 3), (100 * 2**20, 2)):
+        text = write_repro(case, Template.COMPILE_FUNCTION, memory=memory).text
+        assert text.startswith("import resource\n") and guard.format(most) + "\ntorch.compile(" in text
+    (item,) = case.inputs
+    large = replace(case, inputs=(replace(item, meta=replace(item.meta, shape=(5 * 2**28,), stride=(1,))),))
+    assert guard.format(14) in write_repro(large, Template.COMPILE_FUNCTION).text
+    of_device = replace(case, failure=replace(case.failure, type="torch.OutOfMemoryError"))
+    assert "resource" not in write_repro(of_device, Template.COMPILE_FUNCTION).text
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_template_that_is_chosen_can_be_written(name):
     for template in templates_for(CASES[name]):

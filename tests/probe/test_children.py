@@ -9,6 +9,7 @@ import time
 import pytest
 
 from minifier.probe.children import Ended, Limits, run_children, tell
+from minifier.processes import adopt_orphans, kill_orphans, run_stage
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20
@@ -265,3 +266,50 @@ def test_an_interrupt_while_waiting_leaves_no_child(tmp_path):
 
 def test_told_outside_a_child_goes_nowhere():
     tell(stage="run")
+
+
+def test_children_that_were_there_before_are_left_alone(forked):
+    """After `exec minify ...` those are the jobs of a shell."""
+
+    def work():
+        job = subprocess.Popen(["sleep", "50"])
+        adopt_orphans()
+        child = subprocess.Popen(["sh", "-c", "sleep 50 & echo $!"], stdout=subprocess.PIPE, text=True)
+        orphan = int(child.stdout.readline())
+        child.wait()
+        adopt_orphans()
+        kill_orphans()
+        found = alive(orphan), alive(job.pid)
+        job.kill()
+        return found
+
+    assert forked(work) == (False, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_handlers_of_the_tool_are_not_for_the_users_code(forked, tmp_path, number):
+    def work():
+        def deadly():
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        (ended,) = run_children([deadly], Limits(20.0), tmp_path)
+        stage = run_stage(deadly)
+        signal.signal(number, signal.SIG_IGN)
+        (deaf,) = run_children(
+            [lambda: {"ignored": signal.getsignal(number) is signal.SIG_IGN}], Limits(20.0), tmp_path
+        )
+        return ended.signal, stage.signal, stage.crash, deaf.result
+
+    assert forked(work) == (number, number, "", {"ignored": True})
+
+
+def test_a_job_that_closes_the_first_files_still_answers(run):
+    def job():
+        tell(stage="run")
+        os.closerange(0, 40)
+        return {"status": "pass"}
+
+    ended = one(run(job))
+    assert (ended.result, ended.stage) == ({"status": "pass"}, "run")

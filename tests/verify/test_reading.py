@@ -210,3 +210,9 @@ def test_frames_tell_the_stage(frames, stage, tmp_path):
 def test_the_observer_is_not_seen_by_the_script(tmp_path):
     text = "import os, sys\nassert not [p for p in sys.path + [os.environ.get('PYTHONPATH', '')] if 'observer' in p]"
     assert run(text, tmp_path).failure is None
+
+
+def test_what_ends_a_script_that_has_opened_all_files_is_seen(tmp_path):
+    source = "import os\nwhile True:\n    os.open(os.devnull, os.O_RDONLY)"
+    seen = run(source, tmp_path).failure
+    assert (seen.fingerprint.kind, seen.type) == (Kind.EXCEPTION, "OSError")

@@ -1,6 +1,8 @@
 """Backends that end the process, never come back, take all memory, or give up without an exception."""
 
+import ctypes
 import logging
+import mmap
 import os
 import signal
 import threading
@@ -12,21 +14,40 @@ from torch._dynamo import register_backend
 
 from oddlib.backends import called
 
+KEPT = []
 HOW = {"stage": "run", "how": "SIGSEGV", "call": 1}
 
 
 def end(how):
+    if how == "exit well":
+        os._exit(0)
     if how == "exit":
         os._exit(7)
     if how == "sleep":
         time.sleep(1000)
+    if how == "sleep in C":  # which a signal ends; the interpreter's lock is held
+        left = ctypes.PyDLL(None).sleep(1000)
+        raise RuntimeError(f"woken with {left} s left")
     if how == "spin":
         while True:
             pass
+    if how == "reserve":  # and hardly use
+        KEPT.append(mmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000))
+        raise RuntimeError("the arena is too small")
+    if how == "open":
+        while True:
+            KEPT.append(os.open(os.devnull, os.O_RDONLY))
+    if how == "close":
+        os.closerange(0, 21)
+        raise RuntimeError("all files are closed")
     if how == "hoard":
         hoard = []
         while True:
             hoard.append(torch.ones(2**20))
+    if how == "use up":  # what was reserved before
+        arena = mmap.mmap(-1, 2**34, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+        for page in range(0, 2**34, 4096):
+            arena[page] = 1
     if how == "hoard text":
         text = []
         while True:
