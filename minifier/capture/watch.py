@@ -9,6 +9,7 @@ from pathlib import Path
 
 from minifier.capture.status import Running, Status
 from minifier.capture.terms import Terms
+from minifier.failure import Stage
 from minifier.processes import kill_tree
 from minifier.stacks import ASK, read_stack
 
@@ -45,6 +46,8 @@ class Watch:
         if self.hung is not None or self._status.has_ended:
             return
         for call in self._status.running():
+            if call.stage is Stage.COMPARE and call.call == 0:  # eager ended when the script was run without the tool
+                continue
             lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
             if lasted > self.limit(call):
                 self._end(pid, call, lasted)

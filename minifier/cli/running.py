@@ -9,10 +9,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minifier.capture.given import StandardInput
 from minifier.capture.script import Program
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
@@ -67,6 +68,7 @@ def run_command(
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
+        program = replace(program, given=StandardInput(work / "stdin"))
         looked = look(program, work, terms, settings, console.say)
         captured = looked.captured
         if not captured.failing:

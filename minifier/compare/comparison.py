@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,20 +79,27 @@ def compare(
     backward: bool,
     names: Sequence[str],
     before_backward: Callable[[], None] | None = None,
+    around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> Comparison:
     """Calls `compiled` once and eager as often as it takes, each on inputs of its own.
 
     `names` are the inputs'. In most cases there are two runs of eager, one of them in double precision; a third,
     with inputs moved by a rounding error, if the compiled result looks wrong; more if it rests on few elements
     or on random numbers. Runs in the grad mode and autocast of the caller, and leaves the random number
-    generators as they were. `before_backward` is called between the compiled call and its backward pass.
+    generators as they were. `before_backward` is called between the compiled call and its backward pass; one
+    context that `around` makes is around both, one after the other.
     Raises UsageError for a predicate that fails.
     """
     with random_state_kept():
         runs = EagerRuns(graph, make_inputs, build, backward)
         eager = runs.first()
         found = observe(
-            compiled, make_inputs(), backward=backward, tangents=runs.tangents, before_backward=before_backward
+            compiled,
+            make_inputs(),
+            backward=backward,
+            tangents=runs.tangents,
+            before_backward=before_backward,
+            within=around,
         )
         return _Comparing(runs, measure or Measure(), names).compare(found, eager)
 
