@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from minifier.capture.held import as_before, as_inputs, hold_others, written_by_eager
 from minifier.capture.observer import ComparedCall
 from minifier.capture.terms import Comparing
 from minifier.case import Case
+from minifier.case.graph import tensor_keys
 from minifier.case.store import load
-from minifier.compare import compare
+from minifier.compare import Comparison, compare
 from minifier.failure import Failure, Stage
 from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
@@ -40,21 +42,34 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     The inputs come from the store each time, mapped anew: what a run does not write to is in memory once.
     """
     case = load(record.folder)
-    backward = comparing.trains(record.place)
+    tensors = StoredTensors(case.tensors)
+    live = {key: record.tensors.get(key) for key in tensor_keys(case.graph)}
+    with as_before(live, tensors) as changed:
 
-    def inputs() -> list[Any]:
-        return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
+        def inputs() -> list[Any]:
+            return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
 
-    found = compare(
-        compiled,
-        case.graph,
-        inputs,
-        lambda graph: build_graph(graph, StoredTensors(case.tensors)),
-        comparing.measure,
-        backward=backward,
-        names=[item.name for item in case.inputs],
-        around=lambda: ComparedCall(record),
-    )
+        eagerly = written_by_eager(case.graph, inputs, lambda: StoredTensors(case.tensors))
+        written = (changed | eagerly).intersection(case.graph.attributes.values())
+        if hold_others(written, live):
+            return Compared(case, unable="it changes tensors that it holds, and that share memory with others")
+        count = len(case.inputs)
+        case, more = as_inputs(case, written, live, tensors)
+        found = compare(
+            lambda *args: compiled(*args[:count]),
+            case.graph,
+            inputs,
+            lambda graph: build_graph(graph, StoredTensors(case.tensors)),
+            comparing.measure,
+            backward=comparing.trains(record.place),
+            names=[item.name for item in case.inputs],
+            around=lambda: ComparedCall(record),
+            inputs_of_compiled=lambda: [*inputs()[:count], *more],
+        )
+    return _judged(case, found, comparing, comparing.trains(record.place))
+
+
+def _judged(case: Case, found: Comparison, comparing: Comparing, backward: bool) -> Compared:
     case = replace(case, measure=comparing.measure)
     if found.differences:
         only_gradients = all(each.is_of_backward for each in found.differences)
