@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import gc
 import importlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +85,10 @@ def run_command(
         for index, failing in enumerate(chosen):
             place = out / f"graph-{failing.number}" if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            seen, folder = looked.case_folder(failing, work / f"again-{index}", console.say)
-            one = _One(seen, folder, place, program, started, captured.seconds, rest, existed)
+            find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
+            seen, folder = find(failing)
+            again = find if folder == looked.graphs / str(failing.number) else None
+            one = _One(seen, folder, place, program, started, captured.seconds, rest, existed, again)
             codes.append(_reduce_one(one, given, console))
             started = time.monotonic()  # the next one's total is its own
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
@@ -124,7 +128,8 @@ def _temporary() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _One:
-    """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it."""
+    """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it. `again` runs the
+    script once more for the inputs of the failing call, if that was not done yet."""
 
     failing: FailingGraph
     folder: Path
@@ -134,6 +139,7 @@ class _One:
     capture_seconds: float
     others: tuple[str, ...]
     existed: bool
+    again: Callable[[FailingGraph], tuple[FailingGraph, Path]] | None = None
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
@@ -159,8 +165,29 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     except NothingToReduce:
         _put_back(place, one.existed)
         raise
+    if outcome.summary is not None and outcome.summary.exit_code == ExitCode.NO_REPRO and outcome.minimal is None:
+        kept = _with_inputs_kept(one)
+        if kept is not None:
+            shutil.rmtree(place)
+            return _reduce_one(kept, given, console)
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
+
+
+def _with_inputs_kept(one: _One) -> _One | None:
+    """The same with the inputs as they were ahead of the failing call; None where they are what there was already. Not
+    every change in place is counted: not under inference mode, nor through `.data`."""
+    from minifier.case.store import TENSORS
+    from minifier.failure import Stage
+
+    if one.again is None or one.failing.unsaved or one.failing.stage not in (Stage.RUN, Stage.BACKWARD_RUN):
+        return None
+    lost = "the failure was not seen again, and the failing call may have changed its inputs"
+    seen, folder = one.again(replace(one.failing, inputs_lost=lost))
+    ahead, left = folder / TENSORS, one.folder / TENSORS
+    if folder == one.folder or not (ahead.exists() and left.exists()) or filecmp.cmp(ahead, left, shallow=False):
+        return None
+    return replace(one, failing=seen, folder=folder, again=None)
 
 
 def _put_back(place: Path, existed: bool) -> None:
