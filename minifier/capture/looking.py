@@ -16,6 +16,8 @@ from minifier.settings import Settings
 
 Say = Callable[[str], None]
 
+_MOST_RUNS = 3  # that compare: each leaves out the graphs of which the one before died
+
 
 @dataclass(frozen=True, slots=True)
 class Looked:
@@ -44,11 +46,23 @@ def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Sa
     if not _is_to_compare(first, settings):
         return looked
     say("no backend call failed: running the script again, comparing each graph's result with eager's")
-    terms = replace(terms, comparing=Comparing(settings.measure, first.trains))
-    second = _captured(program, work / "compared", terms)
+    comparing = Comparing(settings.measure, first.trains, first.trained)
+    lost: list[tuple[int, str]] = []
+    for n in range(1, _MOST_RUNS + 1):
+        place = work / f"compared-{n}"
+        second = _captured(program, place, replace(terms, comparing=comparing))
+        if second.failing or second.lost is None or second.end.interrupted:
+            break
+        lost += second.not_compared[-1:]
+        if n == _MOST_RUNS:
+            break
+        say(f"graph {lost[-1][0]} cannot be compared ({lost[-1][1]}): running the script again without that")
+        comparing = replace(comparing, left_out=comparing.left_out | {second.lost})
+    terms = replace(terms, comparing=comparing)
     if second.failing:
-        return Looked(program, second, work / "compared", terms, second)
-    return replace(looked, terms=terms, compared=second)
+        return Looked(program, second, place, terms, second)
+    missing = tuple(dict([*lost, *second.not_compared]).items())
+    return replace(looked, terms=terms, compared=replace(second, not_compared=missing))
 
 
 def _captured(program: Program, folder: Path, terms: Terms) -> Captured:

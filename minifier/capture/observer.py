@@ -23,7 +23,8 @@ from minifier.capture.aot import AotObserver
 from minifier.capture.logs import Said
 from minifier.capture.record import Record
 from minifier.capture.status import Status, Token
-from minifier.capture.terms import Terms
+from minifier.capture.terms import Comparing, Terms
+from minifier.capture.training import Training
 from minifier.descriptors import Reserve, identity, out_of_the_way
 from minifier.failure import Stage
 from minifier.torch_private import backend_error, is_failure
@@ -86,7 +87,8 @@ class Observer:
         self.status = status or Status()
         self.log = EventLog(folder / "events.jsonl")
         self.reserve = Reserve()
-        self.count = 0
+        self.count = self.graphs = 0  # all that are numbered, and those of Dynamo's
+        self.training = Training(lambda number: self.log.write("trained", number=number))
         self.mine = _Mine()
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
@@ -105,8 +107,10 @@ class Observer:
         if self._aot is None:
             self._aot = AotObserver(self)
         self.count += 1
-        record = Record(self, self.count, gm, inputs, compiler_fn)
-        return self._observed(record, self.around_compile(record, Stage.COMPILE, inputs, call))
+        self.graphs += 1
+        given = list(inputs)  # a backend may put others into the list that it gets, or empty it
+        record = Record(self, self.count, gm, given, compiler_fn, place=self.graphs)
+        return self._observed(record, self.around_compile(record, Stage.COMPILE, given, call))
 
     @property
     def is_watching(self) -> bool:
@@ -147,23 +151,33 @@ class Observer:
         def run(*args: Any) -> Any:
             if not self.is_watching:
                 return compiled(*args)
+            before = self.training.before(record.number, args)
             result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
-            if self.comparing is not None and record.runs == 1:
-                self.mine.comparing = record.comparing = True
-                try:
-                    record.compare(compiled, self.comparing)
-                finally:
-                    self.mine.comparing = record.comparing = False
+            self.training.after(record.number, args, result, before)
+            if self.comparing is not None and record.runs == 1 and record.place not in self.comparing.left_out:
+                self._compare(record, compiled, self.comparing)
             return result
 
         return run
+
+    def _compare(self, record: Record, compiled: Callable[..., Any], comparing: Comparing) -> None:
+        """The record's first call is done: the same once more, and eagerly. Noted in the status, as nothing that
+        happens there is the script's doing."""
+        self.mine.comparing = record.comparing = True
+        token = self.status.enter(Stage.COMPARE, record.number, 0)
+        try:
+            record.compare(compiled, comparing)
+        finally:
+            self.status.leave(token, counts=False)
+            self.mine.comparing = record.comparing = False
 
     def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
         """What a call of the compiled graph gives, with an eye on how it goes. `args` may be emptied by the call."""
         record.runs = number = record.runs + 1
         record.inference = torch.is_inference_mode_enabled()
         kept = self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
-        if kept or (self.comparing is not None and number == 1):
+        is_compared = self.comparing is not None and number == 1 and record.place not in self.comparing.left_out
+        if kept or is_compared:
             record.keep(args, number)
         before = _versions(args)
         try:
@@ -178,11 +192,14 @@ class Observer:
             record.fell_back(stage, current.matched, args, number, _versions(args) != before)
         return result
 
-    def trains(self) -> None:
+    def trains(self, roots: Sequence[Any]) -> None:
         """Notes that the script runs a backward pass."""
-        if not self._trains and self.is_watching:
+        if not self.is_watching:
+            return
+        if not self._trains:
             self._trains = True
             self.log.write("backward")
+        self.training.passes(roots)
 
     def heard(self, said: Said) -> None:
         """Notes what was logged, if it was during a backend call."""
@@ -229,6 +246,21 @@ class BackendCall:
         if kind is None and self.outer is None:
             observer.mine.told = None
         observer.open.remove(self)
+
+
+class ComparedCall:
+    """Around what the backend made, called for a comparison's sake: it gets as long as a call of the script's. Can be
+    entered again after it was left."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._token: Token | None = None
+
+    def __enter__(self) -> None:
+        self._token = self._record.observer.status.enter(Stage.COMPARE, self._record.number, 1)
+
+    def __exit__(self, *_: object) -> None:
+        self._record.observer.status.leave(self._token, counts=False)
 
 
 def _versions(args: Sequence[Any]) -> list[int]:

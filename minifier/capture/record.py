@@ -54,10 +54,10 @@ _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
 class Record:
-    """What is known of one graph: one of Dynamo's, or the backward graph that AOTAutograd made of `forward`'s (or, at
-    another `level`, the forward graph). Nothing here raises into the user's script: what cannot be written, or a
-    fault of this tool, becomes the reason in `unsaved`. `comparing`: what is compiled or run of it now is not the
-    script's doing."""
+    """What is known of one graph: one of Dynamo's (the `place`th of these), or the backward graph that AOTAutograd made
+    of `forward`'s (or, at another `level`, the forward graph). Nothing here raises into the user's script: what cannot
+    be written, or a fault of this tool, becomes the reason in `unsaved`. `comparing`: what is compiled or run of it now
+    is not the script's doing."""
 
     def __init__(
         self,
@@ -68,8 +68,9 @@ class Record:
         compiler_fn: Any = None,
         forward: Record | None = None,
         level: Level = Level.AOT_BACKWARD,
+        place: int = 0,
     ) -> None:
-        self.observer, self.number, self.forward = observer, number, forward
+        self.observer, self.number, self.forward, self.place = observer, number, forward, place
         self.level = Level.DYNAMO if forward is None else level
         self.folder = observer.folder / str(number)
         if self.level is Level.AOT_FORWARD:
@@ -168,17 +169,20 @@ class Record:
 
     def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
         """The same for a first call, its inputs being kept, whose result is not eager's."""
+        unable = ""
         with spare_memory(), _Kept(self):
             from minifier.capture.comparing import compare_call
 
             if self._kept and not self.unsaved:
                 found = compare_call(self, compiled, comparing)
-                if found is not None:
-                    failure, backward = found
-                    save(replace(load(self.folder), backward=backward, measure=comparing.measure), self.folder)
-                    self._note(failure, (), self._kept, False)
-        if self.unsaved:
-            self.observer.log.write("not compared", number=self.number, reason=self.unsaved)
+                unable = found.unable
+                if found.failure is not None:
+                    save(found.case, self.folder)
+                    self._note(found.failure, (), self._kept, False)
+                elif not unable:
+                    self.observer.log.write("compared", number=self.number, gradients=found.gradients)
+        if unable or self.unsaved:
+            self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
 
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
         kept = self._kept == call and call > 0

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 
+from minifier.capture.given import StandardInput
 from minifier.memory import spare_memory
 
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -26,11 +27,12 @@ _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the user asked to run: a script's path or a module's name, and its arguments."""
+    """What the user asked to run: a script's path or a module's name, its arguments, and what it reads from."""
 
     target: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
+    given: StandardInput | None = None
 
     @property
     def name(self) -> str:

@@ -62,7 +62,10 @@ class Captured:
     same words. `environment` has the variables of torch's that the script itself set:
     too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
     logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
-    `trains` says that the script ran a backward pass; `not_compared` has (graph, reason).
+    `forwards` are the numbers of Dynamo's graphs, in order. `trains` says that the script ran a backward pass, and
+    `trained` which graphs it came through, by their places in `forwards` from 1. `compared` has the graphs that agreed
+    with eager, with their gradients or not; `not_compared` has (graph, reason); `lost` is the place of the graph in
+    whose comparison the process died or was ended.
     """
 
     end: StageEnd
@@ -78,7 +81,11 @@ class Captured:
     logged: tuple[str, ...] = ()
     slowest: float = 0.0
     trains: bool = False
+    forwards: tuple[int, ...] = ()
+    trained: frozenset[int] = frozenset()
+    compared: tuple[tuple[int, bool], ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
+    lost: int | None = None
 
 
 def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:  # noqa: B008 - it is frozen
@@ -111,6 +118,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
 
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None
+    if program.given is not None:
+        program.given.set_up()
     stack_file(folder / STACKS)
     note_registrations()
     note_inference_mode()
@@ -160,7 +169,16 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
         elif event["event"] == "ended":
             final = event
     call = _fatal_call(status, end, watch, folder / STACKS)
-    if call is not None and call.number in begun:
+    not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
+    forwards = [number for number, event in begun.items() if event["forward"] is None]
+    lost = None
+    if call is not None and call.stage is Stage.COMPARE:
+        lost = forwards.index(call.number) + 1
+        how = _how(end, watch, folder, call)
+        what = how.message if how.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({how.message})"
+        where = " when what was compiled was called once more" if call.call else " in a run of eager"
+        not_compared.append((call.number, what + where))
+    elif call is not None and call.number in begun:
         # What the request for its stack made of a call that hung is not how it failed.
         failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
@@ -181,7 +199,11 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
         logged=_logged(events),
         slowest=status.slowest,
         trains=any(event["event"] == "backward" for event in events),
-        not_compared=tuple((e["number"], e["reason"]) for e in events if e["event"] == "not compared"),
+        forwards=tuple(forwards),
+        trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
+        compared=tuple((e["number"], e["gradients"]) for e in events if e["event"] == "compared"),
+        not_compared=tuple(not_compared),
+        lost=lost,
     )
 
 

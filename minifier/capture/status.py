@@ -25,7 +25,8 @@ _FIRST = 64
 @dataclass(frozen=True, slots=True)
 class Running:
     """A backend call that has not come back: the graph's number, which call of the compiled function (0 while
-    compiling), the thread as `threading.get_ident` has it, and the monotonic clock, in seconds, at its beginning."""
+    compiling), the thread as `threading.get_ident` has it, and the monotonic clock, in seconds, at its beginning. At
+    the stage COMPARE the call is 1 for the comparison's call of the compiled function, and 0 for all else of it."""
 
     stage: Stage
     number: int
@@ -70,8 +71,9 @@ class Status:
         _CALL.pack_into(memory, place, _NUMBERS[stage], number, call, threading.get_ident(), now)
         return place, outer, now
 
-    def leave(self, token: Token | None) -> None:
-        """Notes that the call came back, by an exception too; the call around it is running again."""
+    def leave(self, token: Token | None, *, counts: bool = True) -> None:
+        """Notes that the call came back, by an exception too; the call around it is running again. Without `counts`
+        it says nothing about how long the script's calls take."""
         if token is None:
             return
         place, outer, begun = token
@@ -80,7 +82,7 @@ class Status:
             self._mine.place = 0
             self._free.append(place)
         lasted = time.monotonic() - begun
-        if lasted > self._slowest:
+        if counts and lasted > self._slowest:
             self._slowest = lasted
             _HEAD.pack_into(self._memory, 0, 0, lasted)
 

@@ -19,10 +19,18 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """How results are compared with eager's; `backward` says that the script was seen to run backward passes."""
+    """How results are compared with eager's. `backward` says that the script was seen to run backward passes, and
+    `trained` which graphs these came through, counting Dynamo's from 1 (None: it may be any). Graphs in `left_out`,
+    counted likewise, are not compared: the process did not survive it."""
 
     measure: Measure
     backward: bool = False
+    trained: frozenset[int] | None = None
+    left_out: frozenset[int] = frozenset()
+
+    def trains(self, place: int) -> bool:
+        """Whether gradients of the graph that Dynamo made as the `place`th are compared."""
+        return self.backward and (self.trained is None or place in self.trained)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from minifier.capture.status import Running, Status
 from minifier.capture.terms import Terms
 from minifier.consumption import descendants, processor_seconds
+from minifier.failure import Stage
 from minifier.memory import MemoryWatch
 from minifier.processes import kill_tree
 from minifier.stacks import ASK, read_stack
@@ -79,6 +80,8 @@ class Watch:
         if self.exhausted or self._status.has_ended:
             return None
         for call in self._status.running():
+            if call.stage is Stage.COMPARE and call.call == 0:  # eager ended when the script was run without the tool
+                continue
             lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
             if lasted > LEAST - _IDLE - _SAMPLE and not self._status.slowest and not self._terms.timeout:
                 self._sample(pid, call, lasted)

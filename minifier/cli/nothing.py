@@ -23,7 +23,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
         f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
-        + _comparison(compared)
+        + _comparison(captured, compared)
         if captured.graphs
         else "no graph went to a backend"
     )
@@ -62,17 +62,44 @@ def _too_late(captured: Captured) -> str:
     )
 
 
-def _comparison(compared: Captured | None) -> str:
+def _comparison(first: Captured, compared: Captured | None) -> str:
     """What was compared with eager, and what was not."""
     if compared is None:
         return "; results were not compared with eager"
-    what = "its first result and gradients" if compared.trains else "its first result"
-    said = f"; {what} agreed with eager's"
+    graphs, done = len(first.forwards), len(compared.compared)
+    trained = sum(gradients for _, gradients in compared.compared)
+    what = "its first result"
+    if trained:
+        what += " and gradients" if trained == done else f" (and gradients of the {trained} that are trained)"
+    if not done:
+        said = "; no result could be compared with eager's"
+    elif done == graphs:
+        said = f"; {what} agreed with eager's"
+    else:
+        said = f"; of {done} of the {graphs} of Dynamo's {what} agreed with eager's, the rest was not compared"
     if compared.not_compared:
         number, reason = compared.not_compared[0]
-        left = reason.strip().splitlines()[-1]
-        said += f", but for {len(compared.not_compared)} that could not be compared (graph {number}: {left})"
-    return said
+        said += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
+    return said + _otherwise(first, compared)
+
+
+def _otherwise(first: Captured, second: Captured) -> str:
+    """How the run that compares ended, if not as the first did: it may not have come to all graphs."""
+    if second.lost is not None:
+        how = "did not survive the comparison"
+    elif second.end.interrupted:
+        how = "was interrupted"
+    elif second.end.signal != first.end.signal:
+        how = f"died of signal {second.end.signal}" if second.end.signal is not None else "did not die"
+    elif second.error and second.error != first.error:
+        how = f"failed: {second.error}"
+    elif second.script_status != first.script_status:
+        how = f"ended with exit status {second.script_status}"
+    elif len(second.forwards) != len(first.forwards):
+        how = f"came to {len(second.forwards)} graphs"
+    else:
+        return ""
+    return f". The second run, which compares, went otherwise than the first: it {how}"
 
 
 def _advice(captured: Captured) -> str:

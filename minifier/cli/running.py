@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import gc
 import importlib
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minifier.capture.given import StandardInput
 from minifier.capture.script import Program
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
@@ -71,6 +74,7 @@ def run_command(
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
+        program = replace(program, given=StandardInput(work / "stdin"))
         looked = look(program, work, terms, settings, console.say)
         captured = looked.captured
         if not captured.failing:
@@ -88,8 +92,10 @@ def run_command(
         for index, failing in enumerate(waiting):
             place = out / _folder_name(failing, chosen) if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            seen, folder = looked.case_folder(failing, work / f"again-{index}", console.say)
-            one = _One(seen, folder, place, program, started, captured.seconds, rest)
+            find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
+            seen, folder = find(failing)
+            again = find if folder == looked.graphs / str(failing.number) else None
+            one = _One(seen, folder, place, program, started, captured.seconds, rest, again)
             try:
                 codes.append(_reduce_one(one, given, console))
             except NothingToReduce as error:
@@ -146,7 +152,8 @@ def _temporary() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _One:
-    """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it."""
+    """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it. `again` runs the
+    script once more for the inputs of the failing call, if that was not done yet."""
 
     failing: FailingGraph
     folder: Path
@@ -155,6 +162,7 @@ class _One:
     started: float
     capture_seconds: float
     others: tuple[str, ...]
+    again: Callable[[FailingGraph], tuple[FailingGraph, Path]] | None = None
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
@@ -181,6 +189,11 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     except NothingToReduce:
         _put_back(place, existed=False)
         raise
+    if outcome.summary is not None and outcome.summary.exit_code == ExitCode.NO_REPRO and outcome.minimal is None:
+        kept = _with_inputs_kept(one)
+        if kept is not None:
+            _put_back(place, existed=True)
+            return _reduce_one(kept, given, console)
     outcome = _by_source(one, outcome, settings, console)
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
@@ -203,6 +216,22 @@ def _by_source(one: _One, outcome: Outcome, settings: Settings, console: Console
     except (NothingToReduce, NoRepro) as error:
         return replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
     return found
+
+
+def _with_inputs_kept(one: _One) -> _One | None:
+    """The same with the inputs as they were ahead of the failing call; None where they are what there was already. Not
+    every change in place is counted: not under inference mode, nor through `.data`."""
+    from minifier.case.store import TENSORS
+    from minifier.failure import Stage
+
+    if one.again is None or one.failing.unsaved or one.failing.stage not in (Stage.RUN, Stage.BACKWARD_RUN):
+        return None
+    lost = "the failure was not seen again, and the failing call may have changed its inputs"
+    seen, folder = one.again(replace(one.failing, inputs_lost=lost))
+    ahead, left = folder / TENSORS, one.folder / TENSORS
+    if folder == one.folder or not (ahead.exists() and left.exists()) or filecmp.cmp(ahead, left, shallow=False):
+        return None
+    return replace(one, failing=seen, folder=folder, again=None)
 
 
 def _put_back(place: Path, existed: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from minifier.compare.judge import (
     judge_floats,
 )
 from minifier.compare.predicate import asked
-from minifier.compare.results import Results, is_float, observe, random_state_kept
+from minifier.compare.results import Results, is_float, observe, random_state_kept, same_states, states_after_seeds
 from minifier.compare.runs import Build, EagerRuns
 from minifier.failure import Aspect, Difference, Measure, Stage
 
@@ -28,6 +29,7 @@ Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
 _STEPS = (1.0, 4.0, 4.0)  # by how many eps inputs are moved: a first run, and two more before a verdict of few
 _MOST_DRAWS = 4
+_MOST_SEEDS = 64  # that a compiler is taken to draw for random ops of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +80,29 @@ def compare(
     backward: bool,
     names: Sequence[str],
     before_backward: Callable[[], None] | None = None,
+    around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+    inputs_of_compiled: Callable[[], list[Any]] | None = None,
 ) -> Comparison:
     """Calls `compiled` once and eager as often as it takes, each on inputs of its own.
 
     `names` are the inputs'. In most cases there are two runs of eager, one of them in double precision; a third,
     with inputs moved by a rounding error, if the compiled result looks wrong; more if it rests on few elements
     or on random numbers. Runs in the grad mode and autocast of the caller, and leaves the random number
-    generators as they were. `before_backward` is called between the compiled call and its backward pass.
+    generators as they were. `before_backward` is called between the compiled call and its backward pass; one
+    context that `around` makes is around both, one after the other. `inputs_of_compiled` makes the inputs of the
+    compiled call where they are not made like the others.
     Raises UsageError for a predicate that fails.
     """
     with random_state_kept():
         runs = EagerRuns(graph, make_inputs, build, backward)
         eager = runs.first()
         found = observe(
-            compiled, make_inputs(), backward=backward, tangents=runs.tangents, before_backward=before_backward
+            compiled,
+            (inputs_of_compiled or make_inputs)(),
+            backward=backward,
+            tangents=runs.tangents,
+            before_backward=before_backward,
+            within=around,
         )
         return _Comparing(runs, measure or Measure(), names).compare(found, eager)
 
@@ -100,6 +111,7 @@ class _Comparing:
     def __init__(self, runs: EagerRuns, measure: Measure, names: Sequence[str]) -> None:
         self.runs, self.measure, self.names = runs, measure, names
         self.rows: list[Row] = []
+        self.same_draws = False
 
     def compare(self, found: Results, eager: Results) -> Comparison:
         if eager.error is not None or found.error is not None:
@@ -110,6 +122,7 @@ class _Comparing:
             return Comparison((difference,) if said else (), eager_runs=self.runs.count)
         differences = form_differences(found, eager, self.names)
         pairs = self._pairs(found, eager)
+        self.same_draws = bool(pairs) and self.runs.drew and found.drew and _drew_the_same(found, eager)
         del found, eager
         if self.measure.rtol is not None and self.measure.atol is not None:
             judged = {key: _within(pair, self.measure.rtol, self.measure.atol) for key, pair in pairs.items()}
@@ -173,7 +186,7 @@ class _Comparing:
         del reference
         judged = {key: _judge(pair, references[key], []) for key, pair in pairs.items()}
         final: set[Key] = set()
-        if self.runs.drew and any(j.wrong for j in judged.values()):
+        if self.runs.drew and not self.same_draws and any(j.wrong for j in judged.values()):
             final = self._judge_by_draws(pairs, judged)
         samples: dict[Key, list[Sample]] = {key: [] for key in pairs}
         loose: set[str] = set()
@@ -219,6 +232,14 @@ class _Comparing:
                 if not judged[key].wrong:
                     break
         return settled
+
+
+def _drew_the_same(found: Results, eager: Results) -> bool:
+    """Whether the generators' states say that the same numbers were drawn. A compiler that draws a seed for each of
+    its own random ops may come to eager's state by chance."""
+    if not same_states(found.random, eager.random):
+        return False
+    return not any(same_states(states, eager.random) for states in states_after_seeds(_MOST_SEEDS))
 
 
 def _is_near(pair: _Pair, other: torch.Tensor | None) -> bool | None:

@@ -22,7 +22,8 @@ class Results:
     there was no backward pass); `tangents` has one for each output, None where it does not require grad.
     `error` is what the call (stage RUN) or its backward pass (BACKWARD_RUN) raised. `from_inputs` has, for each
     output, the positions of the inputs whose storage it lives in, and `together` the outputs' storages, equal
-    numbers for one storage. `drew` says whether the random number generator was used.
+    numbers for one storage. `drew` says whether the random number generator was used, and `random` has the states of
+    the generators after the run.
     """
 
     outputs: list[Any] = field(default_factory=list)
@@ -35,6 +36,7 @@ class Results:
     from_inputs: tuple[frozenset[int], ...] = ()
     together: tuple[int, ...] = ()
     drew: bool = False
+    random: list[torch.Tensor] = field(default_factory=list)
 
 
 def leaves(value: Any) -> tuple[list[Any], str]:
@@ -63,6 +65,22 @@ def set_seed(seed: int) -> None:
 
 def _random_states() -> list[torch.Tensor]:
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if _cuda_is_in_use() else [])]
+
+
+def same_states(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+    """Whether the generators are in the same states; those that only one of the two knows are passed over."""
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
+
+
+def states_after_seeds(most: int) -> Iterator[list[torch.Tensor]]:
+    """The states of the generators where 1, 2, up to `most` seeds were drawn from one of them, as a compiler does that
+    has random numbers of its own. Leaves the generators somewhere else."""
+    devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
+    for device in devices:
+        for count in range(1, most + 1):
+            set_seed(0)
+            torch.randint(-(2**63), 2**63 - 1, (count,), device=device)
+            yield _random_states()
 
 
 @contextlib.contextmanager
@@ -164,7 +182,8 @@ def observe(
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it raises is what is observed
         results.error = error
-    results.drew = any(not torch.equal(a, b) for a, b in zip(before, _random_states(), strict=False))
+    results.random = _random_states()
+    results.drew = not same_states(before, results.random)
     if results.error is None:
         _note_aliases(results)
     return results

@@ -70,6 +70,10 @@ class TensorFile:
         made._tensors.update(self._tensors)
         return made
 
+    def get(self, key: str) -> torch.Tensor:
+        """The tensor that was remembered under the key."""
+        return self._tensors[key]
+
     def add(self, key: str, tensor: torch.Tensor) -> str:
         """Remembers the tensor's values under `key` and gives the key back."""
         refuse_odd(tensor, key)

@@ -17,6 +17,7 @@ from minifier.torch_private.aot import (
     observe_aot_compilers,
     with_aot_compiler,
 )
+from minifier.torch_private.autograd import NodeId, node_of, nodes_below, versions_kept
 from minifier.torch_private.calls import (
     AskedBackend,
     Call,
@@ -61,6 +62,7 @@ __all__ = [
     "Call",
     "Draw",
     "NoCompiler",
+    "NodeId",
     "Observe",
     "OtherDraws",
     "Stack",
@@ -96,6 +98,8 @@ __all__ = [
     "marked_dims",
     "move",
     "new_fake_mode",
+    "node_of",
+    "nodes_below",
     "note_backward_passes",
     "note_inference_mode",
     "note_registrations",
@@ -111,6 +115,7 @@ __all__ = [
     "symbols_of",
     "tame_inductor",
     "unsettled",
+    "versions_kept",
     "warm_up_symbols",
     "with_aot_compiler",
     "without_modes",

@@ -92,15 +92,16 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
     cache.AOTAutogradCache._lookup = staticmethod(lambda *args: None)
 
 
-def note_backward_passes(note: Callable[[], None]) -> None:
-    """From now on `note()` is called before each backward pass of this process."""
+def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
+    """From now on `note(roots)` is called before each backward pass of this process; the roots are the tensors, or
+    gradient edges, that it begins at."""
     import torch.autograd.graph as module
 
     engine: Callable[..., Any] = module._engine_run_backward
 
     @functools.wraps(engine)
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
-        note()
+        note(args[0] if args else ())
         return engine(*args, **kwargs)
 
     for place in (module, torch.autograd):

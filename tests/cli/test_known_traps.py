@@ -114,3 +114,36 @@ for size in (4, 5, 6):
     plain, watched = run(), run("-m", "minifier", "run", "--compare", "never")
     assert plain.returncode == 0, plain.stderr
     assert watched.stdout == plain.stdout
+
+
+UNCOUNTED = """
+import torch
+import mutable
+
+f = torch.compile(lambda x: torch.sigmoid(x.sin()) + 1, backend=mutable.backend)
+with torch.inference_mode(INFERENCE):
+    f(torch.full((4,), 9.0))
+"""
+MUTABLE = """
+import torch
+
+def backend(gm, inputs):
+    def run(*args):
+        is_large = bool((args[0] > 5).any())
+        args[0].data.mul_(0)
+        if is_large:
+            raise RuntimeError("too large")
+        return gm.forward(*args)
+    return run
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", [True, False])
+def test_inputs_changed_behind_the_version_counters_back(project, inference):
+    """The inputs that were saved after the call are not those it failed on, and nothing tells."""
+    project.write(MUTABLE, "mutable.py")
+    done = project.run(UNCOUNTED.replace("INFERENCE", str(inference)))
+    assert done.code == 0, done.stderr
+    assert done.result["failure"]["message"] == "too large"
+    assert sum("may have changed its inputs: running the script again" in line for line in done.says) == 1

@@ -69,3 +69,27 @@ def test_gradients_through_dropout():
 
 def test_the_table_has_them():
     assert {"draws", "drops", "drops to one", "transformer with dropout"} <= set(MODELS)
+
+
+def forgets_to_scale(x):
+    return x * 0.7
+
+
+def test_the_same_numbers_are_known_by_the_generators_state():
+    captured = captures(lambda x: F.dropout(torch.sigmoid(x) * 2, 0.3), X)[0]
+    wrong = with_op(captured, F.dropout, forgets_to_scale)
+    assert captured.compare(wrong).differences
+    assert captured.compare(after(1, wrong)).differences == ()  # all that is known then is the order of magnitude
+
+
+def test_a_state_that_seeds_may_have_made_says_nothing():
+    def draws(x):
+        return x.sum() + torch.rand(2).double().sum()  # as many numbers as one seed of 64 bits takes
+
+    captured = captures(draws, torch.zeros(4))[0]
+
+    def own(x):
+        seed = torch.randint(-(2**63), 2**63 - 1, (1,))
+        return (x.sum() + torch.rand(2, generator=torch.Generator().manual_seed(int(seed) % 1000)).double().sum(),)
+
+    assert captured.compare(own).differences == ()

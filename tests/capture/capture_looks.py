@@ -1,0 +1,40 @@
+"""A script looked at as `minify run` does: once, and again to compare."""
+
+import faulthandler
+import io
+import os
+import sys
+
+from vocabulary import CASES, in_child, source_of
+
+from minifier.capture.given import StandardInput
+from minifier.capture.looking import look
+from minifier.capture.script import Program
+from minifier.capture.terms import Terms
+from minifier.cli.nothing import nothing_failed
+from minifier.settings import Settings
+
+
+def looked(bureau, text, limit=None, given=None, **settings):
+    """What two runs of the script showed, and what is said of it."""
+    script = bureau.folder / "failing.py"
+    script.write_text(source_of(text))
+
+    def work():
+        faulthandler.disable()
+        sys.path[0] = str(CASES)
+        os.chdir(bureau.folder)
+        standard_input = None
+        if given is not None:
+            reading, writing = os.pipe()
+            os.write(writing, given)
+            os.close(writing)
+            os.dup2(reading, 0)
+            sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
+            standard_input = StandardInput(bureau.folder / "copy")
+        program, lines = Program(str(script), given=standard_input), []
+        found = look(program, bureau.folder / "work", Terms(limit), Settings(**settings), lines.append)
+        said = "" if found.captured.failing else str(nothing_failed(program, found.captured, found.compared))
+        return found, said, lines
+
+    return in_child(work, bureau.folder, 140)

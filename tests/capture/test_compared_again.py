@@ -1,0 +1,115 @@
+"""The run that compares: what it says was compared was, whatever becomes of that run."""
+
+import pytest
+from capture_looks import looked
+
+pytestmark = pytest.mark.timeout(150)
+
+WRONG = """
+import ctypes, os, sys, time
+import torch
+
+def wrong(gm, inputs, at_second=None):
+    calls = []
+    for node in gm.graph.nodes:
+        if node.target is torch.sigmoid:
+            node.target = torch.tanh
+    gm.recompile()
+    def run(*args):
+        calls.append(None)
+        if len(calls) == 2 and at_second is not None:
+            at_second()
+        return gm.forward(*args)
+    return run
+
+def raises():
+    raise RuntimeError("a plan for one call")
+
+def hangs():
+    time.sleep(600)
+
+def dies():
+    ctypes.string_at(0)
+"""
+
+
+def test_a_script_that_does_not_run_twice(bureau):
+    text = f'import os\nos.mkdir("results")\n{WRONG}\ntorch.compile(torch.sigmoid, backend=wrong)(torch.randn(4))\n'
+    found, said, _ = looked(bureau, text)
+    assert found.compared.compared == () and "agreed" not in said
+    assert "no result could be compared with eager's" in said and "FileExistsError" in said
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("raises", "raises when it is called once more: RuntimeError: a plan for one call"),
+        ("hangs", "no end after 2 s when what was compiled was called once more"),
+        ("dies", "the process ended (SIGSEGV) when what was compiled was called once more"),
+    ],
+)
+def test_a_second_call_that_does_not_come_back(bureau, what, reason):
+    text = f"""{WRONG}
+import functools
+f = torch.compile(lambda x: torch.sigmoid(x), backend=functools.partial(wrong, at_second={what}))
+f(torch.randn(4))
+torch.compile(torch.cos, backend=wrong)(torch.randn(4))
+"""
+    found, said, lines = looked(bureau, text, limit=2)
+    assert found.captured.failing == () and len(found.captured.forwards) == 2
+    assert [(n, r.endswith(reason)) for n, r in found.compared.not_compared] == [(1, True)]
+    assert [number for number, _ in found.compared.compared] == [2] and reason in said
+    assert "of 1 of the 2 of Dynamo's its first result agreed" in said
+    assert sum("running the script again" in line for line in lines) == (1 if what == "raises" else 2)
+
+
+@pytest.mark.parametrize("read", ["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"])
+def test_standard_input_is_there_again(bureau, read):
+    text = f"{WRONG}\nn = int({read})\nassert sys.stdin.fileno() == 0\n"
+    text += "torch.compile(torch.sigmoid, backend=wrong)(torch.randn(n))\n"
+    found, _, _ = looked(bureau, text, given=b"4\n\n" if "read()" not in read else b"4\n")
+    (failing,) = found.captured.failing
+    assert failing.failure.fingerprint.message == "values"
+
+
+UNTRAINED = """
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
+
+def refuses(gm, inputs):
+    if any("sigmoid_backward" in str(node.target) for node in gm.graph.nodes):
+        raise RuntimeError("no backward of sigmoid")
+    return make_boxed_func(gm.forward)
+
+backend = aot_autograd(fw_compiler=lambda gm, inputs: make_boxed_func(gm.forward), bw_compiler=refuses)
+torch.compile(torch.nn.Linear(4, 4), backend=backend)(torch.randn(2, 4)).sum().backward()
+w = torch.randn(4, requires_grad=True)
+metric = torch.compile(lambda x: torch.sigmoid(x * w).mean(), backend=backend)
+metric(torch.randn(4)).item()
+"""
+
+
+def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
+    found, said, _ = looked(bureau, UNTRAINED)
+    assert found.captured.failing == () and found.captured.trained == {1}
+    assert [gradients for _, gradients in found.compared.compared] == [True, False]
+    assert "(and gradients of the 1 that are trained) agreed" in said
+
+
+@pytest.mark.parametrize("backend", ['"eager"', '"aot_eager"'])
+def test_graphs_that_are_trained_are_known(bureau, backend):
+    captured = bureau.capture(
+        f"""
+        import torch
+        first = torch.compile(lambda x: x.sin(), backend={backend})
+        second = torch.compile(lambda x: x.cos() * 2, backend={backend})
+        third = torch.compile(lambda x: x.tan() * 3, backend={backend})
+        x = torch.randn(4, requires_grad=True)
+        a = first(x)
+        b = second(a)
+        c = third(a)
+        torch.autograd.grad(b.sum(), x)
+        """
+    )
+    assert captured.trained == {1, 2}

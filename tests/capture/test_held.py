@@ -1,0 +1,74 @@
+"""Tensors that a graph holds itself are the script's: compared where it writes to them, and left as they were."""
+
+import pytest
+import torch
+from capture_looks import looked
+
+from minifier.capture.held import as_before
+from minifier.case.store import load
+from minifier.fx.tensors import StoredTensors, TensorFile
+
+pytestmark = pytest.mark.timeout(150)
+
+STEPS = """
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
+
+def compiler(gm, inputs):
+    swapped = {torch.ops.aten.sqrt.default: SWAPPED, torch.ops.aten._foreach_sqrt.default: SWAPPED_ALL}
+    for node in gm.graph.nodes:
+        node.target = swapped.get(node.target, node.target)
+    gm.recompile()
+    return make_boxed_func(gm.forward)
+
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 2)
+adam = torch.optim.Adam(model.parameters(), 0.1)
+step = torch.compile(adam.step, backend=aot_autograd(fw_compiler=compiler))
+for _ in range(2):
+    adam.zero_grad()
+    model(torch.ones(8, 2)).sum().backward()
+    step()
+"""
+RIGHT = "SWAPPED = torch.ops.aten.sqrt.default\nSWAPPED_ALL = torch.ops.aten._foreach_sqrt.default\n" + STEPS
+WRONG = "SWAPPED = torch.ops.aten.rsqrt.default\nSWAPPED_ALL = torch.ops.aten._foreach_rsqrt.default\n" + STEPS
+
+
+def test_the_state_of_an_optimizer_is_not_changed_twice(bureau):
+    asks = "assert adam.state[model.weight]['step'].item() == 2, 'it was stepped once more'\n"
+    asks += "from pathlib import Path\nwith Path('seen.txt').open('a') as file:\n"
+    asks += "    print(model.weight.tolist(), adam.state[model.weight], file=file)\n"
+    _, said, _ = looked(bureau, "import torch\n" + RIGHT + asks)
+    assert "its first result agreed with eager's" in said and "otherwise" not in said
+    seen = (bureau.folder / "seen.txt").read_text()
+    assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+
+
+def test_a_wrong_step_of_an_optimizer_is_seen(bureau):
+    found, _, _ = looked(bureau, "import torch\n" + WRONG)
+    (failing,) = found.captured.failing
+    assert failing.failure.fingerprint.message == "mutation"
+    case = load(found.graphs / str(failing.number))
+    assert len(case.inputs) == len(case.graph.placeholders) > 2
+    assert any(node.is_op and node.short_target.endswith("_") for node in case.graph.nodes)
+
+
+def test_live_tensors_are_wound_back_and_forth(tmp_path):
+    file = TensorFile()
+    x = torch.ones(2, requires_grad=True)
+    written, saved = torch.zeros(3, 2).t(), torch.tensor([float("nan"), 2.0])
+    product = (x * saved).sum()
+    live = {"written": written, "saved": saved}
+    for key, tensor in live.items():
+        file.add(key, tensor)
+    stored = StoredTensors(file.write(tmp_path / "held.safetensors"))
+    written.add_(5)
+    with pytest.raises(ValueError), as_before(live, stored) as changed:
+        assert changed == {"written"} and written.sum() == 0
+        written.add_(1)
+        saved.mul_(2)
+        raise ValueError
+    assert written.tolist() == [[5.0] * 3] * 2 and saved[1] == 2 and saved[0].isnan()
+    product.backward()  # as if nothing had been written
+    assert written._version == 1 and x.grad[1] == 2

@@ -1,0 +1,29 @@
+"""The inputs of a failing call are those that it was given, whatever the backend did to them."""
+
+import pytest
+import torch
+
+from minifier.fx.tensors import StoredTensors
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def stored(case):
+    return [StoredTensors(case.tensors).get(item.source.key) for item in case.inputs]
+
+
+@pytest.mark.parametrize("change", ["del inputs[:]", "inputs[0] = inputs[0].to(torch.bfloat16)[:2]"])
+def test_of_a_backend_that_puts_others_into_its_list(bureau, change):
+    captured = bureau.capture(
+        f"""
+        import torch
+
+        def backend(gm, inputs):
+            {change}
+            raise RuntimeError("no lowering")
+
+        torch.compile(torch.sigmoid, backend=backend)(torch.full((4,), 2.0))
+        """
+    )
+    (failing,) = captured.failing
+    assert failing.unsaved == "" and torch.equal(stored(bureau.case())[0], torch.full((4,), 2.0))

@@ -1,0 +1,33 @@
+"""What is read of autograd's graph, and written behind its back."""
+
+import pytest
+import torch
+
+from minifier.torch_private import node_of, nodes_below, versions_kept
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def test_the_nodes_that_a_backward_pass_comes_through():
+    x = torch.ones(2, requires_grad=True)
+    used, unused = x.sin(), x.cos()
+    loss = (used * 2).sum()
+    found = list(nodes_below([loss, torch.ones(1)], 100))
+    assert node_of(used) in found and node_of(unused) not in found and len(set(found)) == len(found) == 4
+    assert node_of(x) is None and node_of(3) is None and len(list(nodes_below([loss], 2))) == 2
+    edge = torch.autograd.graph.get_gradient_edge(loss)
+    assert list(nodes_below([edge], 100)) == found
+
+
+def test_a_change_that_autograd_does_not_see():
+    x = torch.ones(2, requires_grad=True)
+    w = torch.ones(2)
+    y = (x * w).sum()
+    with torch.inference_mode():
+        counts_nothing = torch.ones(2)
+    with versions_kept([w, counts_nothing]):
+        w.mul_(3)
+        with torch.inference_mode():
+            counts_nothing.mul_(3)
+    y.backward()  # autograd would complain
+    assert w._version == 0 and x.grad.tolist() == [3.0, 3.0]
