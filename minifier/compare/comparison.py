@@ -19,9 +19,10 @@ from minifier.compare.judge import (
     judge_draws,
     judge_exact,
     judge_floats,
+    judge_within,
 )
 from minifier.compare.predicate import asked
-from minifier.compare.results import Results, is_float, observe, random_state_kept, same_states, states_after_seeds
+from minifier.compare.results import Results, drew_the_same, is_float, observe, random_state_kept
 from minifier.compare.runs import Build, EagerRuns
 from minifier.failure import Aspect, Difference, Measure, Stage
 
@@ -29,7 +30,6 @@ Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
 _STEPS = (1.0, 4.0, 4.0)  # by how many eps inputs are moved: a first run, and two more before a verdict of few
 _MOST_DRAWS = 4
-_MOST_SEEDS = 64  # that a compiler is taken to draw for random ops of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,8 @@ def compare(
     `names` are the inputs'. In most cases there are two runs of eager, one of them in double precision; a third,
     with inputs moved by a rounding error, if the compiled result looks wrong; more if it rests on few elements
     or on random numbers. Runs in the grad mode and autocast of the caller, and leaves the random number
-    generators as they were. `before_backward` is called between the compiled call and its backward pass; one
-    context that `around` makes is around both, one after the other. `inputs_of_compiled` makes the inputs of the
-    compiled call where they are not made like the others.
+    generators as they were. `before_backward` is called between the compiled call and its backward pass; a
+    context that `around` makes is around each. `inputs_of_compiled` makes the compiled call's inputs, if others.
     Raises UsageError for a predicate that fails.
     """
     with random_state_kept():
@@ -122,10 +121,11 @@ class _Comparing:
             return Comparison((difference,) if said else (), eager_runs=self.runs.count)
         differences = form_differences(found, eager, self.names)
         pairs = self._pairs(found, eager)
-        self.same_draws = bool(pairs) and self.runs.drew and found.drew and _drew_the_same(found, eager)
+        self.same_draws = bool(pairs) and self.runs.drew and found.drew and drew_the_same(found, eager)
         del found, eager
         if self.measure.rtol is not None and self.measure.atol is not None:
-            judged = {key: _within(pair, self.measure.rtol, self.measure.atol) for key, pair in pairs.items()}
+            within = self.measure.rtol, self.measure.atol
+            judged = {key: judge_within(pair.compiled, pair.eager, *within) for key, pair in pairs.items()}
         else:
             shapes = [d for d in differences if d.aspect is Aspect.SHAPE]
             judged, loose = self._judged(pairs, shapes)
@@ -234,14 +234,6 @@ class _Comparing:
         return settled
 
 
-def _drew_the_same(found: Results, eager: Results) -> bool:
-    """Whether the generators' states say that the same numbers were drawn. A compiler that draws a seed for each of
-    its own random ops may come to eager's state by chance."""
-    if not same_states(found.random, eager.random):
-        return False
-    return not any(same_states(states, eager.random) for states in states_after_seeds(_MOST_SEEDS))
-
-
 def _is_near(pair: _Pair, other: torch.Tensor | None) -> bool | None:
     if other is None or not depends_on_draws(pair.eager, other):
         return None
@@ -288,16 +280,6 @@ def _judge(pair: _Pair, reference: torch.Tensor | None, samples: list[Sample]) -
     if is_float(pair.eager):
         return judge_floats(pair.compiled, pair.eager, reference, samples)
     return judge_exact(pair.compiled, pair.eager, reference, samples)
-
-
-def _within(pair: _Pair, rtol: float, atol: float) -> Judgement:
-    """As torch.testing.assert_close has it, but that NaN equals NaN."""
-    wide = torch.complex128 if pair.eager.is_complex() else torch.float64
-    c, e = pair.compiled.to(wide), pair.eager.to(wide)
-    wrong = not bool(torch.isclose(c, e, rtol=rtol, atol=atol, equal_nan=True).all())
-    distance = (c - e).abs()
-    finite = distance[distance.isfinite()]
-    return Judgement(float(finite.max()) if finite.numel() else 0.0, 0.0, None, wrong)
 
 
 def _difference(pair: _Pair, judgement: Judgement) -> Difference:

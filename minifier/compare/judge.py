@@ -148,6 +148,16 @@ def judge_exact(
     return Judgement(_largest(distance), 0.0, noise, wrong, few=True)
 
 
+def judge_within(compiled: torch.Tensor, eager: torch.Tensor, rtol: float, atol: float) -> Judgement:
+    """As torch.testing.assert_close has it, but that NaN equals NaN."""
+    wide = torch.complex128 if eager.is_complex() else torch.float64
+    c, e = compiled.to(wide), eager.to(wide)
+    wrong = not bool(torch.isclose(c, e, rtol=rtol, atol=atol, equal_nan=True).all())
+    distance = (c - e).abs()
+    finite = distance[distance.isfinite()]
+    return Judgement(_largest(finite), 0.0, None, wrong)
+
+
 def judge_draws(compiled: torch.Tensor, eager: torch.Tensor, others: Sequence[torch.Tensor]) -> Judgement:
     """Of a tensor that depends on random numbers, if the backend draws others than eager: only what is far from
     every draw of eager's is wrong."""

@@ -12,6 +12,8 @@ import torch
 from minifier.failure import Stage
 from minifier.torch_private import storage_key
 
+_MOST_SEEDS = 64  # that a compiler is taken to draw for random ops of its own
+
 
 @dataclass
 class Results:
@@ -67,20 +69,28 @@ def _random_states() -> list[torch.Tensor]:
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if _cuda_is_in_use() else [])]
 
 
-def same_states(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+def _same_states(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
     """Whether the generators are in the same states; those that only one of the two knows are passed over."""
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
 
 
-def states_after_seeds(most: int) -> Iterator[list[torch.Tensor]]:
-    """The states of the generators where 1, 2, up to `most` seeds were drawn from one of them, as a compiler does that
+def _states_after_seeds() -> Iterator[list[torch.Tensor]]:
+    """The states of the generators where one seed, two and so on were drawn from one of them, as a compiler does that
     has random numbers of its own. Leaves the generators somewhere else."""
     devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
     for device in devices:
-        for count in range(1, most + 1):
+        for count in range(1, _MOST_SEEDS + 1):
             set_seed(0)
             torch.randint(-(2**63), 2**63 - 1, (count,), device=device)
             yield _random_states()
+
+
+def drew_the_same(found: Results, eager: Results) -> bool:
+    """Whether the generators' states say that the same numbers were drawn. A compiler that draws a seed for each of
+    its own random ops may come to eager's state by chance: that says nothing."""
+    if not _same_states(found.random, eager.random):
+        return False
+    return not any(_same_states(states, eager.random) for states in _states_after_seeds())
 
 
 @contextlib.contextmanager
@@ -183,7 +193,7 @@ def observe(
     except BaseException as error:  # noqa: BLE001 - whatever it raises is what is observed
         results.error = error
     results.random = _random_states()
-    results.drew = not same_states(before, results.random)
+    results.drew = not _same_states(before, results.random)
     if results.error is None:
         _note_aliases(results)
     return results
