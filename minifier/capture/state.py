@@ -13,7 +13,7 @@ from minifier.baseline import Baseline, switches_now
 from minifier.case import State
 from minifier.case.literals import OF_SCRIPT, imported_paths
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
-from minifier.case.variables import variables
+from minifier.case.variables import may_be_set, may_be_written, variables
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read, short
 from minifier.torch_private import (
@@ -25,6 +25,9 @@ from minifier.torch_private import (
 )
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+# The environment that the script begins with: this is imported before it runs.
+_FOUND = dict(os.environ)
 
 Switches = tuple[tuple[str, Any], ...]
 
@@ -52,6 +55,16 @@ def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[st
             yield module, key, value
 
 
+def _environment() -> tuple[tuple[str, str], ...]:
+    """The variables that torch and its compilers read, and those that the script itself has set."""
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if _FOUND.get(name) != value and may_be_set(name) and may_be_written(name, value)
+    }
+    return tuple(sorted({**own, **dict(variables(os.environ))}.items()))
+
+
 def current_state(baseline: Baseline) -> State:
     """The state now, in the middle of a compilation: that of the code which is compiled, where Dynamo has
     changed it for the while. Configuration and switches only where they differ from `baseline`."""
@@ -76,7 +89,7 @@ def current_state(baseline: Baseline) -> State:
         default_dtype=short(torch.get_default_dtype()),
         config=tuple(config),
         switches=switches,
-        environment=variables(os.environ),
+        environment=_environment(),
         skipped=tuple(skipped),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 # Of torch and what it compiles with. A fresh interpreter that runs a repro has none of them.
 OWN = ("TORCH", "PYTORCH", "TRITON", "AOT_")
@@ -20,6 +20,16 @@ _BEGINNINGS = (
     "TORCHDYNAMO_EXTENDED_",
 )
 _NAMES = frozenset({"TORCH_COMPILE_DEBUG", "TORCHDYNAMO_VERBOSE", "TORCHINDUCTOR_VERBOSE", "OMP_DISPLAY_ENV"})
+# What every shell has, or what a machine needs so that programs, drivers and compilers are found.
+_ORDINARY = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HOSTNAME", "PWD", "CC"}
+    | {"OLDPWD", "SHLVL", "_", "EDITOR", "PAGER", "LS_COLORS", "LESSOPEN", "LESSCLOSE", "MAIL", "DISPLAY", "PYTHONPATH"}
+    | {"CXX", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+)  # fmt: skip
+_OF_MACHINES = ("LC_", "LD_", "XDG_", "CUDA_", "NVIDIA_", "ROCR_", "ROCM_", "HIP_", "HSA_")
+# What changes torch, Python or this tool; no fresh interpreter gets it.
+_SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
+_LONGEST = 200  # characters of a value that is written into a script
 _SECRET = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY", "AUTH")
 
 
@@ -40,3 +50,34 @@ def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def own(found: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """Those of torch and its compilers themselves."""
     return tuple((name, value) for name, value in found if name.startswith(OWN))
+
+
+def ordinary(environment: Mapping[str, str], more: Collection[str] | None = ()) -> dict[str, str]:
+    """What a fresh interpreter gets of an environment: what any shell of this machine has, and the variables `more`;
+    with None all but what changes torch or Python."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _ORDINARY
+        or (name.startswith(_OF_MACHINES) and not belongs(name, value))
+        or (not name.startswith(_SCRUBBED) and (more is None or name in more))
+    }
+
+
+def others(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the variables that `ordinary` leaves out, but for those that no fresh interpreter gets."""
+    kept = ordinary(environment)
+    return tuple(sorted(name for name in ordinary(environment, None) if name not in kept))
+
+
+def may_be_written(name: str, value: str) -> bool:
+    """Whether a variable may go into a script that others read: no path, no secret, no long text."""
+    is_private = "/" in value or any(part in name.upper() for part in _SECRET)
+    return not is_private and len(value) <= _LONGEST and value.isprintable()
+
+
+def may_be_set(name: str) -> bool:
+    """Whether a variable that a script has set may be part of a failure: not one that says where to write or what to
+    print, or that this tool sets or leaves out itself."""
+    known = name in _ORDINARY or name.startswith((*_SCRUBBED, "XDG_")) or name in _NAMES
+    return not (known or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS))

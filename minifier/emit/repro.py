@@ -86,7 +86,7 @@ def _said(case: Case, names: Mapping[str, str]) -> str:
     return line
 
 
-def _footer(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
+def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
     import torch
 
     versions = [f"torch {torch.__version__}"]
@@ -100,6 +100,8 @@ def _footer(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
         lines.append(
             f"Needs the folder with {', '.join(_own_modules(case))}, beside the failing script, on PYTHONPATH."
         )
+    if variables:
+        lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
     return tuple(lines)
 
 
@@ -181,9 +183,16 @@ def _names(case: Case, of_script: Collection[str]) -> Names:
     return Names({*of_script, *called, *packages, *imported, *defined_names(case.measure.predicate)})
 
 
-def write_repro(case: Case, template: Template, variant: Variant | None = None, memory: int | None = None) -> Repro:
+def write_repro(
+    case: Case,
+    template: Template,
+    variant: Variant | None = None,
+    memory: int | None = None,
+    variables: Collection[str] = (),
+) -> Repro:
     """The script in this form, by default as plain as can be; raises NoRepro where the Case has something that
-    no script can hold yet. `memory` is how many bytes it may take where it is verified."""
+    no script can hold yet. `memory` is how many bytes it may take where it is verified; `variables` are those of the
+    environment that it needs and must not tell."""
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(without_symbols(_lifted(case)))
     definitions = definitions_left(case)
@@ -225,7 +234,7 @@ def write_repro(case: Case, template: Template, variant: Variant | None = None, 
             backend=marked(case.backend.expression, of_script),
             backend_arguments=state_source.backend_arguments(case, template, variant),
             contexts=contexts(case.state),
-            footer=_footer(case, inputs),
+            footer=_footer(case, inputs, variables),
             replacements=more.replacements,
             definitions=more.definitions,
             surroundings=_surroundings(case, template, variant, inputs, memory),

@@ -33,8 +33,19 @@ def make_plain() -> None:
     set_environment(State())
 
 
+_before: dict[str, str | None] = {}  # what this process had, of other variables that a Case has set
+
+
 def set_environment(state: State) -> None:
-    """Of the variables that belong to a Case this process has those of this one, and no others."""
+    """Of the variables that belong to a Case this process has those of this one, and no others. Of all others it has
+    what it had, but for those that the Case sets."""
+    for name, value in _before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    for name, _ in state.environment:
+        _before.setdefault(name, os.environ.get(name))
     for name, _ in variables(os.environ):
         if name not in dict(state.environment):
             del os.environ[name]

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.case.variables import ordinary
 from minifier.consumption import descendants
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.failure import observed as observed_module
@@ -22,8 +23,6 @@ from minifier.processes import LOOK
 from minifier.torch_private import inductor_headers
 from minifier.verify.reading import End, failure_shown
 
-_SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
-_KEPT = {"PYTHONPATH", "PYTHONHOME"}
 _SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
 
 
@@ -40,9 +39,12 @@ class Run:
     seconds: float
 
 
-def clean_environment(folder: Path, extra_path: Sequence[str] = ()) -> dict[str, str]:
-    """This process's environment without what changes torch or Python, and with caches in `folder`."""
-    kept = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(_SCRUBBED)}
+def clean_environment(
+    folder: Path, extra_path: Sequence[str] = (), more: Collection[str] | None = None
+) -> dict[str, str]:
+    """This process's environment without what changes torch or Python, and with caches in `folder`; with `more` without
+    all but these variables and those that any shell has."""
+    kept = ordinary(os.environ, more)
     for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
         kept[variable] = str(folder / variable.lower())
         (folder / variable.lower()).mkdir()
@@ -67,6 +69,7 @@ class Started:
         sought: Fingerprint | None,
         match_log: str | None,
         memory: int | None = None,
+        more: Collection[str] | None = None,
     ) -> None:
         self.sought, self.match_log = sought, match_log
         self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
@@ -81,7 +84,7 @@ class Started:
         shutil.copyfile(observed_module.__file__, self.observer / "observed.py")
         if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
             (self.observer / "watch-logs").touch()
-        environment = clean_environment(self.folder, extra_path)
+        environment = clean_environment(self.folder, extra_path, more)
         environment["PYTHONPATH"] = os.pathsep.join(
             entry for entry in (str(self.observer), environment["PYTHONPATH"]) if entry
         )
@@ -153,8 +156,10 @@ def run_script(
     extra_path: Sequence[str] = (),
     sought: Fingerprint | None = None,
     match_log: str | None = None,
+    more: Collection[str] | None = None,
 ) -> Run:
-    """Runs the script once in a fresh interpreter; `timeout` in seconds. What it shows is read as a sighting of
-    `sought`, where a script alone does not tell: the stage of a death, what a failed assertion compares."""
-    with Started(script, extra_path, timeout, sought, match_log) as started:
+    """Runs the script once in a fresh interpreter; `timeout` in seconds, `more` as in `clean_environment`. What it
+    shows is read as a sighting of `sought`, where a script alone does not tell: the stage of a death, what a failed
+    assertion compares."""
+    with Started(script, extra_path, timeout, sought, match_log, more=more) as started:
         return started.wait()

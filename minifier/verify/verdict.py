@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +50,7 @@ def verify(
     match: str | None = None,
     match_log: str | None = None,
     memory: int | None = None,
+    more: Collection[str] | None = None,
     any_stage: bool = False,
     runs: int = RUNS,
     at_once: int = 2,
@@ -59,6 +60,7 @@ def verify(
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
     `memory` is in bytes, for each run; if it is more, a share of what is free is the limit.
+    `more` are the environment variables that the script gets beside the ordinary ones; None: all that there are.
     Interpreters are started only as long as every run so far has shown the failure.
     """
     began = time.monotonic()
@@ -67,7 +69,9 @@ def verify(
         waiting: list[Started] = []
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(stack.enter_context(Started(script, extra_path, timeout, sought, match_log, memory)))
+                waiting.append(
+                    stack.enter_context(Started(script, extra_path, timeout, sought, match_log, memory, more))
+                )
             done.append(waiting.pop(0).wait())
             if not shows(done[-1], sought, match, any_stage):
                 break

@@ -1,13 +1,15 @@
 """verified_repro: what a script needs is added only if it does not show the failure without."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from failing_cases import WRONG, backend, of_op, raised
-from vocabulary import in_child
+from vocabulary import in_child, run_alone
 
 from minifier.case import Case, Script, State
+from minifier.case.variables import others
 from minifier.failure import Stage
 from minifier.proving import verified_repro
 from minifier.settings import Settings
@@ -59,3 +61,30 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
     nothing, reason = in_child(work, tmp_path, 270)
     assert nothing and "showed the same with the backend eager: wrong-result" in reason
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("value", "is_told"), [("1", True), ("1/home/me", False)])
+def test_what_the_shell_has_set_is_found(tmp_path, monkeypatch, value, is_told):
+    """A repro was verified with a variable of the user's shell in place, which its readers do not have."""
+    failure = raised(
+        Stage.COMPILE, "oddlib.backends.LoweringError", "no lowering for tanh", "oddlib.backends", "refuse"
+    )
+    case = replace(of_op(backend("oddlib_switched"), failure), script=Script("failing", folders=(EXAMPLES,)))
+    kept = [name for name in others(os.environ) if name != "OMP_NUM_THREADS"]
+    for name in kept:
+        monkeypatch.delenv(name)
+    for name in ("ACME_A", "ACME_B", "ZEBRA"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("ODDLIB_FUSE", value)
+
+    def work():
+        repro, check, reason = verified_repro(case, tmp_path / "out", 60, Settings())
+        return repro and repro.text, check.same, reason
+
+    text, agreeing, reason = in_child(work, tmp_path, 190)
+    assert agreeing == 3, reason
+    assert ('os.environ["ODDLIB_FUSE"] = "1"' in text) is is_told and "ZEBRA" not in text and "/home/me" not in text
+    assert ("Needs ODDLIB_FUSE in its environment" in text) is not is_told
+    if is_told:
+        done = run_alone(tmp_path / "out" / "repro.py", tmp_path / "alone")
+        assert "LoweringError" in done.stderr
