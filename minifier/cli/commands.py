@@ -39,6 +39,13 @@ def cli() -> None:
 
 @cli.command(context_settings={"allow_interspersed_args": False})
 @reduction_options
+@click.option(
+    "--level",
+    type=click.Choice(["auto", "source"]),
+    default="auto",
+    show_default=True,
+    help="What is reduced: the failing graph, the script itself where there is none; or the script itself at once.",
+)
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
 @click.option(
     "--graph",

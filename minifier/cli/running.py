@@ -74,6 +74,8 @@ def run_command(
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with _temporary() as work:
+        if given["level"] == "source":
+            return _reduce_script(program, out, given, console, started, 0.0)
         program = replace(program, given=StandardInput(work / "stdin"))
         looked = look(program, work, terms, settings, console.say)
         captured = looked.captured

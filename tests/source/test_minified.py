@@ -124,3 +124,22 @@ def test_ten_planted_faults_in_scripts_of_three_hundred_lines(tmp_path):
     assert all(minimal for minimal, *_ in found)
     assert all("graph_break()" in source and statements <= 6 for _, _, statements, source, _ in found)
     assert sum(probes for _, probes, *_ in found) / 10 < 200
+
+
+def test_the_level_of_source_can_be_asked_for(minify):
+    done = minify(
+        """
+        import torch
+        import oddlib
+
+        def f(x):
+            x = torch.relu(x) + 1
+            return torch.tanh(x).sum()
+
+        print(torch.compile(f, backend="oddlib_tanh")(torch.randn(4)))
+        """,
+        given=("--level", "source"),
+    )
+    assert done.code == 0, done.stderr
+    assert done.result["level"] == "source" and "oddlib.backends.LoweringError" in done.result["failure"]["type"]
+    assert "relu" not in done.repro and "sum" not in done.repro and "oddlib_tanh" in done.repro
