@@ -7,7 +7,6 @@ import importlib
 import json
 import logging
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -16,21 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from minifier.capture.ended import STACKS, fatal_call, how_it_ended
 from minifier.capture.logs import Said, overheard
 from minifier.capture.script import Program, run_program
 from minifier.capture.status import Running, Status
 from minifier.capture.terms import Terms
-from minifier.capture.watch import Watch, sent_from_outside
+from minifier.capture.watch import Watch
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure import Failure, Kind, Stage
 from minifier.memory import limit_data
 from minifier.processes import StageEnd, run_stage
-from minifier.stacks import read_stack, stack_file
-
-STACKS = "stacks.txt"
+from minifier.stacks import stack_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +166,13 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
             seen.add(key)
         elif event["event"] == "ended":
             final = event
-    call = _fatal_call(status, end, watch, folder / STACKS)
+    call = fatal_call(status, end, watch, folder / STACKS)
     not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
     forwards = [number for number, event in begun.items() if event["forward"] is None]
     lost = None
     if call is not None and call.stage is Stage.COMPARE:
         lost = forwards.index(call.number) + 1
-        how = _how(end, watch, folder, call)
+        how = how_it_ended(end, watch, folder, call)
         what = how.message if how.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({how.message})"
         where = " when what was compiled was called once more" if call.call else " in a run of eager"
         not_compared.append((call.number, what + where))
@@ -182,7 +180,7 @@ def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Wa
         # What the request for its stack made of a call that hung is not how it failed.
         failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
-        failing.append(_died(folder, begun[call.number], call, _how(end, watch, folder, call), has_case, kept))
+        failing.append(_died(folder, begun[call.number], call, how_it_ended(end, watch, folder, call), has_case, kept))
     for graph in failing:
         _complete(folder / str(graph.number), seconds - watch.seconds, len(begun))
     return Captured(
@@ -231,32 +229,6 @@ def _failing(event: dict[str, Any], another: bool) -> FailingGraph:
         inputs_lost=lost,
         forward=event["forward"],
     )
-
-
-def _fatal_call(status: Status, end: StageEnd, watch: Watch, stacks: Path) -> Running | None:
-    """The backend call in which the process came to an end that was not its own, if there is one."""
-    if watch.hung is not None:
-        return watch.hung
-    running = status.running()
-    if not running or status.has_ended or end.interrupted or end.crash or sent_from_outside(end.signal):
-        return None
-    dying = [call for call in running if read_stack(stacks, call.thread, dying=True)]
-    return (dying or running)[0]
-
-
-def _how(end: StageEnd, watch: Watch, folder: Path, call: Running) -> Failure:
-    """The failure that a call showed which did not come back."""
-    if watch.exhausted:
-        fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
-        taken = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
-        return Failure(fingerprint, Kind.OUT_OF_MEMORY.value, taken, watch.stack)
-    if watch.hung is not None:
-        fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
-        return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)
-    kind, how = Kind.EXIT, f"exit status {end.status}"
-    if end.signal is not None:
-        kind, how = Kind.SIGNAL, signal.Signals(end.signal).name
-    return Failure(Fingerprint(call.stage, kind, message=how), kind.value, how, read_stack(folder / STACKS))
 
 
 def _died(
