@@ -25,7 +25,8 @@ class Statement:
     `binds` are the module's names that it gives a value to, `imports` those of them that are imported; `reads` all
     names of the module that it mentions, in the bodies of functions too; `unbound` names that nothing in the module
     binds; `changes` names whose object it changes or registers something with; `hands_over` names that a call for its
-    effect alone is given; `strings` what it says literally.
+    effect alone is given; `strings` what it says literally; `own` names of loops, `with` and `except`, which
+    it reads after it has bound them.
     """
 
     node: cst.BaseStatement
@@ -38,6 +39,7 @@ class Statement:
     changes: set[str] = field(default_factory=set)
     hands_over: set[str] = field(default_factory=set)
     strings: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
 
     @property
     def is_star_import(self) -> bool:
@@ -123,6 +125,20 @@ class _Effects(cst.CSTVisitor):
         self._target(node.target)
         if isinstance(node.target, cst.Name) and self._is_run():
             self.statement.changes.add(node.target.value)
+
+    def visit_For(self, node: cst.For) -> None:
+        self._own(node.target)
+
+    def visit_AsName(self, node: cst.AsName) -> None:
+        self._own(node.name)
+
+    def _own(self, target: cst.CSTNode) -> None:
+        """Notes a name that the statement gives a value to before it reads it."""
+        if self._is_run() and isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._own(element.value)
+        elif self._is_run() and isinstance(target, cst.Name):
+            self.statement.own.add(target.value)
 
     def visit_Del(self, node: cst.Del) -> None:
         self._target(node.target)
@@ -221,7 +237,7 @@ class Module:
             known = any(isinstance(each, BuiltinAssignment) for each in access.referents)
             if test is not None:
                 self.reads_of_tests.setdefault(test, set()).add(name)
-            elif owner is not None and of_module:
+            elif owner is not None and of_module and name not in owner.own:
                 owner.reads.add(name)
             elif owner is not None and not access.referents and not known:
                 owner.unbound.add(name)
