@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types format bench clean
+.PHONY: demo test test-backends lint types format bench clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -16,6 +16,10 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+# Third parties' backends, each in an environment of its own beside torch.
+test-backends: .venv-openvino/.ready
+	.venv-openvino/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_openvino.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -34,7 +38,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compare.py
 
 clean:
-	rm -rf .venv minify-out
+	rm -rf .venv .venv-openvino minify-out
+
+.venv-openvino/.ready: pyproject.toml
+	test -x .venv-openvino/bin/python || $(PYTHON) -m venv .venv-openvino
+	.venv-openvino/bin/python -m pip install --quiet "$(TORCH)"
+	.venv-openvino/bin/python -m pip install --quiet openvino
+	.venv-openvino/bin/python -m pip install --quiet -e ".[dev]"
+	touch $@
 
 # Torch first: the project itself never asks for it, so that it cannot replace the one that is there.
 $(READY): pyproject.toml backends/pyproject.toml

@@ -17,7 +17,7 @@ from minifier.case import BackendReference, Reach
 from minifier.case.literals import literal, string
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read
-from minifier.fx.script import expression_in_script
+from minifier.fx.script import expression_in_script, import_in_script
 from minifier.torch_private import (
     AskedBackend,
     Stack,
@@ -74,17 +74,22 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
     if asked.name in names:
         names = [asked.name]
     for name in names:
+        stack = registration_stack(name)
+        module = importing_module(stack)
         point = entry_point_of(name)
-        if point is not None:
+        by_torch = any(function == "lookup_backend" for _, function in stack)
+        if point is not None and (by_torch or module is None):
             dist = point.dist
+            # Where the script imports the backend's package for it, as packages say that one should, so does the repro.
+            own = import_in_script(point.value.partition(":")[0].partition(".")[0])
             return BackendReference(
                 name,
-                Reach.ENTRY_POINT,
+                Reach.REGISTERED if own else Reach.ENTRY_POINT,
                 string(name),
+                (f"import {own}",) if own else (),
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
-        module = importing_module(registration_stack(name))
         if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
             return BackendReference(name, Reach.REGISTERED, string(name))
         if module is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import sys
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -43,6 +45,24 @@ def _held_by(holder: object) -> list[tuple[str, Any]]:
     if isinstance(holder, type) and holder.__module__ == SCRIPT:
         return [(f".{key}", getattr(holder, key, None)) for key in vars(holder)]
     return []
+
+
+def import_in_script(package: str) -> str | None:
+    """The module of this package that the script's own source imports first; None if it imports none."""
+    file = _script().get("__file__")
+    try:
+        tree = ast.parse(Path(file).read_bytes()) if isinstance(file, str) else None
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        for name in names:
+            if name.partition(".")[0] == package:
+                return name
+    return None
 
 
 def line_of_script() -> int:

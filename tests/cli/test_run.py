@@ -186,21 +186,23 @@ def test_a_partial_and_the_module_form_of_the_command(project):
     assert "functools.partial(at_level, level=3" in done.repro
 
 
-def test_a_backend_found_by_its_entry_point(minify):
+@pytest.mark.parametrize("imported", ["", "import minifier_backends.planting\n"], ids=["not imported", "imported"])
+def test_a_backend_found_by_its_entry_point(minify, imported):
     done = minify(
-        """
-        import torch
+        imported
+        + """
+import torch
 
-        @torch.compile(backend="faulty_installed", options={"op": "cos"})
-        def f(x):
-            return torch.cos(torch.sin(x)) * 2
+@torch.compile(backend="faulty_installed", options={"op": "cos"})
+def f(x):
+    return torch.cos(torch.sin(x)) * 2
 
-        f(torch.randn(3))
-        """,
+f(torch.randn(3))
+""",
         path=(),
     )
     assert_reduced(done, 1, before=3)
-    assert "import minifier_backends" not in done.repro and '"op": "cos"' in done.repro
+    assert ("import minifier_backends.planting" in done.repro) is bool(imported) and '"op": "cos"' in done.repro
     assert done.result["backend"]["distribution"] == "minifier-backends" and "minifier-backends 0.1.0" in done.repro
 
 
