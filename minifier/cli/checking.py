@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.case import Level
 from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
 from minifier.emit.forms import Template
@@ -71,7 +72,9 @@ def _sought_from_result(path: Path, script: Path) -> _Sought | None:
         data = json.loads(path.read_text(encoding="utf-8"))
         found: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
         template = data.get("template")
-        if template is None:  # written by an earlier version
+        if data.get("level") == Level.SOURCE.value:  # in which it is not looked for the backend's calls
+            hides_stage = True
+        elif template is None:  # written by an earlier version
             hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
         else:
             hides_stage = Template(template).hides_stage

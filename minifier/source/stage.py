@@ -16,7 +16,7 @@ from minifier import search
 from minifier.capture.script import Program
 from minifier.case import BackendReference, Case, Graph, Level, Node, Reach, Script
 from minifier.case.encode import pack, unpack
-from minifier.case.store import write_atomically
+from minifier.case.store import save, write_atomically
 from minifier.emit.repro import Repro
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
@@ -231,6 +231,7 @@ def _finished(
         time.monotonic() - started,
         match=settings.match,
     )
+    save(case, out / "minimal")  # what has to be on the import path is in it
     write_report(out, outcome)
     write_result(out, outcome)
     write_bundle(out, outcome, include_data=False)

@@ -47,7 +47,7 @@ REFUSED = """
 """
 
 
-def test_the_script_is_reduced_where_there_is_no_graph(minify, tmp_path):
+def test_the_script_is_reduced_where_there_is_no_graph(minify, project, tmp_path):
     done = minify(REFUSED, "--size", "8")
     assert done.code == 0, done.stderr
     result = done.result
@@ -60,6 +60,7 @@ def test_the_script_is_reduced_where_there_is_no_graph(minify, tmp_path):
     assert "print(" in done.repro and "# torch._dynamo.exc.Unsupported" in done.repro
     again = run_alone(done.out / "repro.py", tmp_path / "alone", CASES)
     assert again.returncode == 1 and "Unsupported" in again.stderr
+    assert project.minify("check", done.out / "repro.py").code == 1
 
 
 def test_a_fault_of_the_program_is_not_one_of_torch_compile(minify):
