@@ -115,8 +115,9 @@ def _outermost(own: Sequence[Frame]) -> Frame | None:
 
 
 def _unhashed(name: str) -> str:
-    """A name without a hash or a number at its end: generated modules and functions have them."""
-    return re.sub(r"(?:_?(?=[0-9a-z]*\d)[0-9a-f]{8,}|_\d+)$", "", name)
+    """A name without a hash or a number at its end: generated modules and functions have them. (Inductor's are in
+    base 32.)"""
+    return re.sub(r"(?:_?(?=[0-9a-z]*\d)[0-9a-f]{8,}|\.[a-z2-7]{40,}|_\d+)$", "", name)
 
 
 def _is_wrapper(link: Link) -> bool:

@@ -219,3 +219,10 @@ def test_functions_of_aotautograd_around_a_compiler_do_not_tell_endless_failures
 
     assert same(passed_on_by("call_func_at_runtime_with_args"), passed_on_by("g"))
     assert passed_on_by("g").site == Frame("acme.compiler", "run")
+
+
+@pytest.mark.parametrize("made", ["cts4xbpmhn7btcgupzzgs2kvf5lkoai7x2e6gzm6tbc7f55wwzg7", "c" + "a2" * 25])
+def test_a_module_that_inductor_made_is_like_any_other_of_its(made):
+    frames = [["torch._inductor.runtime.compile_tasks." + made, "call", f"/tmp/{made}.py", 3]]
+    found = of_exception(Stage.RUN, [{"type": "AssertionError", "bases": [], "message": "no", "frames": frames}])
+    assert found.raising is not None and found.raising.module == "torch._inductor.runtime.compile_tasks"
