@@ -104,7 +104,7 @@ def _first_that_holds(
         if repro.text in tried:
             continue
         tried.add(repro.text)
-        check = _verified(case, repro, timeout, settings, more)
+        check = _verified(case, repro, timeout, settings, more, settings.verify)
         seen = check.runs[-1].failure
         of_eager = (
             _difference_of_eager(case, repro, timeout, settings.memory, more) if compares and check.holds else None
@@ -132,7 +132,7 @@ def _in_its_own_words(repro: Repro, case: Case, seen: Failure | None) -> Repro:
 
 
 def _verified(
-    case: Case, repro: Repro, timeout: float, settings: Settings, more: Sequence[str], runs: int = RUNS
+    case: Case, repro: Repro, timeout: float, settings: Settings, more: Sequence[str], runs: int
 ) -> Verification:
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         check = verify(
@@ -146,16 +146,17 @@ def _verified(
             any_stage=repro.template is not None and repro.template.hides_stage,
             more=more,
             runs=runs,
-            at_once=_at_once(case, settings.memory),
+            at_once=_at_once(case, settings.memory, runs),
         )
     kill_orphans()
     return check
 
 
-def _at_once(case: Case, memory: int | None) -> int:
+def _at_once(case: Case, memory: int | None, runs: int) -> int:
     """How many scripts run side by side: one, if the machine has too little of what they need."""
-    hungry = RUNS * guard_gibibytes(case, memory) * 2**30
-    return RUNS if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
+    most = min(runs, RUNS)
+    hungry = most * guard_gibibytes(case, memory) * 2**30
+    return most if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
 
 
 def _difference_of_eager(

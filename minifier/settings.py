@@ -9,7 +9,8 @@ from minifier.failure.difference import Measure
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked of a reduction; seconds throughout, memory in bytes. `compare` is auto, always or never."""
+    """What the user asked of a reduction; seconds throughout, memory in bytes. `compare` is auto, always or never;
+    `verify` in how many fresh interpreters the repro has to show the failure."""
 
     match: str | None = None
     timeout: float | None = None
@@ -21,3 +22,4 @@ class Settings:
     match_log: str | None = None
     compare: str = "auto"
     measure: Measure = field(default_factory=Measure)
+    verify: int = 3

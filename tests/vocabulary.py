@@ -120,10 +120,13 @@ class Project:
         """What this tool left in the temporary folder."""
         return sorted(path.name for path in self.temporary.iterdir() if path.name.startswith("minify-"))
 
-    def run(self, text: str, *arguments: str, given: Sequence[str] = (), **options: Any) -> Minified:
-        """`minify run --out out GIVEN... failing.py ARGUMENTS...` for a script of this text."""
+    def run(self, text: str, *arguments: str, given: Sequence[str] = (), verify: int = 1, **options: Any) -> Minified:
+        """`minify run --out out --verify 1 GIVEN... failing.py ARGUMENTS...` for a script of this text: a fresh
+        interpreter takes longer than most reductions."""
         self.write(text)
-        return self.minify("run", "--out", self.out, *given, "failing.py", *arguments, **options)
+        return self.minify(
+            "run", "--out", self.out, "--verify", str(verify), *given, "failing.py", *arguments, **options
+        )
 
 
 def run_alone(repro: Path, folder: Path, path: Path = CASES, timeout: float = 100) -> subprocess.CompletedProcess[str]:

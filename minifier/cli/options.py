@@ -84,6 +84,14 @@ _SHARED = (
         help="Stop reducing after so many probes, likewise.",
     ),
     click.option(
+        "--verify",
+        type=click.IntRange(min=1),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="In how many fresh interpreters the repro has to show the failure.",
+    ),
+    click.option(
         "--include-data",
         is_flag=True,
         help="Put real values into bundle.zip if the repro needs them. They are beside the repro in any case.",
@@ -115,6 +123,7 @@ def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Setting
         include_data=given["include_data"],
         compare=given["compare"],
         measure=_measure(given),
+        verify=given["verify"],
     )
 
 

@@ -202,6 +202,7 @@ def _finished(
         match=settings.match,
         memory=settings.memory,
         any_stage=True,
+        runs=settings.verify,
     )
     counts = dict(found.probes)
     stopped = "" if found.minimal else "a budget was used up, or it was interrupted"
