@@ -79,5 +79,5 @@ def may_be_written(name: str, value: str) -> bool:
 def may_be_set(name: str) -> bool:
     """Whether a variable that a script has set may be part of a failure: not one that says where to write or what to
     print, or that this tool sets or leaves out itself."""
-    known = name in _ORDINARY or name.startswith((*_SCRUBBED, "XDG_")) or name in _NAMES
+    known = name in _ORDINARY or name.startswith((*_SCRUBBED, "XDG_", "_")) or name in _NAMES
     return not (known or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS))

@@ -28,7 +28,7 @@ def begins_at(lab: Lab, case: Case) -> tuple[tuple[str, ...], ...]:
         return ()
     talkative = replace(case, graph=_returning(case.graph, told), backward=False)
     (result,) = lab.run([lambda: evaluate(lab.bench, talkative, Stage.COMPARE)])
-    differences = unpack(tuple[Difference, ...], (result or {}).get("differences", ()))
+    differences = unpack(tuple[Difference, ...], (result or {}).get("differences", []))
     found = {int(m.group(1)): each for each in differences if (m := re.match(r"output (\d+)", each.where))}
     # An op that is merely computed in another way is not what makes the whole wrong.
     places = sorted(found, key=lambda place: (not _is_alike(case, found[place]), place))

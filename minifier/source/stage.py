@@ -66,9 +66,6 @@ def _reduce(
     program: Program, out: Path, settings: Settings, say: Callable[[str], None], sought: Failure | None
 ) -> _Found:
     """The reduction, in the process in which candidates find torch imported."""
-    import torch
-    import torch._dynamo  # noqa: F401
-
     started = time.monotonic()
     source = as_run(program)
     before = len(Tree(source).statements)

@@ -32,11 +32,10 @@ def test_how_results_are_compared(tmp_path):
     file = tmp_path / "differs.py"
     file.write_text("def differs(compiled, eager):\n    return True\n")
     ignored = ["--ignore", "stride", "--ignore", "no-exception"]
-    settings = settings_from(
-        given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored, "--predicate", str(file))
-    )
-    measure = Measure(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION), file.read_text())
+    settings = settings_from(given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored))
+    measure = Measure(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION))
     assert (settings.compare, settings.measure) == ("always", measure)
+    assert settings_from(given("--predicate", str(file))).measure == Measure(predicate=file.read_text())
 
 
 def test_patterns_and_limits():
