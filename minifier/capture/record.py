@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -155,6 +156,11 @@ class Record:
             aten = Record(self.observer, self.number, gm, (), forward=self, level=Level.AOT_FORWARD)
             if aten.graph is None or aten.unsaved:
                 return
+            if aten.graph.attributes:
+                shutil.rmtree(aten.folder)  # it is not there without its tensors
+                aten.folder.mkdir()
+                tensors = aten.tensors.extended().write(aten.folder / TENSORS)
+                aten._save(aten._by_shape(), _PENDING, tensors)
             found = hints(inner, aten.graph)
             failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, found)
             case = replace(load(aten.folder), failure=failure)

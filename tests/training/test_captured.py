@@ -5,6 +5,7 @@ import torch
 from scripts_of_training import HEAD, one_step
 from vocabulary import source_of
 
+from minifier.case.store import load
 from minifier.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
@@ -163,3 +164,26 @@ def test_bf16(bureau):
     )
     assert facts(captured.failing[0]) == ("backward-compile", "exception", 2, 1, 0)
     assert bureau.case(2).inputs[-1].meta.dtype == "bfloat16"
+
+
+def test_an_aten_graph_that_holds_tensors_is_kept_with_them_or_not_at_all(bureau):
+    captured = bureau.capture(
+        """
+        import torch
+        from torch._dynamo.backends.common import aot_autograd
+
+        def refuse(gm, inputs):
+            raise ValueError("no table")
+
+        @torch.compile(backend=aot_autograd(fw_compiler=refuse))
+        def fn(x):
+            y = x.clone()
+            y[:, 1:2] = 0.5
+            return y * torch.tensor([1.0, 2.0])
+
+        fn(torch.ones(3, 2))
+        """
+    )
+    assert len(captured.failing) == 1
+    place = bureau.graphs / "1" / "aten"
+    assert not (place / "case.json").exists() or load(place).graph.ops
