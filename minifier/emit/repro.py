@@ -86,14 +86,18 @@ def _said(case: Case, names: Mapping[str, str]) -> str:
     return line
 
 
-def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
+def versions(*backend: str) -> str:
+    """A line with the versions that a repro was made with; `backend` is its backend's, if there is one to tell."""
     import torch
 
-    versions = [f"torch {torch.__version__}"]
-    if case.backend.distribution:
-        versions.append(f"{case.backend.distribution} {case.backend.version}")
-    versions += [f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"]
-    lines = [_said(case, names), ", ".join(versions)]
+    python, system = f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"
+    return ", ".join([f"torch {torch.__version__}", *backend, python, system])
+
+
+def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
+    backend = case.backend
+    own = [f"{backend.distribution} {backend.version}"] if backend.distribution else []
+    lines = [_said(case, names), versions(*own)]
     if case.rate < 1:
         lines.append(f"Shows in about {_of_ten(case.rate)} attempts.")
     if case.folders:

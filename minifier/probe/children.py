@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,16 @@ def tell(**facts: Any) -> None:
     """From inside a child: facts that the parent is to know even if the child dies at its next step."""
     if _told_to is not None:
         _write(_told_to, json.dumps(facts).encode() + b"\n")
+
+
+@contextlib.contextmanager
+def imports_told() -> Iterator[None]:
+    """Within it the parent is told what was imported of torch, so that no later child has to."""
+    before = set(sys.modules)
+    try:
+        yield
+    finally:
+        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 class _Child:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
 from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
-from minifier.probe.children import tell
+from minifier.probe.children import imports_told, tell
 from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.torch_private import (
     NoCompiler,
@@ -151,12 +150,9 @@ def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> di
 
 
 def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
-    """The same; the parent is told what was imported on the way, so that no later child has to."""
-    before = set(sys.modules)
-    try:
+    """The same; the parent is told what was imported on the way."""
+    with imports_told():
         return evaluate(bench, case, until)
-    finally:
-        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 def run_backward(result: Any) -> None:

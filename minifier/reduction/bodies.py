@@ -48,9 +48,7 @@ def reduce_bodies(lab: Lab, case: Case, limit: Limit) -> tuple[Case, search.Ende
     while (path := next((p for p, body in bodies(case.graph) if p not in done and body.ops), None)) is not None:
         done.add(path)
         view = _Body(lab, case, path)
-        left = None if limit.max_probes is None else max(0, limit.max_probes - lab.total)
-        budget = search.Budget(max_probes=left, deadline=limit.deadline)
-        result = search.reduce(view.problem(), view, budget=budget)
+        result = search.reduce(view.problem(), view, budget=limit.after(lab.total))
         case = view.candidate(result.kept)
         if result.ended is not search.Ended.PROVED:
             ended = result.ended

@@ -23,6 +23,11 @@ class Limit:
     max_probes: int | None = None
     deadline: float | None = None
 
+    def after(self, probes: int) -> search.Budget:
+        """What a search may take once so many probes have been made."""
+        left = None if self.max_probes is None else max(0, self.max_probes - probes)
+        return search.Budget(max_probes=left, deadline=self.deadline)
+
 
 class _Atoms:
     """The search's view of the Case: atoms by number."""
@@ -68,7 +73,6 @@ def reduce_ops(lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]) ->
         for text, answer in known.items()
         if owner.keys() >= set(positions := _positions(text))  # this Case may be a part of the captured one
     }
-    left = None if limit.max_probes is None else max(0, limit.max_probes - lab.total)
 
     def follow(progress: search.Progress) -> None:
         lab.phase = progress.phase.value
@@ -78,7 +82,7 @@ def reduce_ops(lab: Lab, case: Case, limit: Limit, known: Mapping[str, bool]) ->
         view.problem(),
         view,
         known={**answers, everything: True, frozenset(): False},
-        budget=search.Budget(max_probes=left, deadline=limit.deadline),
+        budget=limit.after(lab.total),
         on_progress=follow,
     )
     if result.one_minimal and _only_slow(view, result.kept):

@@ -30,11 +30,6 @@ def _own_names(paths: Iterable[str]) -> list[str]:
     return [re.split(r"\W", path)[0] for path in dict.fromkeys(own)]
 
 
-def names_of_graph(graph: Graph) -> list[str]:
-    """The script's own names that the graph's ops begin with."""
-    return _own_names(_paths(graph))
-
-
 def _ops_of_graph(graph: Graph) -> list[str]:
     called = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
     return [f"{parts[0]}::{parts[1]}" for parts in called if len(parts) > 1]
@@ -42,7 +37,7 @@ def _ops_of_graph(graph: Graph) -> list[str]:
 
 def _wanted(case: Case, until: int | None) -> Wanted:
     left = set(_ops_of_graph(case.graph))
-    names = [*case.backend.names, *_own_names(imported_paths(case.backend.options)), *names_of_graph(case.graph)]
+    names = [*case.backend.names, *_own_names(imported_paths(case.backend.options)), *_own_names(_paths(case.graph))]
     return Wanted(names, [op for op in case.script.ops if op in left], until)
 
 

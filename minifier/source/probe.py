@@ -16,7 +16,7 @@ from minifier.failure import Fingerprint, Verdict
 from minifier.failure.observed import describe, text
 from minifier.fx.script import define
 from minifier.probe.bench import preload
-from minifier.probe.children import Ended, Limits, run_children, tell
+from minifier.probe.children import Ended, Limits, imports_told, run_children
 from minifier.probe.judge import Judged, judge
 
 _LEAST = 5.0  # seconds
@@ -25,11 +25,8 @@ _LEAST = 5.0  # seconds
 def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
     """Runs the source as `__main__`: {"status": "pass"}, also where it ends itself, or what it raised. With `compiled`
     off Dynamo leaves everything to eager."""
-    before = set(sys.modules)
-    try:
+    with imports_told():
         return _run(source, compiled=compiled)
-    finally:
-        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
 def _run(source: str, *, compiled: bool) -> dict[str, Any]:
@@ -56,7 +53,6 @@ class SourceLab:
     timeout: float | None = None
     workers: int = 1
     phase: str = "check"
-    on_probe: Callable[[SourceLab, Judged], None] | None = None
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     _known: dict[str, bool] = field(default_factory=dict)
     _seconds: float = 0.0
@@ -98,5 +94,3 @@ class SourceLab:
         }
         with self.journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        if self.on_probe is not None:
-            self.on_probe(self, judged)

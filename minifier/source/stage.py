@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import platform
 import re
 import tempfile
 import time
@@ -17,7 +16,7 @@ from minifier.capture.script import Program
 from minifier.case import BackendReference, Case, Graph, Level, Node, Reach, Script
 from minifier.case.encode import pack, unpack
 from minifier.case.store import save, write_atomically
-from minifier.emit.repro import Repro
+from minifier.emit.repro import Repro, versions
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script import FILE
@@ -237,13 +236,7 @@ def _finished(
 
 
 def _with_footer(source: str, failure: Failure) -> str:
-    import torch
-
-    line = failure.line
-    versions = (
-        f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    )
-    return f"{source.strip()}\n\n# {line}\n# {versions}\n"
+    return f"{source.strip()}\n\n# {failure.line}\n# {versions()}\n"
 
 
 def is_of_torch(error: str, trace: str) -> bool:
