@@ -15,6 +15,7 @@ _EXPENSIVE = 5.0  # seconds of a probe that are not spent to see the same twice
 _CHEAP = 1.0  # seconds of a probe of the reduced graph up to which it is made some times more
 _CONFIRMING = 3
 _AGAINST_DOUBT = 12
+_TOLERATED = 0.01  # how likely the probes of a finished search may have missed the failure
 _CALLED = 3  # tries that tell a later call from bad luck
 
 
@@ -71,13 +72,14 @@ def misjudged(lab: Lab, case: Case) -> bool:
     if lab.last_seconds > _CHEAP:
         return False
     lab.phase = "check"
-    believed = lab.repeats
-    enough = _TRIES if believed > 1 else _AGAINST_DOUBT if lab.contradicts(case) else _CONFIRMING
+    certain = lab.repeats == 1
+    enough = _TRIES if not certain else _AGAINST_DOUBT if lab.contradicts(case) else _CONFIRMING
     tries = _tries(lab, case, enough)
-    if believed == 1 and not all(judged.verdict is Verdict.SAME for judged in tries):
+    if certain and not all(judged.verdict is Verdict.SAME for judged in tries):
         tries += _tries(lab, case, _TRIES - enough)
+    missed = lab.misses(_shown(tries) / len(tries))
     _expect(lab, tries)
-    return lab.repeats > believed
+    return missed > _TOLERATED
 
 
 def _tries(lab: Lab, case: Case, number: int) -> list[Judged]:
@@ -89,4 +91,8 @@ def _tries(lab: Lab, case: Case, number: int) -> list[Judged]:
 
 
 def _expect(lab: Lab, tries: list[Judged]) -> None:
-    lab.expect(max(1, sum(judged.verdict is Verdict.SAME for judged in tries)) / len(tries))
+    lab.expect(max(1, _shown(tries)), len(tries))
+
+
+def _shown(tries: list[Judged]) -> int:
+    return sum(judged.verdict is Verdict.SAME for judged in tries)

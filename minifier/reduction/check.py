@@ -59,7 +59,7 @@ def check(lab: Lab) -> Case:
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(tries[0], case)
-    lab.expect(len(shown) / len(tries))
+    lab.expect(len(shown), len(tries))
     if lab.repeats > 1:
         case = in_one_call(lab, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:

@@ -22,7 +22,10 @@ from minifier.probe.judge import Judged, judge
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
 BESIDE_THE_SEARCH = ("check", "bodies", "simplify")  # phases whose answers are not about the graph's ops
-_MISSED = 0.01  # how likely a probe may miss a flaky failure
+_MISSED = 0.001  # how likely a probe may miss a flaky failure
+_MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
+_CHEAP = 1.0  # seconds
+_DOUBT = 1.28  # standard deviations by which a rate may have been met too often: one estimate in ten
 
 
 @dataclass
@@ -77,11 +80,19 @@ class Lab:
         """Sets the timeout as it is."""
         self.limits = replace(self.limits, seconds=seconds)
 
-    def expect(self, rate: float) -> None:
-        """From now on a probe is repeated until the failure shows, or so often that a candidate which has it at
-        this rate would be missed once in a hundred times."""
-        self.rate = rate
-        self.repeats = 1 if rate >= 1.0 else math.ceil(math.log(_MISSED) / math.log(1.0 - rate))
+    def expect(self, shown: int, tries: int) -> None:
+        """From now on a probe is repeated until the failure shows, or so often that a candidate which has it as often
+        as the one that was tried would be missed once in a thousand times (in a hundred, where probes are slow)."""
+        self.rate = shown / tries
+        self.repeats = 1
+        if shown < tries and self.last_seconds > _CHEAP:
+            self.repeats = math.ceil(math.log(_MISSED_DEARLY) / math.log1p(-self.rate))
+        elif shown < tries:
+            self.repeats = math.ceil(math.log(_MISSED) / math.log1p(-surely(shown, tries)))
+
+    def misses(self, rate: float) -> float:
+        """How likely a probe, repeated as it is, misses a failure that shows at this rate."""
+        return float((1.0 - rate) ** self.repeats)
 
     @property
     def total(self) -> int:
@@ -173,6 +184,14 @@ class Lab:
                     other.case, other.failure = replace(case, failure=failure), failure
                 return
         self.others.append(Other(failure, replace(case, failure=failure)))
+
+
+def surely(shown: int, tries: int) -> float:
+    """The rate that a failure met in `shown` of `tries` has at least, but for one time in ten: the lower end of
+    Wilson's interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209)."""
+    rate, spread = shown / tries, _DOUBT**2 / tries
+    middle = rate + spread / 2
+    return (middle - math.sqrt(rate * (1 - rate) * spread + spread**2 / 4)) / (1 + spread)
 
 
 def ranges(numbers: Iterable[int]) -> str:

@@ -181,7 +181,7 @@ def test_a_partial_and_the_module_form_of_the_command(project):
         "package/failing.py",
     )
     done = project.minify("run", "--out", project.out, "-m", "package.failing", "one", "--two")
-    assert_reduced(done, 1, before=3)
+    assert_reduced(done, 1, before=3, runs=3)
     assert "import functools" in done.repro and "from oddlib.backends import at_level" in done.repro
     assert "functools.partial(at_level, level=3" in done.repro
 
