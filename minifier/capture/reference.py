@@ -5,23 +5,20 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-import re
 import sys
-import types
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minifier.capture.written import as_told, first_name, option, write_object
 from minifier.case import BackendReference, Reach
-from minifier.case.literals import literal, string
+from minifier.case.literals import objects_made, string
 from minifier.errors import CannotSave
-from minifier.fx.arguments import read
 from minifier.fx.script import expression_in_script, import_in_script
 from minifier.torch_private import (
     AskedBackend,
     Stack,
-    aot_autograd_arguments,
     asked_backend,
     entry_point_of,
     library_stack,
@@ -30,27 +27,22 @@ from minifier.torch_private import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """An object as source: an expression, the import lines it needs, and names of the script itself."""
-
-    expression: str
-    imports: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-
-
 def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
     """The first way to name the backend, in the order: registered by an import, entry point, importable
     object, expression. `ordinary_path` is the import path of any interpreter of this environment."""
     asked = asked_backend(compiler_fn)
     try:
-        options = None if asked.options is None else {str(k): read(v) for k, v in asked.options.items()}
+        options = None if asked.options is None else {str(k): option(v) for k, v in asked.options.items()}
+        told = None if asked.function is None else as_told(asked.function)
     except CannotSave as error:
-        return BackendReference(asked.name, Reach.NONE, reason=f"its options hold {error}")
-    found = _by_registration(asked) or _by_object(asked)
+        return BackendReference(asked.name, Reach.NONE, reason=f"of what it is given: {error}")
+    found = _by_registration(asked) if told is None else None
+    found = found or _by_object(asked)
     if found.reach is Reach.NONE:
         return replace(found, mode=asked.mode, options=options, dynamic=asked.dynamic)
+    given = [line for made in objects_made(options) for line in made.imports]
     tops = {line.split()[1].partition(".")[0] for line in found.imports}
+    tops_given = {line.split()[1].partition(".")[0] for line in given}
     distribution, version = (found.distribution, found.version) if found.distribution else _distribution(tops, asked)
     return BackendReference(
         name=found.name,
@@ -62,8 +54,9 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
         dynamic=asked.dynamic,
         distribution=distribution,
         version=version,
-        folders=folders_of(tops, ordinary_path),
+        folders=folders_of(tops | tops_given, ordinary_path),
         names=found.names,
+        made_by=found.made_by,
     )
 
 
@@ -96,7 +89,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
             return BackendReference(name, Reach.REGISTERED, string(name), (f"import {module}",))
     held = expression_in_script(asked.function)
     if names and held is not None:
-        return BackendReference(names[0], Reach.DEFINED, string(names[0]), names=(_first_name(held),))
+        return BackendReference(names[0], Reach.DEFINED, string(names[0]), names=(first_name(held),))
     return None
 
 
@@ -136,107 +129,22 @@ def importing_module(stack: Stack) -> str | None:
 
 def _by_object(asked: AskedBackend) -> BackendReference:
     try:
-        written = _write(asked.function)
+        written = write_object(asked.function)
     except CannotSave as error:
         name = asked.name if "0x" not in asked.name else f"an instance of {type(asked.function).__qualname__}"
         return BackendReference(name, Reach.NONE, reason=str(error), made_by=_maker(asked.function))
     reach = Reach.IMPORTED if written.expression.isidentifier() else Reach.EXPRESSION
     reach = Reach.DEFINED if written.names else reach
-    return BackendReference(written.expression, reach, written.expression, written.imports, names=written.names)
+    found = BackendReference(written.expression, reach, written.expression, written.imports, names=written.names)
+    # The script's own words for such a call are better than ours.
+    ours = "(" in written.expression and as_told(asked.function) is None
+    return replace(found, made_by=_maker(asked.function)) if ours else found
 
 
 def _maker(value: Any) -> str:
-    """The function or class of the script itself that made the object; `<lambda>` for one, empty if there is none."""
-    home = getattr(value, "__module__", None) or type(value).__module__
+    """The function or class that made the object, which the script may call; `<lambda>` for one."""
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
-    return name.partition(".")[0] if home == "__main__" else ""
-
-
-def _write(value: Any) -> _Written:
-    """A callable, or an argument of one, as source; raises CannotSave saying what is in the way."""
-    arguments = aot_autograd_arguments(value)
-    if isinstance(value, functools.partial) or arguments is not None:
-        return _importable(value) or _as_made(value, arguments)
-    if isinstance(value, types.MethodType):
-        owner = _importable(value.__self__) or _in_script(value.__self__) or _write(value.__self__)
-        return _Written(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
-    if callable(value):
-        found = _importable(value) or _in_script(value)
-        if found is None:
-            raise CannotSave(_why_not(value))
-        return found
-    return _Written(literal(read(value)))
-
-
-def _as_made(value: Any, arguments: dict[str, Any] | None) -> _Written:
-    """The call that makes such a partial, or such an `aot_autograd(...)`; the script's own name for it where something
-    in the call cannot be written."""
-    try:
-        if arguments is not None:
-            line = "from torch._dynamo.backends.common import aot_autograd"
-            return _call("aot_autograd", line, [], arguments)
-        return _call("functools.partial", "import functools", [value.func, *value.args], value.keywords)
-    except CannotSave:
-        held = _in_script(value)
-        if held is None:
-            raise
-        return held
-
-
-def _call(function: str, line: str, args: Sequence[Any], kwargs: dict[str, Any]) -> _Written:
-    positional = [_write(arg) for arg in args]
-    named = {name: _write(arg) for name, arg in kwargs.items()}
-    texts = [w.expression for w in positional] + [f"{name}={w.expression}" for name, w in named.items()]
-    parts = (*positional, *named.values())
-    imports = dict.fromkeys([line, *(each for part in parts for each in part.imports)])
-    names = dict.fromkeys(each for part in parts for each in part.names)
-    return _Written(f"{function}({', '.join(texts)})", tuple(imports), tuple(names))
-
-
-def _first_name(expression: str) -> str:
-    """The name that an expression like `TABLE["a"]` begins with."""
-    found = re.match(r"\w+", expression)
-    assert found is not None
-    return found.group()
-
-
-def _importable(value: Any) -> _Written | None:
-    """`from module import name`, if a module other than the script holds the object, or the class it is an
-    attribute of, under a plain name."""
-    home = getattr(value, "__module__", None) or type(value).__module__
-    name = getattr(value, "__qualname__", None) or ""
-    if home != "__main__" and name.replace(".", "").isidentifier():
-        try:
-            found = functools.reduce(getattr, name.split("."), sys.modules.get(home))
-        except AttributeError:
-            found = None
-        if found is value:
-            return _Written(name, (f"from {home} import {name.partition('.')[0]}",))
-    for module_name, module in sorted(
-        sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
-    ):
-        if module_name.partition(".")[0] in ("__main__", "__mp_main__", "torch", "minifier"):
-            continue
-        for attribute, held in list(getattr(module, "__dict__", {}).items()):
-            if held is value and attribute.isidentifier():
-                return _Written(attribute, (f"from {module_name} import {attribute}",))
-    return None
-
-
-def _in_script(value: Any) -> _Written | None:
-    """How the script itself holds the object, if it does."""
-    held = expression_in_script(value)
-    return None if held is None else _Written(held, names=(_first_name(held),))
-
-
-def _why_not(value: Any) -> str:
-    home = getattr(value, "__module__", None) or type(value).__module__
-    name = getattr(value, "__qualname__", None) or f"an instance of {type(value).__qualname__}"
-    if name.endswith("<lambda>"):
-        return f"it is a lambda of {home}, which no import statement reaches"
-    if "<locals>" in name:
-        return f"it is {name} of {home}, made inside a function, which no import statement reaches"
-    return f"{name} of {home} is not held under a name of any module"
+    return str(name).partition(".")[0]
 
 
 def folders_of(tops: Iterable[str], ordinary_path: Sequence[str]) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ class BackendReference:
 
     `names` are those of the script itself that the expression needs, or that registering the backend does. `folders`
     are what had to be on the import path beyond what every interpreter of this environment has; `reason` says why
-    there is no way to write it (Reach.NONE), and `made_by` which function or class of the script made it then.
+    there is no way to write it (Reach.NONE), and `made_by` which function or class made it, if the script may have an
+    expression of its own for that.
     """
 
     name: str

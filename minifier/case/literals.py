@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minifier.case.graph import Ref
-from minifier.case.values import Constant, Imported, Size
+from minifier.case.values import Constant, Imported, Made, Size
 
 OF_SCRIPT = "__main__:"  # what a path begins with that leads to something the script itself defines
 
@@ -30,6 +30,8 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
         return f"complex({inner(value.real)}, {inner(value.imag)})"
     if isinstance(value, Constant):
         return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
+    if isinstance(value, Made):
+        return value.expression
     if isinstance(value, Imported):
         return value.path.removeprefix(OF_SCRIPT).replace(":", ".")
     if isinstance(value, Size):
@@ -49,6 +51,15 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     if isinstance(value, str):
         return string(value)
     return repr(value)
+
+
+def objects_made(value: Any) -> list[Made]:
+    """The objects in a value that an expression makes."""
+    if isinstance(value, Made):
+        return [value]
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    return [made for item in value for made in objects_made(item)] if isinstance(value, (list, tuple, set)) else []
 
 
 def imported_paths(value: Any) -> list[str]:

@@ -107,6 +107,16 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """An object that an expression makes or gets at: what has to be imported for it, and names of the script itself
+    that it needs."""
+
+    expression: str
+    imports: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """A torch.Size."""
 

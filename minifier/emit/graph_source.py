@@ -10,7 +10,9 @@ from minifier.case.graph import Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal
 from minifier.case.values import Imported
 from minifier.emit.definitions import of_script
+from minifier.emit.higher import AUTOGRAD_FUNCTION, REGION, Method, autograd_function, needs_tuple, public_call, takers
 from minifier.emit.naming import Names
+from minifier.emit.regions import indented, regions
 from minifier.errors import NoRepro
 
 _BINARY = {
@@ -22,19 +24,19 @@ _IN_PLACE = {
     "iadd": "+=", "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=",
     "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
-# Operators that a person calls by another name than the one in the graph.
-_PUBLIC = {"torch.ops.higher_order.cond": "torch.cond"}
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 
 
 @dataclass
 class FunctionSource:
-    """A function: its parameters and the lines of its body; what has to be imported or defined before it."""
+    """A function: its parameters and the lines of its body; what has to be imported or defined before it. `name_of` has
+    what the nodes are called in it."""
 
     parameters: list[str]
     body: list[str]
     imports: list[str] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
+    name_of: dict[str, str] = field(default_factory=dict)
 
 
 class _Writer:
@@ -45,7 +47,10 @@ class _Writer:
         self.name_of = dict(known)
         self.imports: dict[str, None] = {}
         self.before: list[str] = []
-        self.lines: list[str] = []
+        self.regions = regions(graph)
+        self.depth = 0
+        self.written: dict[str, str] = {}  # graphs that are held there, and what they are called
+        self.lines: list[tuple[int, str]] = []
 
     def ref(self, ref: Ref) -> str:
         return self.name_of[ref.name]
@@ -76,7 +81,6 @@ class _Writer:
             head = name.partition(".")[0]
             self.imports[f"from {module} import {head}"] = None
             return name
-        path = _PUBLIC.get(path, path)
         if self.plain_aten and path.startswith("torch.ops.aten."):
             path = path.removesuffix(".default")
         top = path.partition(".")[0]
@@ -84,23 +88,33 @@ class _Writer:
             self.imports[f"import {path.rpartition('.')[0]}"] = None
         return path
 
+    def line(self, text: str) -> None:
+        """Adds a line where the function has got to."""
+        self.lines.append((self.depth, text))
+
     def statement(self, node: Node) -> None:
         """Adds the line for one op."""
+        if node.name in self.regions:
+            context = self.regions[node.name]
+            if context is not None:
+                self.line(f"with {context}:")
+            self.depth += 1 if context is not None else -1
+            return
         short = node.target.rpartition(".")[2] if node.target.startswith("operator.") else ""
         if short == "setitem":
             where, what, value = node.args
-            self.lines.append(f"{self.value(where)}[{index(what, self.ref)}] = {self.value(value)}")
+            self.line(f"{self.value(where)}[{index(what, self.ref)}] = {self.value(value)}")
             self.name_of[node.name] = self.value(where)
         elif short in _IN_PLACE and isinstance(node.args[0], Ref):
-            self.lines.append(f"{self.value(node.args[0])} {_IN_PLACE[short]} {self.value(node.args[1])}")
+            self.line(f"{self.value(node.args[0])} {_IN_PLACE[short]} {self.value(node.args[1])}")
             self.name_of[node.name] = self.value(node.args[0])
         else:
             text = self.expression(node, short)
             if not self.graph.users[node.name]:  # called for its effect
-                self.lines.append(text)
+                self.line(text)
                 return
             self.name_of[node.name] = self.names.for_value()
-            self.lines.append(f"{self.name_of[node.name]} = {text}")
+            self.line(f"{self.name_of[node.name]} = {text}")
 
     def expression(self, node: Node, short: str) -> str:
         args = node.args
@@ -117,29 +131,63 @@ class _Writer:
             return f"torch.Tensor.{node.target}({self.arguments(args, node.kwargs)})"
         if node.op == "call_module":
             return f"{self.modules(node.target)}({self.arguments(args, node.kwargs)})"
-        return f"{self.function(node.target)}({self.arguments(args, node.kwargs)})"
+        if node.target == AUTOGRAD_FUNCTION:
+            return f"{self.value(args[0])}.apply({self.arguments(args[2:], {})})"
+        if node.target == REGION:
+            return f"{self.value(args[0])}({self.arguments(args[2:], {})})"
+        node = public_call(node)
+        return f"{self.function(node.target)}({self.arguments(node.args, node.kwargs)})"
 
     def nested(self, node: Node) -> None:
-        """A graph that a higher-order op takes, as a function of its own."""
+        """A graph that a higher-order op takes, as a function of its own, or as part of a class."""
         held = self.graph.modules.get(node.target)
         if held is None or held.graph is None:
             raise NoRepro(f"the graph holds {node.target}, which cannot be written as source yet")
-        inner = function_source(held.graph, Names(self.name_of.values()), {}, self.modules, plain_aten=self.plain_aten)
-        target = node.target.replace(".", "_")
-        short = target.removesuffix("_0")  # torch numbers even the only one
-        name = target if f"{short}_1" in self.graph.modules or short in self.name_of.values() else short
+        if node.target in self.written:  # by an earlier node that gets the same
+            self.name_of[node.name] = self.written[node.target]
+            return
+        users = takers(self.graph, node)
+        name = self.written[node.target] = self.name_of[node.name] = self._short(node.target)
+        if any(user.target == AUTOGRAD_FUNCTION for user in users):
+            if node.name == users[0].args[0].name:
+                self.before.append(autograd_function(self.graph, users[0], name, self._method))
+            return
+        inner = self._inner(held.graph, unpacked=not needs_tuple(self.graph, node))
         body = "\n".join(f"    {line}" for line in inner.body)
-        self.before += [*inner.before, f"def {name}({', '.join(inner.parameters)}):\n{body}"]
+        mark = "@torch.compiler.nested_compile_region\n" if any(user.target == REGION for user in users) else ""
+        self.before.append(f"{mark}def {name}({', '.join(inner.parameters)}):\n{body}")
+
+    def _short(self, target: str) -> str:
+        """A name for a graph that is held there."""
+        target = target.replace(".", "_")
+        short = target.removesuffix("_0")  # torch numbers even the only one
+        return target if f"{short}_1" in self.graph.modules or short in self.name_of.values() else short
+
+    def _inner(self, graph: Graph, *, unpacked: bool) -> FunctionSource:
+        names = Names(self.name_of.values())
+        inner = function_source(graph, names, {}, self.modules, plain_aten=self.plain_aten, unpacked=unpacked)
+        self.before += inner.before
         self.imports.update(dict.fromkeys(inner.imports))
-        self.name_of[node.name] = name
+        return inner
+
+    def _method(self, graph: Graph) -> Method:
+        inner = self._inner(graph, unpacked=False)
+        return Method(inner.parameters, inner.body, inner.name_of)
 
 
 def function_source(
-    graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str], *, plain_aten: bool = False
+    graph: Graph,
+    names: Names,
+    inputs: dict[str, str],
+    modules: Callable[[str], str],
+    *,
+    plain_aten: bool = False,
+    unpacked: bool = True,
 ) -> FunctionSource:
     """The function of a graph. `inputs` names its placeholders where the caller has done so already;
     `modules(target)` is the name of a module that the graph calls. `plain_aten` leaves the overload's name out of
-    `torch.ops.aten.tanh.default`, for graphs that are made of such calls.
+    `torch.ops.aten.tanh.default`, for graphs that are made of such calls; `unpacked` gives back the value of a tuple of
+    one alone.
 
     Raises NoRepro for a node that has no form in source.
     """
@@ -153,15 +201,15 @@ def function_source(
             writer.statement(node)
     (result,) = graph.output.args
     text = literal(result, writer.ref)
-    if isinstance(result, tuple) and len(result) == 1:
+    if unpacked and isinstance(result, tuple) and len(result) == 1:
         text = literal(result[0], writer.ref)
-    elif isinstance(result, tuple) and result:
+    elif isinstance(result, tuple) and len(result) > 1:
         text = text[1:-1]
-    lines = writer.lines
+    lines = indented(writer.lines)
     # `a = torch.tanh(x)` and `return a` say it twice.
     if lines and lines[-1].startswith(f"{text} = "):
         lines[-1:] = [f"return {lines[-1].removeprefix(f'{text} = ')}"]
     else:
         lines.append(f"return {text}")
     parameters = [writer.name_of[node.name] for node in graph.placeholders]
-    return FunctionSource(parameters, lines, list(writer.imports), writer.before)
+    return FunctionSource(parameters, lines, list(writer.imports), writer.before, writer.name_of)

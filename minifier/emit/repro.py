@@ -183,7 +183,8 @@ def _names(case: Case, of_script: Collection[str]) -> Names:
     packages = (
         node.target.partition(".")[0].partition(":")[0] for node in case.graph.ops if node.op == "call_function"
     )
-    imported = (line.split()[-1].partition(".")[0] for line in case.backend.imports)
+    lines = (*case.backend.imports, *state_source.option_imports(case.backend))
+    imported = (line.split()[-1].partition(".")[0] for line in lines)
     return Names({*of_script, *called, *packages, *imported, *defined_names(case.measure.predicate)})
 
 
@@ -221,6 +222,7 @@ def write_repro(
         Filling(
             imports=(
                 *case.backend.imports,
+                *state_source.option_imports(case.backend),
                 *_operator_imports(case),
                 *config_imports,
                 *input_imports,
@@ -236,7 +238,7 @@ def write_repro(
             inputs=(*statements, *more.inputs),
             arguments=tuple(source.parameters) if more.arguments is None else more.arguments,
             backend=marked(case.backend.expression, of_script),
-            backend_arguments=state_source.backend_arguments(case, template, variant),
+            backend_arguments=state_source.backend_arguments(case, template, variant, of_script),
             contexts=contexts(case.state),
             footer=_footer(case, inputs, variables),
             replacements=more.replacements,

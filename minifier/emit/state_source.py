@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from minifier.case import Case, State, Symbolic
-from minifier.case.literals import imported_paths, literal
+from collections.abc import Collection
+
+from minifier.case import BackendReference, Case, State, Symbolic
+from minifier.case.literals import OF_SCRIPT, imported_paths, literal, objects_made
 from minifier.case.switches import statements
+from minifier.emit.definitions import marked
 from minifier.emit.forms import Template, Variant
 
 
@@ -27,14 +30,24 @@ def environment(state: State) -> tuple[str, ...]:
     return tuple(f"os.environ[{literal(name)}] = {literal(value)}" for name, value in state.environment)
 
 
-def backend_arguments(case: Case, template: Template, variant: Variant) -> tuple[str, ...]:
-    """Keyword arguments of torch.compile beside the backend; of the backend itself where that is called."""
+def option_imports(backend: BackendReference) -> tuple[str, ...]:
+    """What has to be imported for the options of a backend."""
+    modules = [path.partition(":")[0] for path in imported_paths(backend.options) if not path.startswith(OF_SCRIPT)]
+    made = [line for each in objects_made(backend.options) for line in each.imports]
+    return (*(f"import {module}" for module in modules if module != "torch"), *made)
+
+
+def backend_arguments(
+    case: Case, template: Template, variant: Variant, of_script: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Keyword arguments of torch.compile beside the backend; of the backend itself where that is called. Names
+    `of_script` in its options are marked as such."""
     backend = case.backend
     found = []
     if backend.mode is not None:
         found.append(f"mode={literal(backend.mode)}")
     if backend.options is not None:
-        found.append(f"options={literal(backend.options)}")
+        found.append(f"options={marked(literal(backend.options), of_script)}")
     if template is Template.CALL_BACKEND:
         return tuple(found)
     if variant.symbolic is Symbolic.GIVEN:

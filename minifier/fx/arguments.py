@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Ref
-from minifier.case.values import Constant, Imported, Opaque, Scalar, Sequence_, Size, TensorMeta, Value
+from minifier.case.values import Constant, Imported, Made, Opaque, Scalar, Sequence_, Size, TensorMeta, Value
 from minifier.errors import CannotSave
 from minifier.fx.names import path_of, resolve
+from minifier.fx.script import evaluated
 from minifier.torch_private import as_hint, expression_of, storage_key
 
 _KINDS: dict[type, str] = {
@@ -78,6 +79,8 @@ def write(value: Any, node: Callable[[str], Any] = _no_node) -> Any:
         return torch.device(value.name) if value.kind == "device" else getattr(torch, value.name)
     if isinstance(value, Imported):
         return resolve(value.path)
+    if isinstance(value, Made):
+        return evaluated(value.expression, value.imports)
     if isinstance(value, Size):
         items = tuple(write(item, node) for item in value.items)
         return items if any(isinstance(item, torch.fx.Node) for item in items) else torch.Size(items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -87,6 +88,9 @@ def define(source: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def evaluated(expression: str) -> Any:
-    """What the expression is in the names of the script; raises whatever evaluating it raises."""
-    return eval(expression, dict(_script()))
+def evaluated(expression: str, imports: Iterable[str] = ()) -> Any:
+    """What the expression is in the names of the script and of these imports; raises whatever evaluating it raises."""
+    names = dict(_script())
+    for line in imports:
+        exec(line, names)
+    return eval(expression, names)

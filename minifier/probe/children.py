@@ -230,6 +230,16 @@ def _look_at_memory(memory: MemoryWatch, live: Sequence[_Child]) -> float:
     return pause or LOOK
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Has a Ctrl-C wait for the end of this."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
     """Runs each job in a child of its own, all at once, and waits for all.
 
@@ -244,12 +254,9 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
         try:
             for job in jobs:
                 # A Ctrl-C inside fork() would be swallowed by its hooks, one right after it lose the child.
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-                try:
+                with _uninterrupted():
                     child = _Child(job, limits, scratch)
                     children.append(child)
-                finally:
-                    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 selector.register(child.pipe, selectors.EVENT_READ, child)
                 selector.register(child.process, selectors.EVENT_READ, child)
             while live := [child for child in children if child.pid not in ended]:
@@ -275,7 +282,8 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                         selector.unregister(child.process)
                         if not child.closed:
                             selector.unregister(child.pipe)
-                        ended[child.pid] = child.end()
+                        with _uninterrupted():  # a child can be waited for once
+                            ended[child.pid] = child.end()
         finally:
             for child in children:
                 if child.pid not in ended:

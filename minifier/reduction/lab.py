@@ -67,7 +67,12 @@ class Lab:
         self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
         self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self.position = {node.name: i for i, node in enumerate(self.bench.case.graph.ops)}
+        self.adopt(self.bench.case)
+
+    def adopt(self, case: Case) -> None:
+        """Makes this the Case whose parts are tried from now on."""
+        self.bench.case = case
+        self.position = {node.name: i for i, node in enumerate(case.graph.ops)}
 
     def calibrate(self, seconds: float) -> None:
         """Sets the timeout from a run that ended: ten times as long, within 2 and 300 s. A timeout that the user

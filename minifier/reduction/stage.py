@@ -22,6 +22,7 @@ from minifier.probe.judge import Judged
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
+from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
@@ -84,6 +85,7 @@ def reduce_case(
     case = load(source)
     if settings.measure != Measure():
         case = replace(case, measure=settings.measure)
+    ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
     known = _journal(folder / "journal.jsonl")
     lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory, settings.workers)
@@ -92,6 +94,7 @@ def reduce_case(
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
     try:
+        without_wrappers(lab)
         case = start(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(lab, case, limit, known)
@@ -115,7 +118,7 @@ def reduce_case(
             parting = parting_ops(lab, case, reduced)
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         return Summary(
-            ops_before=len(case.graph.ops),
+            ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,

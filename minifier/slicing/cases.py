@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from minifier.case import Case, Graph, Reach
-from minifier.case.literals import OF_SCRIPT, imported_paths
+from minifier.case.literals import OF_SCRIPT, imported_paths, objects_made
 from minifier.slicing.backends import backend_expression
 from minifier.slicing.slices import Wanted, slice_module
 from minifier.slicing.statements import Module
@@ -37,7 +37,9 @@ def _ops_of_graph(graph: Graph) -> list[str]:
 
 def _wanted(case: Case, until: int | None) -> Wanted:
     left = set(_ops_of_graph(case.graph))
-    names = [*case.backend.names, *_own_names(imported_paths(case.backend.options)), *_own_names(_paths(case.graph))]
+    options = case.backend.options
+    given = [name for made in objects_made(options) for name in made.names]
+    names = [*case.backend.names, *given, *_own_names(imported_paths(options)), *_own_names(_paths(case.graph))]
     return Wanted(names, [op for op in case.script.ops if op in left], until)
 
 
@@ -54,15 +56,16 @@ def with_definitions(case: Case, source: str) -> Case:
 
 
 def _with_backend(case: Case, source: str) -> Case:
-    """The Case with the backend as the script wrote it down, if the object itself could not be."""
+    """The Case with the backend as the script wrote it down, if the script made it."""
     backend = case.backend
-    if backend.reach is not Reach.NONE or not backend.made_by:
+    if not backend.made_by:
         return case
     found = backend_expression(source, backend.made_by)
     if found is None:
         return case
     expression, names = found
-    return replace(case, backend=replace(backend, reach=Reach.DEFINED, expression=expression, names=names, reason=""))
+    made = replace(backend, reach=Reach.DEFINED, expression=expression, imports=(), names=names, reason="")
+    return replace(case, backend=made)
 
 
 def names_bound(definitions: str) -> set[str]:

@@ -1,13 +1,8 @@
 """Backends and functions that a script itself defines: captured, sliced out, reduced, written down, and run alone."""
 
 import pytest
-from vocabulary import CASES, in_child, source_of
-
-from minifier.case import Reach
-from minifier.case.store import load, save
-from minifier.emit.repro import forms_for, write_repro
-from minifier.slicing import with_definitions
-from minifier.verify import verify
+from minified_scripts import minified
+from vocabulary import source_of
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -98,27 +93,6 @@ BACKENDS = {
         "functools.partial(strict)",
     ),
 }
-
-
-def minified(bureau, tmp_path, text):
-    """The repro that shows the failure of a script of this text, its only failing graph reduced to one op."""
-    captured = bureau.capture(text)
-    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured.failing
-    place = bureau.graphs / str(captured.failing[0].number)
-    source = (bureau.folder / "failing.py").read_text()
-    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
-    assert load(place).backend.reach is not Reach.NONE, load(place).backend
-    summary, case = bureau.reduce(captured.failing[0].number)
-    assert summary.error == "" and summary.ops_after == 1, summary
-    reasons = []
-    for number, (template, variant) in enumerate(forms_for(case)):
-        repro = write_repro(case, template, variant)
-        path = repro.write(tmp_path / f"repro-{number}")
-        check = verify(path, case.failure.fingerprint, timeout=60, extra_path=[str(CASES)], runs=1)
-        if check.holds:
-            return repro.text
-        reasons.append(f"{repro.text}\n{check.runs[0].output}")
-    pytest.fail("\n".join(reasons))
 
 
 @pytest.mark.parametrize("form", BACKENDS)

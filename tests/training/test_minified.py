@@ -128,7 +128,7 @@ def test_the_aten_graph_where_dynamos_does_not_show_the_failure(minify, tmp_path
 def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp_path):
     """The forward graph of this backend takes its time to compile, so there is some to press Ctrl-C in."""
     project.write(script('torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n'))
-    process = project.start("run", "--out", project.out, "failing.py")
+    process = project.start("run", "--out", project.out, "--verify", "1", "failing.py")
     journal = project.out / "forward" / "journal.jsonl"
     end = time.monotonic() + 300
     while not (journal.exists() and journal.read_text()) and time.monotonic() < end and process.poll() is None:
@@ -138,14 +138,15 @@ def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp
     assert done.code == 3 and done.result["stopped_because"] and done.result["repro"], done.stderr
     assert outcome(done) == ("backward-compile", "exception", "aot-backward", 2)
 
-    again = project.minify("reduce", project.out, timeout=400)
+    again = project.minify("reduce", "--verify", "1", project.out, timeout=400)
     assert again.code == 0 and outcome(again) == outcome(done), again.stderr
     assert ".backward(" in again.repro and len(body(again.repro)) <= 3
     checked = project.minify("check", project.out / "repro.py", timeout=100)
     assert checked.code == 1 and "still there" in checked.stdout
 
     other = project.minify(
-        "reduce", project.out / "case", "--out", tmp_path / "other", "--match", "no lowering", timeout=400
+        *("reduce", "--verify", "1", project.out / "case", "--out", tmp_path / "other", "--match", "no lowering"),
+        timeout=400,
     )
     assert other.code == 0 and ".backward(" in (tmp_path / "other" / "repro.py").read_text(), other.stderr
 

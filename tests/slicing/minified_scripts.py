@@ -1,0 +1,35 @@
+"""From the text of a failing script to a repro of one op that shows its failure alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from vocabulary import CASES, Bureau, in_child
+
+from minifier.case import Reach
+from minifier.case.store import load, save
+from minifier.emit.repro import forms_for, write_repro
+from minifier.slicing import with_definitions
+from minifier.verify import verify
+
+
+def minified(bureau: Bureau, tmp_path: Path, text: str) -> str:
+    """The repro that shows the failure of a script of this text, its only failing graph reduced to one op."""
+    captured = bureau.capture(text)
+    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured.failing
+    place = bureau.graphs / str(captured.failing[0].number)
+    source = (bureau.folder / "failing.py").read_text()
+    in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
+    assert load(place).backend.reach is not Reach.NONE, load(place).backend
+    summary, case = bureau.reduce(captured.failing[0].number)
+    assert summary.error == "" and summary.ops_after == 1, summary
+    reasons = []
+    for number, (template, variant) in enumerate(forms_for(case)):
+        repro = write_repro(case, template, variant)
+        path = repro.write(tmp_path / f"repro-{number}")
+        check = verify(path, case.failure.fingerprint, timeout=60, extra_path=[str(CASES)], runs=1)
+        if check.holds:
+            return repro.text
+        reasons.append(f"{repro.text}\n{check.runs[0].output}")
+    pytest.fail("\n".join(reasons))
