@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import enum
 import functools
 import inspect
 import re
@@ -58,7 +59,7 @@ def option(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(option, value))
     try:
-        return read(value)
+        return write_object(value, part=True) if isinstance(value, enum.Enum) else read(value)
     except CannotSave:
         return write_object(value, part=True)
 
@@ -92,9 +93,14 @@ def as_told(value: Any) -> Made | None:
 
 def _plain(value: Any) -> Made | None:
     """Plain data, alone or in containers that hold objects; None for an object."""
+    if isinstance(value, enum.Enum):
+        owner = _importable(type(value)) or _in_script(type(value))
+        return None if owner is None else _made_with(f"{{}}.{value.name}", [owner])
     with contextlib.suppress(CannotSave):
         if not callable(value):
-            return _made_with("{}", [Made(literal(read(value)), _modules_of(value))])
+            plain = read(value)
+            paths = [path for path in imported_paths(plain) if not path.startswith(OF_SCRIPT)]
+            return Made(literal(plain), tuple(f"import {path.partition(':')[0]}" for path in paths))
     if type(value) is dict:
         parts = [write_object(each, part=True) for item in value.items() for each in item]
         return _made_with("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
@@ -103,11 +109,6 @@ def _plain(value: Any) -> Made | None:
         text = f"[{inner}]" if type(value) is list else f"({inner})"
         return _made_with(text, [write_object(each, part=True) for each in value])
     return None
-
-
-def _modules_of(value: Any) -> tuple[str, ...]:
-    paths = imported_paths(read(value))
-    return tuple(f"import {path.partition(':')[0]}" for path in paths if not path.startswith(OF_SCRIPT))
 
 
 def _made_with(text: str, parts: Sequence[Made], *imports: str) -> Made:

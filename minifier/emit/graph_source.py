@@ -99,6 +99,7 @@ class _Writer:
             if context is not None:
                 self.line(f"with {context}:")
             self.depth += 1 if context is not None else -1
+            self.name_of[node.name] = "None"
             return
         short = node.target.rpartition(".")[2] if node.target.startswith("operator.") else ""
         if short == "setitem":

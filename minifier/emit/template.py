@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,12 +194,23 @@ def _head(filling: Filling, imports: set[str]) -> list[Statement]:
         early = {line for line in imports if line.split()[1].partition(".")[0] in sys.stdlib_module_names}
         early.add("import os")
         environment = parsed(filling.environment)
-        head += [*parsed(sorted(early, key=_import_order)), apart(environment[0], 1), *environment[1:]]
+        head += [*parsed(_in_order(early)), apart(environment[0], 1), *environment[1:]]
         imports = imports - early
-    rest = parsed(sorted(imports, key=_import_order))
+    rest = parsed(_in_order(imports))
     head += [*(apart(s, 1 if head else 0) for s in rest[:1]), *rest[1:]]
     settings = parsed(filling.settings)
     return [*head, *(apart(s, 1) for s in settings[:1]), *settings[1:]]
+
+
+def _in_order(lines: Collection[str]) -> list[str]:
+    """The lines as they stand in a script: sorted, and what comes from one module in one line."""
+    names: dict[str, list[str]] = {}
+    for line in sorted(lines, key=_import_order):
+        module, _, imported = line.partition(" import ")
+        names.setdefault(module, []).extend(imported.split(", ") if imported else [])
+    return [
+        f"{module} import {', '.join(dict.fromkeys(named))}" if named else module for module, named in names.items()
+    ]
 
 
 def _import_order(line: str) -> tuple[bool, bool, str]:

@@ -44,21 +44,30 @@ FORMS = {
         "setup(3)",
         ["from oddlib.authored import Compiler", "backend=Compiler(level=3, dtype=torch.bfloat16))"],
     ),
-    "an instance of whose arguments one is at its default": ("", "Compiler(level=4)", ["backend=Compiler(level=4))"]),
-    "a method of an instance": ("", "Compiler(2).lower", ["backend=Compiler(level=2).lower)"]),
+    "an instance of whose arguments one is at its default": (
+        IN_A_FUNCTION.format(made="Compiler(level=level)"),
+        "setup(4)",
+        ["backend=Compiler(level=4))"],
+    ),
+    "a method of an instance": (
+        IN_A_FUNCTION.format(made="Compiler(level).lower"),
+        "setup(2)",
+        ["from oddlib.authored import Compiler", "backend=Compiler(level=2).lower)"],
+    ),
+    "a method of an instance that the script makes": ("", "Compiler(2).lower", ["backend=Compiler(2).lower)"]),
     "a record that holds others": (
-        "",
-        "Rules(1, (Compiler(2),))",
+        IN_A_FUNCTION.format(made="Rules(level, (Compiler(2),))"),
+        "setup(1)",
         ["from oddlib.authored import Compiler, Rules", "backend=Rules(level=1, inner=(Compiler(level=2),)))"],
     ),
     "a partial of an instance": (
-        "",
-        "functools.partial(Compiler(5))",
+        IN_A_FUNCTION.format(made="functools.partial(Compiler(level))"),
+        "setup(5)",
         ["import functools", "backend=functools.partial(Compiler(level=5)))"],
     ),
     "AOTAutograd's, around what a factory made": (
-        "",
-        "aot_autograd(fw_compiler=make(7))",
+        IN_A_FUNCTION.format(made="aot_autograd(fw_compiler=make(level))"),
+        "setup(7)",
         ["backend=aot_autograd(fw_compiler=make(level=7)))"],
     ),
     "one that says itself how it is written": (
@@ -69,7 +78,7 @@ FORMS = {
     "an option that is a record": (
         "",
         "configured, options={'config': Config(Mode.FAST, depth=3)}",
-        ["from oddlib.authored import Config, configured", 'options={"config": Config(mode=', "Mode.FAST, depth=3)})"],
+        ["from oddlib.authored import Config, Mode, configured", "Config(mode=Mode.FAST, depth=3)})"],
     ),
     "an option that the script holds": (
         "MINE = Config(Mode.FAST)\n",
