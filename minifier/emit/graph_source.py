@@ -148,8 +148,9 @@ class _Writer:
             self.name_of[node.name] = self.written[node.target]
             return
         users = takers(self.graph, node)
-        name = self.written[node.target] = self.name_of[node.name] = self._short(node.target)
-        if any(user.target == AUTOGRAD_FUNCTION for user in users):
+        is_class = any(user.target == AUTOGRAD_FUNCTION for user in users)
+        name = self.written[node.target] = self.name_of[node.name] = self._short(node.target, is_class)
+        if is_class:
             if node.name == users[0].args[0].name:
                 self.before.append(autograd_function(self.graph, users[0], name, self._method))
             return
@@ -158,11 +159,13 @@ class _Writer:
         mark = "@torch.compiler.nested_compile_region\n" if any(user.target == REGION for user in users) else ""
         self.before.append(f"{mark}def {name}({', '.join(inner.parameters)}):\n{body}")
 
-    def _short(self, target: str) -> str:
+    def _short(self, target: str, is_class: bool) -> str:
         """A name for a graph that is held there."""
         target = target.replace(".", "_")
         short = target.removesuffix("_0")  # torch numbers even the only one
-        return target if f"{short}_1" in self.graph.modules or short in self.name_of.values() else short
+        name = target if f"{short}_1" in self.graph.modules else short
+        name = name.replace("fwd_body", "Function") if is_class else name
+        return target if name in self.name_of.values() else name
 
     def _inner(self, graph: Graph, *, unpacked: bool) -> FunctionSource:
         names = Names(self.name_of.values())
@@ -201,6 +204,7 @@ def function_source(
         elif node.is_op:
             writer.statement(node)
     (result,) = graph.output.args
+    result = tuple(result) if isinstance(result, list) else result
     text = literal(result, writer.ref)
     if unpacked and isinstance(result, tuple) and len(result) == 1:
         text = literal(result[0], writer.ref)

@@ -16,14 +16,18 @@ COND = f"{HIGHER}cond"
 # Functions that a person calls by another name than the one in the graph.
 PUBLIC = {COND: "torch.cond", f"{HIGHER}tag_activation_checkpoint": "torch.utils.checkpoint:checkpoint"}
 _MAP, _PUBLIC_MAP = f"{HIGHER}map_impl", "torch._higher_order_ops.map:map"
+_SCAN, _PUBLIC_SCAN = f"{HIGHER}scan", "torch._higher_order_ops.scan:scan"
 _GRAD = "torch._C._set_grad_enabled"
 
 
 def public_call(node: Node) -> Node:
-    """The call as the public function takes it: `map` of one tensor takes it alone, others one by one."""
+    """The call as the public function takes it: `map` and `scan` of one tensor take it alone."""
     if node.target == _MAP and len(node.args) == 3 and len(node.args[1]) == 1:
         body, (over,), others = node.args
         return replace(node, target=_PUBLIC_MAP, args=(body, over, *others))
+    if node.target == _SCAN and [len(each) for each in node.args[1:]] == [1, 1, 0]:
+        body, (first,), (over,), _ = node.args
+        return replace(node, target=_PUBLIC_SCAN, args=(body, first, over))
     return replace(node, target=PUBLIC.get(node.target, node.target))
 
 

@@ -81,9 +81,14 @@ def _leaves(case: Case) -> Case:
     return _with_inputs(case, lambda item: replace(item, leaf=True))
 
 
+# Dynamo leaves it out of the graph where nothing requires grad.
+_AUTOGRAD_FUNCTION = "torch.ops.higher_order.autograd_function_apply"
+
+
 def _grad(case: Case) -> list[Edit]:
     # A backward pass without a gradient is none.
-    without = () if case.backward else (_without_grad,)
+    needed = case.backward or any(node.target == _AUTOGRAD_FUNCTION for node in case.graph.ops)
+    without = () if needed else (_without_grad,)
     edits = (*without, _leaves, _without_inference, _ordinary_inputs)
     return [edit for edit in edits if edit(case) != case]
 

@@ -14,8 +14,8 @@ from minifier.slicing import with_definitions
 from minifier.verify import verify
 
 
-def minified(bureau: Bureau, tmp_path: Path, text: str) -> str:
-    """The repro that shows the failure of a script of this text, its only failing graph reduced to one op."""
+def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1) -> str:
+    """The repro that shows the failure of a script of this text, its only failing graph reduced to so many ops."""
     captured = bureau.capture(text)
     assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured.failing
     place = bureau.graphs / str(captured.failing[0].number)
@@ -23,7 +23,7 @@ def minified(bureau: Bureau, tmp_path: Path, text: str) -> str:
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     assert load(place).backend.reach is not Reach.NONE, load(place).backend
     summary, case = bureau.reduce(captured.failing[0].number)
-    assert summary.error == "" and summary.ops_after == 1, summary
+    assert summary.error == "" and summary.ops_after == ops, summary
     reasons = []
     for number, (template, variant) in enumerate(forms_for(case)):
         repro = write_repro(case, template, variant)
