@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.torch_private import node_of, nodes_below, versions_kept
+from minifier.torch_private import node_of, nodes_below, outside_transforms, versions_kept
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -31,3 +31,31 @@ def test_a_change_that_autograd_does_not_see():
             counts_nothing.mul_(3)
     y.backward()  # autograd would complain
     assert w._version == 0 and x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_value_as_the_function_inside_a_transform_sees_it():
+    seen = []
+
+    def look(row):
+        with outside_transforms(row) as plain:
+            seen.append(plain.tolist())
+        return row * 2
+
+    x = torch.arange(6.0).reshape(2, 3)
+    torch.vmap(look)(x)
+    torch.vmap(look, in_dims=1)(x)
+    torch.vmap(torch.vmap(look))(x)
+    torch.vmap(torch.func.grad(lambda row: look(row.sin()).sum()))(torch.zeros(2, 3))
+    assert seen == [[0.0, 1.0, 2.0], [0.0, 3.0], 0.0, [0.0, 0.0, 0.0]]
+    for value in (x, "no tensor", 3):
+        with outside_transforms(value) as plain:
+            assert plain is value
+
+
+def test_of_an_empty_batch_there_is_nothing_to_see():
+    def look(row):
+        with outside_transforms(row) as plain:
+            assert plain is None
+        return row * 2
+
+    torch.vmap(look)(torch.ones(0, 3))

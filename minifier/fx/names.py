@@ -24,6 +24,9 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch.linalg", torch.linalg),
     ("torch.fft", torch.fft),
     ("torch.Tensor", torch.Tensor),
+    # Built-in functions of torch.func's that do not know where they are.
+    ("torch._C._functorch", torch._C._functorch),
+    ("torch._C._autograd", torch._C._autograd),
 )
 
 

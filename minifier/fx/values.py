@@ -14,7 +14,7 @@ from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, Te
 from minifier.case.values import TensorMeta
 from minifier.fx.arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
-from minifier.torch_private import without_modes
+from minifier.torch_private import outside_transforms, without_modes
 
 
 class NotRecorded(KeyError):
@@ -69,10 +69,16 @@ class Recorder(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         self.at = n.name
         value = super().run_node(n)
-        if n.name in self._wanted and isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        if n.name in self._wanted:
+            with outside_transforms(value) as seen:
+                self._write(n.name, seen)
+        return value
+
+    def _write(self, name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
             stretch = flat(value.detach().resolve_conj().resolve_neg()).cpu().contiguous()
             data = stretch.view(torch.uint8).numpy().tobytes() if stretch.numel() else b""
-            self._index[n.name] = {
+            self._index[name] = {
                 "at": self._file.tell(),
                 "bytes": len(data),
                 "dtype": short(value.dtype),
@@ -81,9 +87,8 @@ class Recorder(torch.fx.Interpreter):
                 "device": str(value.device),
             }
             self._file.write(data)
-        elif n.name in self._wanted and isinstance(value, (bool, int, float)):
-            self._index[n.name] = {"number": value}
-        return value
+        elif isinstance(value, (bool, int, float)):
+            self._index[name] = {"number": value}
 
     def record(self, inputs: Sequence[Any]) -> None:
         """Runs, and writes the index, of what there is where the graph raises; raises that then."""

@@ -42,6 +42,15 @@ _IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
 }
 
 
+_BEGIN = {
+    "_vmap_increment_nesting",
+    "_grad_increment_nesting",
+    "_jvp_increment_nesting",
+    "_saved_tensors_hooks_disable",
+}
+_END = {"_vmap_decrement_nesting", "_grad_decrement_nesting", "_jvp_decrement_nesting", "_saved_tensors_hooks_enable"}
+
+
 def is_in_place(node: Node) -> bool:
     """Whether the op changes one of its arguments, judged by torch's naming conventions."""
     if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
@@ -107,8 +116,10 @@ def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
 
 
 def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
-    """Pairs without data between them: a switch of grad mode and the next one, which turns it back."""
+    """Pairs without data between them: a switch of grad mode and the next one, which turns it back; the beginning and
+    the end of a transform of torch.func's."""
     opened: str | None = None
+    transforms: list[str] = []
     for node in graph.ops:
         if node.short_target == "_set_grad_enabled":
             if opened is None:
@@ -116,6 +127,10 @@ def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
             else:
                 sets.join(place[opened], place[node.name])
                 opened = None
+        elif node.short_target in _BEGIN:
+            transforms.append(node.name)
+        elif node.short_target in _END and transforms:
+            sets.join(place[transforms.pop()], place[node.name])
 
 
 def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:

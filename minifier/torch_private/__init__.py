@@ -52,6 +52,7 @@ from minifier.torch_private.registrations import (
     registration_stack,
 )
 from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
+from minifier.torch_private.transforms import outside_transforms
 from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "observe_aot_compilers",
     "observe_backend_calls",
     "other_function_modes",
+    "outside_transforms",
     "registered_names",
     "registration_stack",
     "set_config",

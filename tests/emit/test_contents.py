@@ -182,6 +182,28 @@ CONTENTS = {
         """,
         ("from torch.nn.attention.flex_attention import flex_attention", "flex_attention("),
     ),
+    "an op under vmap": Content(
+        "tanh",
+        """
+        def fn(x, w):
+            return torch.vmap(lambda row: torch.tanh(row @ w))(torch.relu(x.sin())).exp().sum()
+
+        torch.compile(fn, backend=strict)(torch.randn(4, 3), torch.randn(3))
+        """,
+        TANH,
+        ("vmap",),
+    ),
+    "an op inside a Jacobian": Content(
+        "tanh",
+        """
+        def fn(x):
+            return torch.func.jacrev(lambda a: torch.tanh(a).sin())(torch.relu(x)).exp().sum()
+
+        torch.compile(fn, backend=strict)(torch.randn(4))
+        """,
+        TANH,
+        ("jacrev", "functorch"),
+    ),
     "an op that does not need its autocast": Content("linear", AUTOCAST, ("functional.linear(",), ("autocast",)),
     "an autocast region": Content(
         "_enter_autocast linear", AUTOCAST, ('with torch.autocast("cpu", dtype=torch.bfloat16):',), ops=3
@@ -429,3 +451,23 @@ def test_a_graph_that_holds(bureau, tmp_path, name):
         assert line in text, text
     for line in content.without:
         assert line not in text, text
+
+
+def test_an_op_that_is_wrong_for_each_row_of_a_batch(minify):
+    """What it is given is known only inside the transform, where a value is wrapped."""
+    done = minify(
+        """
+        import torch
+        import minifier_backends.faulty
+
+        def fn(x, w):
+            x = torch.relu(x.sin()) + 1
+            y = torch.vmap(lambda row: torch.tanh(row * w))(x)
+            return y.exp().sum()
+
+        options = {"op": "tanh", "factor": 1.5}
+        torch.compile(fn, backend="faulty_wrong", options=options)(torch.randn(4, 3), torch.randn(3))
+        """
+    )
+    assert (done.code, done.ops) == (0, (12, 1)), done.stderr
+    assert "return torch.tanh(x)" in done.repro and "assert_close" in done.repro and "functorch" not in done.repro
