@@ -18,8 +18,9 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 # Third parties' backends, each in an environment of its own beside torch.
-test-backends: .venv-openvino/.ready
+test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready
 	.venv-openvino/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_openvino.py
+	.venv-iree-turbine/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_iree_turbine.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -38,13 +39,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compare.py
 
 clean:
-	rm -rf .venv .venv-openvino minify-out
+	rm -rf .venv .venv-openvino .venv-iree-turbine minify-out
 
-.venv-openvino/.ready: pyproject.toml
-	test -x .venv-openvino/bin/python || $(PYTHON) -m venv .venv-openvino
-	.venv-openvino/bin/python -m pip install --quiet "$(TORCH)"
-	.venv-openvino/bin/python -m pip install --quiet openvino
-	.venv-openvino/bin/python -m pip install --quiet -e ".[dev]"
+.venv-%/.ready: pyproject.toml
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet "$(TORCH)"
+	.venv-$*/bin/python -m pip install --quiet $*
+	.venv-$*/bin/python -m pip install --quiet -e ".[dev]"
 	touch $@
 
 # Torch first: the project itself never asks for it, so that it cannot replace the one that is there.

@@ -7,7 +7,7 @@ import importlib
 import math
 import operator
 from collections.abc import Callable
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -61,6 +61,14 @@ def _is_at(path: str, wanted: object) -> bool:
         return False
 
 
+@functools.cache
+def _held() -> dict[int, str]:
+    """Where functions are held that have another name of their own: torch.special.i0 calls itself special_i0."""
+    modules = (("torch.special", torch.special), ("torch.linalg", torch.linalg), ("torch.fft", torch.fft))
+    held = ((f"{path}.{name}", f) for path, module in modules for name, f in vars(module).items())
+    return {id(f): path for path, f in held if isinstance(f, BuiltinFunctionType)}
+
+
 def path_of(function: Callable[..., Any]) -> str:
     """The path under which the function can be imported, public where there is one; `__main__:name` of one that the
     script itself defines.
@@ -75,6 +83,8 @@ def path_of(function: Callable[..., Any]) -> str:
     for prefix, module in _PUBLIC:
         if getattr(module, name, None) is function:
             return f"{prefix}.{name}"
+    if id(function) in _held():
+        return _held()[id(function)]
     module_name = getattr(function, "__module__", None) or ""
     qualname = getattr(function, "__qualname__", name)
     if module_name == SCRIPT:

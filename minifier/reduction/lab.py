@@ -175,8 +175,8 @@ class Lab:
         os.write(self._journal, (json.dumps(line) + "\n").encode())
         if judged.fault:
             self.faults.append(judged.fault)
-        # What a backend says to options taken away from it is no bug of its.
-        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify":
+        # What a backend says to options taken away from it is no bug of its, nor what it says to a graph without ops.
+        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and positions:
             self._keep_aside(case, judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
