@@ -1,0 +1,125 @@
+"""Higher-order ops replaced by what they call, in real graphs: the same results, and no such op left."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from case_samples import small_case
+from real_graphs import compiled_graphs, fresh, seeded
+from torch._higher_order_ops.while_loop import while_loop
+from torch.utils.checkpoint import checkpoint
+
+from minifier.case import Ref, TensorMeta
+from minifier.fx.build import build_graph
+from minifier.fx.read import read_graph
+from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.passes.inline import calls, has_branches, inlined
+
+X = seeded(4, 4)
+
+
+def block(x):
+    return torch.tanh(x.sin()) * 2
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.tanh(x) ** 3, x.cos()
+
+    @staticmethod
+    def backward(ctx, grad, other):
+        (x,) = ctx.saved_tensors
+        return grad * x + other
+
+
+@torch.compiler.nested_compile_region
+def region(x, w):
+    x = x @ w
+    return x.add_(1), x.sum()
+
+
+def wrapped(x):
+    return checkpoint(block, x.cos(), use_reentrant=False) + 1
+
+
+def twice(x):
+    for _ in range(2):
+        x, total = region(x.cos(), x)
+    return x * total
+
+
+def inside_each_other(x):
+    return checkpoint(lambda a: checkpoint(block, a, use_reentrant=False) + a, x.cos(), use_reentrant=False)
+
+
+def positive(x):
+    return torch.cond(x.sum() > -100, lambda a: a.sin() + x, lambda a: a.cos(), (x.exp(),)) * 2
+
+
+def negative(x):
+    return torch.cond(x.sum() < -100, lambda a: a.sin() + x, lambda a: a.cos(), (x.exp(),)) * 2
+
+
+def once(x):
+    return while_loop(lambda i, a: i < 1, lambda i, a: (i + 1, a.sin()), (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+def captured_case(function, x, folder):
+    (captured,) = compiled_graphs(function, x)
+    file = TensorFile()
+    graph = read_graph(captured.module, file)
+    return replace(small_case(), graph=graph), captured, StoredTensors(file.write(folder / "tensors.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("function", "branch", "ops"),
+    [
+        (wrapped, 0, 5),
+        (twice, 0, 9),
+        (inside_each_other, 0, 5),
+        (positive, 0, 6),
+        (negative, 1, 5),
+        (once, 0, 3),
+        (lambda x: Cube.apply(x.sin())[0] + 1, 0, 7),
+    ],
+    ids=["wrapped", "twice", "inside each other", "true", "false", "once", "autograd"],
+)
+def test_what_is_called_computes_the_same(tmp_path, function, branch, ops):
+    x = X.clone().requires_grad_() if ops == 7 else X
+    case, captured, tensors = captured_case(function, x, tmp_path)
+    plain = inlined(case, calls(case.graph), branch)
+    assert len(plain.graph.ops) == ops and not any("higher_order" in node.target for node in plain.graph.ops)
+    assert not plain.graph.modules and has_branches(case.graph) is (function in (positive, negative))
+    with torch.no_grad():
+        expected = captured.module(*fresh(captured.inputs))
+        found = build_graph(plain.graph, tensors)(*fresh(captured.inputs))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_storages_are_numbered_as_around_the_op(tmp_path):
+    case, _, _ = captured_case(twice, X, tmp_path)
+    graph = inlined(case, calls(case.graph)).graph
+    changed = [node for node in graph.ops if node.target == "add_"]
+    for node in changed:
+        before = graph.node(node.args[0].name)
+        assert isinstance(before.value, TensorMeta) and isinstance(node.value, TensorMeta)
+        assert before.value.storage == node.value.storage
+    assert len({node.value.storage for node in changed}) == 2
+
+
+def test_what_accuses_an_op_that_is_gone_says_nothing(tmp_path):
+    case, _, _ = captured_case(wrapped, X, tmp_path)
+    (name,) = calls(case.graph)
+    case = replace(case, failure=replace(case.failure, hints=((name,), ("cos", name), ("cos",))))
+    assert inlined(case, (name,)).failure.hints == (("cos",),)
+
+
+def test_an_op_whose_results_are_taken_as_a_whole_stays(tmp_path):
+    case, _, _ = captured_case(wrapped, X, tmp_path)
+    (name,) = calls(case.graph)
+    kept = [node for node in case.graph.nodes if node.target != "operator.getitem" and name not in node.refs()]
+    taken = replace(case.graph.output, args=((Ref(name),),))
+    graph = replace(case.graph, nodes=(*(n for n in kept if n.op != "output" and n.name != "add"), taken))
+    assert calls(graph) == ()
