@@ -142,7 +142,7 @@ class _Rendered:
         for node in nodes:
             kept = self._kept(node)
             if kept is not None:
-                found.append(_tidied(kept, found[-1] if found else None))
+                found.append(tidied(kept, found[-1] if found else None))
         return found
 
     def _kept(self, node: cst.BaseStatement) -> cst.BaseStatement | None:
@@ -186,7 +186,7 @@ def _bound_by(alias: cst.ImportAlias) -> str:
     return dotted(alias.name).partition(".")[0]
 
 
-def _tidied(node: cst.BaseStatement, before: cst.BaseStatement | None) -> cst.BaseStatement:
+def tidied(node: cst.BaseStatement, before: cst.BaseStatement | None) -> cst.BaseStatement:
     """The statement with the comment directly above it, and with as many empty lines before that as is usual."""
     lines = getattr(node, "leading_lines", ())
     comments = _comments_above(lines)

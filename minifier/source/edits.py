@@ -76,7 +76,7 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
     return node.with_changes(bases=bases, keywords=[])
 
 
-class _Splice(cst.CSTTransformer):
+class Splice(cst.CSTTransformer):
     """Puts statements in the place of one."""
 
     def __init__(self, old: cst.CSTNode, new: list[cst.BaseStatement]) -> None:
@@ -107,7 +107,7 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
     for node in nodes.found:
         inner = _unwrapped(node)
         if inner is not None:
-            yield _valid(module.visit(_Splice(node, inner)))
+            yield _valid(module.visit(Splice(node, inner)))
         for operand in _operands(node):
             yield _replaced(module, node, operand)
         for rest in _without(node):

@@ -10,6 +10,7 @@ import libcst as cst
 
 from minifier import search
 from minifier.source.edits import plainer
+from minifier.source.modules import with_modules
 from minifier.source.probe import SourceLab
 from minifier.source.tree import Tree
 
@@ -44,11 +45,20 @@ def _problem(tree: Tree, lines: Sequence[int]) -> search.Problem:
     return search.Problem(parents=tree.parents, kinds=tree.kinds, hints=(hint,) if hint else ())
 
 
-def reduce_source(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> Reduced:
-    """Reduces the source, which is known to fail; `lines` are those that its traceback goes through."""
+def reduce_source(
+    lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget, folders: Sequence[str] = ()
+) -> Reduced:
+    """Reduces the source, which is known to fail; `lines` are those that its traceback goes through. What it takes from
+    modules in `folders` is put into it where the failure survives that."""
     lab.phase = "statements"
     source, ended = _statements(lab, source, lines, budget)
     while ended is search.Ended.PROVED:
+        lab.phase = "modules"
+        alone = next((each for each in with_modules(source, folders) if lab.holds([each])[0]), None)
+        if alone is not None:
+            lab.phase = "statements"
+            source, ended = _statements(lab, alone, (), budget)
+            continue
         lab.phase = "plainer"
         plain = _plainest(lab, source)
         if plain == source:

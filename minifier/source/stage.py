@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import libcst as cst
+
 from minifier import search
 from minifier.capture.script import Program
 from minifier.case import BackendReference, Case, Graph, Level, Node, Reach, Script
@@ -29,6 +31,7 @@ from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
+from minifier.slicing.slices import tidied
 from minifier.source.probe import SourceLab
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree
@@ -54,11 +57,28 @@ class _Found:
 
 
 def as_run(program: Program) -> str:
-    """The script's source with the arguments that it was given in it."""
+    """The script's source with the arguments that it was given in it, and the package that it belongs to named."""
     source = program.source()
+    if program.is_module:
+        source = _absolute(source, program.target.rpartition(".")[0])
     if not program.arguments:
         return source
     return f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n{source}"
+
+
+def _absolute(source: str, package: str) -> str:
+    """The source with its relative imports written out; as it is, if it has none that can be."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        parts = package.split(".")
+        if not isinstance(node, ast.ImportFrom) or not node.level or node.level > len(parts):
+            continue
+        home = ".".join(parts[: len(parts) - node.level + 1])
+        wanted = f"{home}.{node.module}" if node.module else home
+        line = lines[node.lineno - 1]
+        dots = re.compile(rf"(from\s+){re.escape('.' * node.level)}\s*{re.escape(node.module or '')}(?=\s+import\b)")
+        lines[node.lineno - 1] = dots.sub(rf"\g<1>{wanted}", line, count=1)
+    return "".join(lines)
 
 
 def _reduce(
@@ -88,7 +108,7 @@ def _reduce(
             raise NoRepro("the script fails in another way each time it is run")
         say(f"no graph shows it, so the script itself is reduced: {before} statements")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
-        reduced = reduce_source(lab, source, _lines(failure), budget)
+        reduced = reduce_source(lab, source, _lines(failure), budget, _folders(program))
     counts = tuple((verdict.value, count) for verdict, count in lab.counts.items())
     return _Found(
         reduced.source, before, reduced.statements, reduced.minimal, counts, time.monotonic() - started, failure
@@ -236,6 +256,9 @@ def _finished(
 
 
 def _with_footer(source: str, failure: Failure) -> str:
+    module = cst.parse_module(source)
+    body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
+    source = module.with_changes(body=body).code
     return f"{source.strip()}\n\n# {failure.line}\n# {versions()}\n"
 
 

@@ -1,0 +1,127 @@
+"""Modules beside a script, whose definitions take the place of its imports."""
+
+import pytest
+from vocabulary import run_alone, source_of
+
+from minifier.source.modules import with_modules
+from minifier.source.stage import as_run
+
+pytestmark = pytest.mark.timeout(240)
+
+SHAPES = """
+import math
+
+SCALE = 3.0
+TABLE = {"a": 1}
+
+
+def unused(x):
+    return x
+
+
+def stretch(x):
+    return inner(x) * SCALE
+
+
+def inner(x):
+    return x + math.pi
+"""
+PARTS = source_of(SHAPES)
+STRETCH = source_of(
+    """
+    import math
+
+    SCALE = 3.0
+
+
+    def stretch(x):
+        return inner(x) * SCALE
+
+
+    def inner(x):
+        return x + math.pi
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("from shapes import stretch\nstretch(1)\n", [f"{STRETCH}stretch(1)\n"]),
+        ("from shapes import stretch as wide\nwide(1)\n", [f"{STRETCH}wide = stretch\nwide(1)\n"]),
+        ("import shapes\nshapes.stretch(1)\n", [f"{STRETCH}stretch(1)\n"]),
+        ("import shapes as s\nprint(s.TABLE['a'])\n", ["TABLE = {\"a\": 1}\nprint(TABLE['a'])\n"]),
+        ("import math\nfrom shapes import *\nprint(SCALE)\n", ["import math\nSCALE = 3.0\nprint(SCALE)\n"]),
+        (
+            "def f():\n    from shapes import SCALE\n    return SCALE\n",
+            ["def f():\n    SCALE = 3.0\n    return SCALE\n"],
+        ),
+        ("from inside.deep import value\nvalue\n", ["value = 1\nvalue\n"]),
+        ("import shapes\nf(shapes)\n", []),
+        ("import shapes\nshapes.missing\n", []),
+        ("from shapes import missing\n", []),
+        ("from shapes import stretch\nSCALE = 1\n", []),
+        ("import broken\nbroken.x\n", []),
+        ("import json\njson.dumps\n", []),
+        ("from . import shapes\n", []),
+    ],
+)
+def test_an_import_becomes_what_it_takes(tmp_path, given, made):
+    (tmp_path / "shapes.py").write_text(PARTS)
+    (tmp_path / "broken.py").write_text("x = (\n")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "deep.py").write_text("value = 1\nother = 2\n")
+    assert list(with_modules(given, [str(tmp_path)])) == made
+
+
+class Module:
+    """A program that `python -m` runs."""
+
+    is_module, arguments = True, ()
+
+    def __init__(self, target, text):
+        self.target, self._text = target, text
+
+    def source(self):
+        return self._text
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ("from .shapes import x\n", "from a.b.shapes import x\n"),
+        ("from . import shapes\n", "from a.b import shapes\n"),
+        ("from ..c.d import (\n    x,\n)\n", "from a.c.d import (\n    x,\n)\n"),
+        ("from .... import x\n", "from .... import x\n"),
+        ("s = 'from . import x'\n", "s = 'from . import x'\n"),
+    ],
+)
+def test_relative_imports_are_written_out(given, made):
+    assert as_run(Module("a.b.failing", given)) == made
+
+
+def test_what_is_left_of_a_script_of_a_package_stands_alone(project, tmp_path):
+    project.write("", "package/__init__.py")
+    project.write(
+        "import torch\n\nCOUNT = 3\n\n\ndef other():\n    pass\n\n\ndef say(x):\n    print(x, COUNT)\n",
+        "package/shapes.py",
+    )
+    project.write(
+        """
+        import torch
+        from .shapes import say as tell
+        from . import shapes
+
+        def fn(x):
+            tell(x)
+            return x.sin()
+
+        shapes.other()
+        torch.compile(fn, backend="eager", fullgraph=True)(torch.randn(4))
+        """,
+        "package/failing.py",
+    )
+    done = project.minify("run", "--out", project.out, "--verify", "1", "-m", "package.failing")
+    assert done.code == 0 and done.result["level"] == "source", done.stderr
+    assert "shapes" not in done.repro and "PYTHONPATH" not in done.stdout + done.stderr
+    assert "Unsupported" in run_alone(project.out / "repro.py", tmp_path / "alone").stderr
