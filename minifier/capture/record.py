@@ -35,6 +35,7 @@ from minifier.case import (
     TensorMeta,
 )
 from minifier.case.encode import pack
+from minifier.case.literals import SCRIPT
 from minifier.case.store import ATEN, TENSORS, load, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -43,7 +44,7 @@ from minifier.failure.normal import normalise
 from minifier.failure.observed import describe, text
 from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
-from minifier.fx.script import SCRIPT, line_of_script
+from minifier.fx.script import line_of_script
 from minifier.fx.tensors import TensorFile
 from minifier.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake

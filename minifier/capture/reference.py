@@ -13,7 +13,7 @@ from typing import Any
 
 from minifier.capture.written import as_told, first_name, option, write_object
 from minifier.case import BackendReference, Reach
-from minifier.case.literals import objects_made, string
+from minifier.case.literals import SCRIPT, objects_made, string
 from minifier.errors import CannotSave
 from minifier.fx.script import expression_in_script, import_in_script
 from minifier.torch_private import (
@@ -116,7 +116,7 @@ def importing_module(stack: Stack) -> str | None:
     the package stays the same (`openvino.torch`, not the module deep below it, nor the script's own
     helper that imports it). None where no import did it."""
     modules = [module for module, function in stack if function == "<module>"]
-    if not modules or modules[0] == "__main__":
+    if not modules or modules[0] == SCRIPT:
         return None
     package = modules[0].partition(".")[0]
     found = modules[0]

@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal
+from minifier.case.literals import OF_SCRIPT, SCRIPT, imported_paths, literal
 from minifier.case.values import Made
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read
-from minifier.fx.script import SCRIPT, expression_in_script
+from minifier.fx.script import expression_in_script
 from minifier.torch_private import aot_autograd_arguments
 
 TOLD = "__minify__"  # by which an object says how it is written down
@@ -195,7 +195,7 @@ def _importable(value: Any) -> Made | None:
     """`from module import name`, if a module other than the script holds the object, or the class it is an
     attribute of, under a plain name."""
     home, name = _home(value), getattr(value, "__qualname__", None) or ""
-    if home != "__main__" and name.replace(".", "").isidentifier():
+    if home != SCRIPT and name.replace(".", "").isidentifier():
         try:
             found = functools.reduce(getattr, name.split("."), sys.modules.get(home))
         except AttributeError:
@@ -205,7 +205,7 @@ def _importable(value: Any) -> Made | None:
     for module_name, module in sorted(
         sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
     ):
-        if module_name.partition(".")[0] in ("__main__", "__mp_main__", "torch", "minifier"):
+        if module_name.partition(".")[0] in (SCRIPT, "__mp_main__", "torch", "minifier"):
             continue
         for attribute, held in list(getattr(module, "__dict__", {}).items()):
             if held is value and attribute.isidentifier():

@@ -9,7 +9,8 @@ from typing import Any
 from minifier.case.graph import Ref
 from minifier.case.values import Constant, Imported, Made, Size
 
-OF_SCRIPT = "__main__:"  # what a path begins with that leads to something the script itself defines
+SCRIPT = "__main__"  # the module that a script is
+OF_SCRIPT = f"{SCRIPT}:"  # what a path begins with that leads to something the script itself defines
 
 
 def _plain_ref(ref: Ref) -> str:

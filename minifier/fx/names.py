@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from minifier.case.literals import SCRIPT
 from minifier.errors import CannotSave
-from minifier.fx.script import SCRIPT, evaluated, expression_in_script
+from minifier.fx.script import evaluated, expression_in_script
 
 _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch", torch),

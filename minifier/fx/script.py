@@ -10,9 +10,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from minifier.case.literals import string
+from minifier.case.literals import SCRIPT, string
 
-SCRIPT = "__main__"
 FILE = "definitions.py"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -64,8 +65,24 @@ def _with_backend(case: Case, source: str) -> Case:
     if found is None:
         return case
     expression, names = found
+    if backend.expression and not _may_be(expression, backend.expression):
+        return case
     made = replace(backend, reach=Reach.DEFINED, expression=expression, imports=(), names=names, reason="")
     return replace(case, backend=made)
+
+
+def _may_be(written: str, found: str) -> bool:
+    """Whether the script's words for an object may be those that made this one, which `found` would make as well: they
+    have the constants that it holds, or read names that may."""
+    theirs, ours = ast.parse(written, mode="eval"), ast.parse(found, mode="eval")
+    more = {n.id for n in ast.walk(theirs) if isinstance(n, ast.Name)} - {
+        n.id for n in ast.walk(ours) if isinstance(n, ast.Name)
+    }
+    return bool(more) or _constants(ours) <= _constants(theirs)
+
+
+def _constants(tree: ast.AST) -> set[str]:
+    return {repr(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
 def names_bound(definitions: str) -> set[str]:

@@ -39,6 +39,11 @@ FORMS = {
         "setup(3)",
         ["from oddlib.authored import make", "backend=make(level=3))"],
     ),
+    "a factory that the script calls for something else, too": (
+        IN_A_FUNCTION.format(made="make(level)") + "\ntorch.compile(torch.sin, backend=make(1))(torch.ones(1))\n",
+        "setup(3)",
+        ["backend=make(level=3))"],
+    ),
     "an instance that a function of the script makes": (
         IN_A_FUNCTION.format(made="Compiler(level, torch.bfloat16)"),
         "setup(3)",
