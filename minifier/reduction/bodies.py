@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from minifier import search
 from minifier.case import Case
-from minifier.failure import Verdict
 from minifier.passes.bodies import Path, bodies, body_at, with_body, without_ops
-from minifier.passes.ops import atoms, kind, parents
 from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit
-
-
-class _Body:
-    """The search's view of one body: its atoms by number."""
-
-    def __init__(self, lab: Lab, case: Case, path: Path) -> None:
-        self.lab, self.case, self.path = lab, case, path
-        self.graph = body_at(case.graph, path)
-        self.groups = atoms(self.graph)
-
-    @property
-    def workers(self) -> int:
-        return self.lab.workers
-
-    def candidate(self, chosen: frozenset[int]) -> Case:
-        kept = {name for i in chosen for name in self.groups[i]}
-        return with_body(self.case, self.path, without_ops(self.graph, kept))
-
-    def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
-        judged = self.lab.probe([self.candidate(chosen) for chosen in candidates])
-        return [each.verdict is Verdict.SAME for each in judged]
-
-    def problem(self) -> search.Problem:
-        return search.Problem(
-            parents=parents(self.graph, self.groups), kinds=tuple(kind(self.graph, group) for group in self.groups)
-        )
+from minifier.reduction.view import View
 
 
 def reduce_bodies(lab: Lab, case: Case, limit: Limit) -> tuple[Case, search.Ended]:
@@ -47,10 +18,16 @@ def reduce_bodies(lab: Lab, case: Case, limit: Limit) -> tuple[Case, search.Ende
     done: set[Path] = set()
     while (path := next((p for p, body in bodies(case.graph) if p not in done and body.ops), None)) is not None:
         done.add(path)
-        view = _Body(lab, case, path)
-        result = search.reduce(view.problem(), view, budget=limit.after(lab.total))
-        case = view.candidate(result.kept)
-        if result.ended is not search.Ended.PROVED:
-            ended = result.ended
+        case, ended = _reduced(lab, case, path, limit)
+        if ended is not search.Ended.PROVED:
             break
     return case, ended
+
+
+def _reduced(lab: Lab, case: Case, path: Path, limit: Limit) -> tuple[Case, search.Ended]:
+    body = body_at(case.graph, path)
+    view = View(lab, body, lambda names: with_body(case, path, without_ops(body, frozenset(names))))
+    result = search.reduce(view.problem(), view, budget=limit.after(lab.total))
+    if result.one_minimal and view.rests_on_slow(result.kept):
+        return _reduced(lab, view.candidate(result.kept), path, limit)
+    return view.candidate(result.kept), result.ended
