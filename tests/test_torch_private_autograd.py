@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.torch_private import node_of, nodes_below, outside_transforms, versions_kept
+from minifier.torch_private import node_of, nodes_below, outside_transforms, transforms_ended, versions_kept
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -59,3 +59,17 @@ def test_of_an_empty_batch_there_is_nothing_to_see():
         return row * 2
 
     torch.vmap(look)(torch.ones(0, 3))
+
+
+def test_transforms_that_were_left_open_are_ended():
+    def begun():
+        torch._C._functorch._vmap_increment_nesting(2, "error")
+        torch._C._functorch._grad_increment_nesting()
+        raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"), transforms_ended():
+        begun()
+    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+    assert torch.randn(3).shape == (3,)
+    with transforms_ended():
+        assert torch.vmap(torch.sin)(torch.zeros(2)).tolist() == [0.0, 0.0]

@@ -27,7 +27,7 @@ from minifier.capture.terms import Comparing, Terms
 from minifier.capture.training import Training
 from minifier.descriptors import Reserve, identity, out_of_the_way
 from minifier.failure import Stage
-from minifier.torch_private import backend_error, is_failure
+from minifier.torch_private import backend_error, is_failure, transforms_ended
 
 _MOST_SAID = 100  # different lines of logs that are written down
 
@@ -181,7 +181,7 @@ class Observer:
             record.keep(args, number)
         before = _versions(args)
         try:
-            with BackendCall(self, record, stage, number) as current:
+            with BackendCall(self, record, stage, number) as current, transforms_ended():
                 result = call()
         except BaseException as error:
             if is_failure(error) and self._is_new(error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import dis
 import enum
 import functools
 import inspect
@@ -27,10 +28,7 @@ _NO_INSTANCES = (type, types.FunctionType, types.BuiltinFunctionType, types.Modu
 
 
 def write_object(value: Any, *, part: bool = False) -> Made:
-    """A callable as source, or (`part`) an argument or option of one; raises CannotSave saying what is in the way.
-
-    What the script itself made without giving it a name is for the slicer, which has its words, unless it is a part.
-    """
+    """A callable as source, or (`part`) an argument or option of one; raises CannotSave saying what is in the way."""
     found = as_told(value)
     if found is not None:
         return found
@@ -44,9 +42,7 @@ def write_object(value: Any, *, part: bool = False) -> Made:
         return plain
     if not part and not callable(value):
         return Made(literal(read(value)))
-    found = _importable(value) or _in_script(value)
-    if found is None and (part or _home(value) != SCRIPT):
-        found = _from_closure(value) or _from_attributes(value)
+    found = _importable(value) or _in_script(value) or _from_closure(value) or _from_attributes(value)
     if found is None:
         raise CannotSave(_why_not(value))
     return found
@@ -157,8 +153,11 @@ def _from_closure(value: Any) -> Made | None:
     """What a factory has made: a call of it, if the function that it gave back holds its arguments; else None."""
     factory, _, rest = getattr(value, "__qualname__", "").partition(".<locals>.")
     outer = getattr(sys.modules.get(_home(value)), factory, None)
-    if not isinstance(value, types.FunctionType) or not rest or not isinstance(outer, types.FunctionType):
+    if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
         return None
+    stored = {each.argval for each in dis.get_instructions(outer) if each.opname.startswith("STORE")}
+    if not rest or ".<locals>." in rest or stored & set(inspect.signature(outer).parameters):
+        return None  # it was made by what the factory made, or the factory has changed its arguments
     held = _importable(outer) or _in_script(outer)
     arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
     return None if held is None or arguments is None else _call(held, [], arguments)
@@ -172,9 +171,7 @@ def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[s
     except (TypeError, ValueError):
         return None
     for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        if parameter.kind is parameter.POSITIONAL_ONLY:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             return None
         if parameter.name in known:
             if known[parameter.name] is not parameter.default:

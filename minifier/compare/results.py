@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from minifier.failure import Stage
-from minifier.torch_private import storage_key
+from minifier.torch_private import storage_key, transforms_ended
 
 _MOST_SEEDS = 64  # that a compiler is taken to draw for random ops of its own
 
@@ -165,7 +165,7 @@ def observe(
     before = _random_states()
     around = within()
     try:
-        with around:
+        with around, transforms_ended():
             outputs, results.structure = leaves(call(*inputs))
         results.outputs = _detached(outputs)
         results.inputs = _detached(inputs)

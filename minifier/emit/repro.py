@@ -26,7 +26,7 @@ from minifier.emit.surroundings import Surroundings
 from minifier.emit.symbols import marks, other_inputs, without_symbols
 from minifier.emit.template import Filling, fill
 from minifier.failure import Kind
-from minifier.slicing import definitions_left, names_bound
+from minifier.slicing import definitions_left, imported_tops, names_bound
 
 __all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
 
@@ -127,7 +127,7 @@ def _own_modules(case: Case) -> list[str]:
     lines = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
     settings = [module for module, _, _ in case.state.config]
     paths = [*lines, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
-    tops = sorted({path.partition(".")[0] for path in paths})
+    tops = sorted({path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case)))
     places = [Path(folder) for folder in case.folders]
     return [top for top in tops if any((p / top).exists() or (p / f"{top}.py").exists() for p in places)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import sys
 from collections.abc import Iterable
@@ -22,7 +23,8 @@ def _script() -> dict[str, Any]:
 def expression_in_script(value: object) -> str | None:
     """An expression for the object in the script's own global names: a name, an item of a dict, list or tuple, an
     attribute of a class of the script's; None if there is none."""
-    held = {name: item for name, item in _script().items() if not name.startswith("__")}
+    loops = _names_of_loops()
+    held = {name: item for name, item in _script().items() if not name.startswith("__") and name not in loops}
     own = getattr(value, "__name__", "")
     for name in sorted(held, key=lambda name: name != own):
         if held[name] is value:
@@ -32,6 +34,34 @@ def expression_in_script(value: object) -> str | None:
             if item is value:
                 return f"{name}{place}"
     return None
+
+
+def _names_of_loops() -> set[str]:
+    """Names that the script's loops and `with` statements bind, and nothing else in it; no definition gives them."""
+    tree = _tree()
+    if tree is None:
+        return set()
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        targets = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
+        targets += [i.optional_vars for i in node.items if i.optional_vars] if isinstance(node, ast.With) else []
+        bound |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    plain = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+    return bound - {name.id for target in plain for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def _tree() -> ast.Module | None:
+    """The script's source; None if it cannot be had."""
+    file = _script().get("__file__")
+    return _parsed(file) if isinstance(file, str) else None
+
+
+@functools.cache
+def _parsed(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
 
 
 def _held_by(holder: object) -> list[tuple[str, Any]]:
@@ -49,11 +79,7 @@ def _held_by(holder: object) -> list[tuple[str, Any]]:
 
 def import_in_script(package: str) -> str | None:
     """The module of this package that the script's own source imports first; None if it imports none."""
-    file = _script().get("__file__")
-    try:
-        tree = ast.parse(Path(file).read_bytes()) if isinstance(file, str) else None
-    except (OSError, SyntaxError, ValueError):
-        return None
+    tree = _tree()
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

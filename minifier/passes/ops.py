@@ -47,8 +47,15 @@ _BEGIN = {
     "_grad_increment_nesting",
     "_jvp_increment_nesting",
     "_saved_tensors_hooks_disable",
+    "_enter_dual_level",
 }
-_END = {"_vmap_decrement_nesting", "_grad_decrement_nesting", "_jvp_decrement_nesting", "_saved_tensors_hooks_enable"}
+_END = {
+    "_vmap_decrement_nesting",
+    "_grad_decrement_nesting",
+    "_jvp_decrement_nesting",
+    "_saved_tensors_hooks_enable",
+    "_exit_dual_level",
+}
 
 
 def is_in_place(node: Node) -> bool:

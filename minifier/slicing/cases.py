@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import libcst as cst
 
@@ -51,9 +52,26 @@ def with_definitions(case: Case, source: str) -> Case:
         wanted = _wanted(case, case.script.line or None)
         if not wanted.names and not wanted.ops:
             return case
-        return replace(case, definitions=slice_module(source, wanted))
+        definitions = slice_module(source, wanted)
+        folders = {*case.backend.folders, *_folders(definitions, case.script.path)}
+        backend = replace(case.backend, folders=tuple(sorted(folders)))
+        return replace(case, definitions=definitions, backend=backend)
     except cst.ParserSyntaxError:  # it was run, so it has changed since
         return case
+
+
+def _folders(definitions: str, path: Sequence[str]) -> list[str]:
+    """Those folders of the script's own path in which there is something that the definitions import."""
+    tops = imported_tops(definitions)
+    return [f for f in path if any(Path(f, top).is_dir() or Path(f, f"{top}.py").is_file() for top in tops)]
+
+
+def imported_tops(source: str) -> set[str]:
+    """Top-level names of the modules that the source imports."""
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    plain = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    named = {node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in plain | named}
 
 
 def _with_backend(case: Case, source: str) -> Case:
@@ -73,12 +91,12 @@ def _with_backend(case: Case, source: str) -> Case:
 
 def _may_be(written: str, found: str) -> bool:
     """Whether the script's words for an object may be those that made this one, which `found` would make as well: they
-    have the constants that it holds, or read names that may."""
+    have the constants that it holds, and read no variables."""
     theirs, ours = ast.parse(written, mode="eval"), ast.parse(found, mode="eval")
     more = {n.id for n in ast.walk(theirs) if isinstance(n, ast.Name)} - {
         n.id for n in ast.walk(ours) if isinstance(n, ast.Name)
     }
-    return bool(more) or _constants(ours) <= _constants(theirs)
+    return not more and _constants(ours) <= _constants(theirs)
 
 
 def _constants(tree: ast.AST) -> set[str]:

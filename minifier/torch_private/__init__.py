@@ -52,7 +52,7 @@ from minifier.torch_private.registrations import (
     registration_stack,
 )
 from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
-from minifier.torch_private.transforms import outside_transforms
+from minifier.torch_private.transforms import outside_transforms, transforms_ended
 from minifier.torch_private.unsettled import move, unsettled
 
 __all__ = [
@@ -116,6 +116,7 @@ __all__ = [
     "storage_key",
     "symbols_of",
     "tame_inductor",
+    "transforms_ended",
     "unsettled",
     "versions_kept",
     "warm_up_symbols",

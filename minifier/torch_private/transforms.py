@@ -29,3 +29,15 @@ def outside_transforms(value: Any) -> Iterator[Any]:
             if dim >= 0 and value is not None:
                 value = value.select(dim, 0) if value.shape[dim] else None
         yield value
+
+
+@contextlib.contextmanager
+def transforms_ended() -> Iterator[None]:
+    """Ends the transforms that are begun in it and left open, as by a graph that raises: whatever came after would be
+    part of them."""
+    depth = functorch.get_dynamic_layer_stack_depth()
+    try:
+        yield
+    finally:
+        if functorch.get_dynamic_layer_stack_depth() > depth:
+            functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
