@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,9 +33,16 @@ def has_branches(graph: Graph) -> bool:
     return any(_call(graph, node, 1) is not None for node in graph.ops)
 
 
-def inlined(case: Case, names: tuple[str, ...], branch: int = 0) -> Case:
-    """The Case with these ops replaced, of a `cond` by the branch of this number."""
-    graph = _inlined(case.graph, frozenset(names), branch)
+def holds_calls(graph: Graph, name: str) -> bool:
+    """Whether what this op calls has such ops in it."""
+    call = _call(graph, graph.node(name), 0)
+    inner = graph.modules[call[0]].graph if call is not None else None
+    return inner is not None and bool(calls(inner))
+
+
+def inlined(case: Case, names: tuple[str, ...], branch: int = 0, *, deep: bool = True) -> Case:
+    """The Case with these ops replaced, of a `cond` by the branch of this number; if `deep`, those inside them, too."""
+    graph = _inlined(case.graph, frozenset(names), branch, deep)
     hints = tuple(tuple(name for name in names if name in graph.index) for names in case.failure.hints)
     failure = replace(case.failure, hints=tuple(hint for hint in dict.fromkeys(hints) if hint))
     return replace(case, graph=graph, failure=failure)
@@ -79,8 +87,8 @@ def _results(inner: Graph) -> Any:
 
 
 class _Inliner:
-    def __init__(self, graph: Graph, chosen: frozenset[str], branch: int) -> None:
-        self.graph, self.chosen, self.branch = graph, chosen, branch
+    def __init__(self, graph: Graph, chosen: frozenset[str], branch: int, deep: bool) -> None:
+        self.graph, self.chosen, self.branch, self.deep = graph, chosen, branch, deep
         self.nodes: list[Node] = []
         self.values: dict[str, Any] = {}  # what stands for a node that is gone
         self.results: dict[str, Any] = {}  # what the ops gave back that are gone
@@ -116,7 +124,7 @@ class _Inliner:
         """Adds the nodes of the graph that `op` calls; gives what it gives back."""
         inner = self.graph.modules[target].graph
         assert inner is not None
-        inner = _inlined(inner, frozenset(calls(inner)), self.branch)
+        inner = _inlined(inner, frozenset(calls(inner) if self.deep else ()), self.branch, self.deep)
         values: dict[str, Any] = {}
         storages: dict[int, int] = {}
         for placeholder, operand in zip(inner.placeholders, operands, strict=True):
@@ -128,10 +136,11 @@ class _Inliner:
         for node in inner.nodes:
             if node.op in ("placeholder", "output"):
                 continue
-            name = self.name(f"{op}_{node.name}")
+            name = _free(self.taken, node.name, op)
+            self.taken.add(name)
             held = node.target
             if node.op in ("get_attr", "call_module"):
-                held = f"{op}_{node.target}".replace(".", "_")
+                held = _free({*self.modules, *self.attributes}, node.target.replace(".", "_"), op)
                 self.attributes |= {held: inner.attributes[node.target]} if node.target in inner.attributes else {}
                 self.modules |= {held: inner.modules[node.target]} if node.target in inner.modules else {}
             self.nodes.append(
@@ -147,14 +156,6 @@ class _Inliner:
             values[node.name] = Ref(name)
         return _with(_results(inner), values)
 
-    def name(self, wanted: str) -> str:
-        name, number = wanted, 0
-        while name in self.taken:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.taken.add(name)
-        return name
-
     def renumbered(self, value: Value, known: dict[int, int]) -> Value:
         """The value with storages numbered as in the graph around it."""
         if isinstance(value, Sequence_):
@@ -167,6 +168,12 @@ class _Inliner:
         return replace(value, storage=known[value.storage])
 
 
+def _free(taken: Collection[str], wanted: str, op: str) -> str:
+    """A name that is not taken: the one that is wanted, or with that of the op before it, or numbered."""
+    names = itertools.chain([wanted], (f"{op}_{wanted}{number or ''}" for number in itertools.count()))
+    return next(name for name in names if name not in taken)
+
+
 def _with(value: Any, values: Mapping[str, Any]) -> Any:
     return map_refs(value, lambda ref: values[ref.name])
 
@@ -177,5 +184,5 @@ def _storages(value: Value) -> list[int]:
     return [value.storage] if isinstance(value, TensorMeta) and value.storage is not None else []
 
 
-def _inlined(graph: Graph, chosen: frozenset[str], branch: int) -> Graph:
-    return _Inliner(graph, chosen, branch).run() if chosen else graph
+def _inlined(graph: Graph, chosen: frozenset[str], branch: int, deep: bool) -> Graph:
+    return _Inliner(graph, chosen, branch, deep).run() if chosen else graph

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from minifier.case import Case, Level
 from minifier.failure import Kind, Verdict
-from minifier.passes.inline import calls, has_branches, inlined
+from minifier.passes.inline import calls, has_branches, holds_calls, inlined
 from minifier.reduction.lab import Lab
 
-_ONE_BY_ONE = 8  # at most so many, where they cannot all be done without
+_ONE_BY_ONE = 8  # so many at most are tried alone, where they cannot all be done without
 
 
 def without_wrappers(lab: Lab) -> None:
@@ -20,8 +20,17 @@ def without_wrappers(lab: Lab) -> None:
     for branch in (0, 1) if has_branches(case.graph) else (0,):
         if _fails_as(lab, inlined(case, names, branch)):
             return
-    for name in names if 1 < len(names) <= _ONE_BY_ONE else ():
-        _fails_as(lab, inlined(lab.bench.case, (name,)))
+    tried: set[str] = set()
+    while len(tried) < _ONE_BY_ONE:
+        case = lab.bench.case
+        name = next((name for name in calls(case.graph) if name not in tried), None)
+        if name is None:
+            break
+        tried.add(name)
+        if len(names) > 1 and _fails_as(lab, inlined(case, (name,))):
+            continue
+        if holds_calls(case.graph, name):  # one of them may be needed, and this one around it not
+            _fails_as(lab, inlined(case, (name,), deep=False))
 
 
 def _fails_as(lab: Lab, plain: Case) -> bool:

@@ -110,6 +110,20 @@ def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]]
     return next(iter(found.items())) if len(found) == 1 else None
 
 
+def names_given(source: str) -> set[str]:
+    """The names that the source reads where it gives a backend, and those of functions that it registers as one."""
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    given = _Given()
+    wrapper.visit(given)
+    names = {
+        name for value, scope in given.found for name in names_read(_assigned(value, scope, wrapper.module) or value)
+    }
+    for function in _functions(wrapper.module):
+        marks = [wrapper.module.code_for_node(each.decorator) for each in function.decorators]
+        names |= {function.name.value} if any("register_backend" in mark for mark in marks) else set()
+    return names
+
+
 def _is_builtin(name: str, scope: Scope) -> bool:
     return any(isinstance(each.scope, BuiltinScope) for each in scope[name])
 

@@ -43,7 +43,8 @@ def _run(source: str, *, compiled: bool) -> dict[str, Any]:
 
 @dataclass
 class SourceLab:
-    """Tries source texts in children, each text once. `journal` gets a line for each probe."""
+    """Tries source texts in children, each text once. `journal` gets a line for each probe. Definitions whose text is
+    among the `whole` ones stay as they are, or go."""
 
     scratch: Path
     journal: Path
@@ -52,6 +53,7 @@ class SourceLab:
     memory: int | None = None
     timeout: float | None = None
     workers: int = 1
+    whole: tuple[str, ...] = ()
     phase: str = "check"
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     _known: dict[str, bool] = field(default_factory=dict)

@@ -65,11 +65,11 @@ def reduce_source(
             break
         lab.phase = "statements"
         source, ended = _statements(lab, plain, (), budget)
-    return Reduced(source, len(Tree(source).statements), ended is search.Ended.PROVED)
+    return Reduced(source, len(Tree(source, lab.whole).statements), ended is search.Ended.PROVED)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ended]:
-    tree = Tree(source)
+    tree = Tree(source, lab.whole)
     result = search.reduce(_problem(tree, lines), _View(lab, tree), known={frozenset(): False}, budget=budget)
     return tree.code(result.kept), result.ended
 
@@ -81,6 +81,8 @@ def _plainest(lab: SourceLab, source: str) -> str:
     while True:
         for number, candidate in enumerate(plainer(module)):
             if number < position or not _is_python(candidate.code):
+                continue
+            if any(text in module.code and text not in candidate.code for text in lab.whole):
                 continue
             if lab.holds([candidate.code])[0]:
                 module, position = cst.parse_module(candidate.code), number

@@ -31,10 +31,11 @@ from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
+from minifier.slicing import Wanted, names_bound, names_given, slice_module
 from minifier.slicing.slices import tidied
 from minifier.source.probe import SourceLab
 from minifier.source.reduce import reduce_source
-from minifier.source.tree import Tree
+from minifier.source.tree import Tree, definition
 from minifier.verify import verify
 
 _FOUND = "reduced.json"
@@ -66,6 +67,19 @@ def as_run(program: Program) -> str:
     return f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n{source}"
 
 
+def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:
+    """The functions and classes of the script that its backend (all its backends, if it is not known which) is made of:
+    what fails is not to be taken apart."""
+    module = cst.parse_module(source)
+    definitions = [node for node in module.body if isinstance(node, (cst.FunctionDef, cst.ClassDef))]
+    if backend is None:
+        names = sorted(names_given(source))
+    else:
+        names = [name for name in (*backend.names, backend.made_by) if name]
+    needed = set(names_bound(slice_module(source, Wanted(names)))) if names else set()
+    return tuple(definition(module, node) for node in definitions if node.name.value in needed)
+
+
 def _absolute(source: str, package: str) -> str:
     """The source with its relative imports written out; as it is, if it has none that can be."""
     lines = source.splitlines(keepends=True)
@@ -82,12 +96,14 @@ def _absolute(source: str, package: str) -> str:
 
 
 def _reduce(
-    program: Program, out: Path, settings: Settings, say: Callable[[str], None], sought: Failure | None
+    program: Program, out: Path, settings: Settings, say: Callable[[str], None], of_backend: Case | None
 ) -> _Found:
     """The reduction, in the process in which candidates find torch imported."""
     started = time.monotonic()
     source = as_run(program)
-    before = len(Tree(source).statements)
+    sought = of_backend.failure if of_backend is not None else None
+    whole = of_its_backend(source, of_backend.backend if of_backend is not None else None)
+    before = len(Tree(source, whole).statements)
     extend_path(_folders(program))
     with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
         lab = SourceLab(
@@ -98,6 +114,7 @@ def _reduce(
             settings.memory,
             settings.timeout,
             settings.workers,
+            whole,
         )
         failure = _first_failure(lab, source, sought)
         eager = lab.run(source, compiled=False)
@@ -164,13 +181,12 @@ def minify_source(
     """Reduces the script, writes the repro, verifies it, reports; `of_backend` has the failure of a backend call that
     no repro made of its graph showed. Raises NothingToReduce if the script fails without torch.compile as well, NoRepro
     if it does not show the failure when it is run in an empty folder."""
-    sought = of_backend.failure if of_backend is not None else None
 
     def work() -> int:
         interrupt_once()
         adopt_orphans()
         try:
-            found = _reduce(program, out, settings, say, sought)
+            found = _reduce(program, out, settings, say, of_backend)
         except MinifyError as error:
             found = _Found(error=str(error), exit_code=int(error.exit_code))
         write_atomically(out / _FOUND, json.dumps(pack(found)))

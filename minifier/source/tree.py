@@ -12,14 +12,16 @@ Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 class Tree:
     """The statements of a source text, numbered in the order in which they stand. One that stands in another is there
-    only with that one. Raises libcst.ParserSyntaxError for what is not Python."""
+    only with that one; those in a definition whose text is among the `whole` ones are part of it. Raises
+    libcst.ParserSyntaxError for what is not Python."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, whole: Collection[str] = ()) -> None:
         wrapper = MetadataWrapper(cst.parse_module(source))
         self.module = wrapper.module
-        collected = _Collector()
+        collected = _Collector(self.module, frozenset(whole))
         self.module.visit(collected)
         self.statements: list[Statement] = collected.found
+        self._whole = collected.whole
         self._above = wrapper.resolve(ParentNodeProvider)
         self._number: dict[cst.CSTNode, int] = {node: i for i, node in enumerate(self.statements)}
         positions = wrapper.resolve(PositionProvider)
@@ -67,25 +69,38 @@ class Tree:
     def code(self, chosen: Collection[int]) -> str:
         """The source with these statements alone, where what they stand in is among them."""
         kept = {self.statements[i] for i in chosen}
-        made = self.module.visit(_Keeper(kept))
+        made = self.module.visit(_Keeper(kept, self._whole))
         assert isinstance(made, cst.Module)
         return made.code
 
 
 class _Collector(cst.CSTVisitor):
-    def __init__(self) -> None:
+    def __init__(self, module: cst.Module, texts: Collection[str]) -> None:
+        self.module, self.texts = module, texts
         self.found: list[Statement] = []
+        self.whole: set[Statement] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             self.found.append(node)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and definition(self.module, node) in self.texts:
+            self.whole.add(node)
+            return False
         return True
 
 
+def definition(module: cst.Module, node: cst.FunctionDef | cst.ClassDef) -> str:
+    """The text of a definition, without what stands above it."""
+    return module.code_for_node(node.with_changes(leading_lines=())).strip()
+
+
 class _Keeper(cst.CSTTransformer):
-    def __init__(self, kept: Collection[Statement]) -> None:
+    def __init__(self, kept: Collection[Statement], whole: Collection[Statement]) -> None:
         super().__init__()
-        self.kept = kept
+        self.kept, self.whole = kept, whole
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.whole
 
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode

@@ -136,6 +136,23 @@ CONTENTS = {
     "branches that read what is around them": Content("cond", COND, ("cond_true, cond_false, (",), ("lambda",)),
     "an op inside a loop": Content("tanh", WHILE, TANH, ("while_loop",)),
     "a loop": Content("while_loop", WHILE, ("torch.ops.higher_order.while_loop(cond_fn, body_fn, (",)),
+    "branches inside a checkpoint": Content(
+        "cond",
+        """
+        from torch.utils.checkpoint import checkpoint
+
+        def body(x):
+            y = (x.sin() * 2).exp()
+            return torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,))
+
+        def fn(x):
+            return checkpoint(body, x + 1, use_reentrant=False).relu()
+
+        torch.compile(fn, backend=strict)(torch.randn(4))
+        """,
+        ("torch.cond(",),
+        ("checkpoint", "sum"),
+    ),
     "a scan": Content(
         "scan",
         """
@@ -451,6 +468,23 @@ def test_a_graph_that_holds(bureau, tmp_path, name):
         assert line in text, text
     for line in content.without:
         assert line not in text, text
+
+
+def test_an_op_that_fails_at_run_time_inside_a_transform(minify):
+    """The transform is left open by what is raised."""
+    done = minify(
+        """
+        import torch
+        import minifier_backends.faulty
+
+        def fn(x):
+            return torch.func.grad(lambda t: t.sin().tanh().sum())(x * 2).cos()
+
+        torch.compile(fn, backend="faulty_raise", options={"stage": "run"})(torch.randn(3, 4))
+        """
+    )
+    assert (done.code, done.ops[1], done.result["level"]) == (0, 1, "dynamo"), done.stderr
+    assert "return x.tanh()" in done.repro and "minify itself" not in done.stderr
 
 
 def test_an_op_that_is_wrong_for_each_row_of_a_batch(minify):

@@ -13,7 +13,7 @@ from minifier.case import Ref, TensorMeta
 from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.passes.inline import calls, has_branches, inlined
+from minifier.passes.inline import calls, has_branches, holds_calls, inlined
 
 X = seeded(4, 4)
 
@@ -107,6 +107,18 @@ def test_storages_are_numbered_as_around_the_op(tmp_path):
         assert isinstance(before.value, TensorMeta) and isinstance(node.value, TensorMeta)
         assert before.value.storage == node.value.storage
     assert len({node.value.storage for node in changed}) == 2
+
+
+def test_only_the_outer_one(tmp_path):
+    case, captured, tensors = captured_case(inside_each_other, X, tmp_path)
+    (name,) = calls(case.graph)
+    assert holds_calls(case.graph, name)
+    plain = inlined(case, (name,), deep=False)
+    (inner,) = calls(plain.graph)
+    assert inner != name and not holds_calls(plain.graph, inner) and len(plain.graph.modules) == 1
+    with torch.no_grad():
+        found = build_graph(plain.graph, tensors)(*fresh(captured.inputs))
+        torch.testing.assert_close(found, captured.module(*fresh(captured.inputs)), rtol=0, atol=0)
 
 
 def test_what_accuses_an_op_that_is_gone_says_nothing(tmp_path):

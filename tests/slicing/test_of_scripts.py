@@ -65,6 +65,18 @@ BACKENDS = {
         "make(3)",
         "make(3)",
     ),
+    "of two that a factory made the second": (
+        "def make(level):\n    def inner(gm, inputs):\n        level and check(gm)\n        return gm.forward\n\n"
+        "    return inner\n\n\ntorch.compile(torch.sin, backend=make(0))(torch.ones(1))",
+        "make(3)",
+        "make(level=3)",
+    ),
+    "made in a loop": (
+        "def make(level):\n    def inner(gm, inputs):\n        level and check(gm)\n        return gm.forward\n\n"
+        "    return inner\n\n\nfor level in (0, 3):\n    chosen = make(level)\ndel level",
+        "chosen",
+        None,
+    ),
     "an object that is called": (
         "class Strict:\n    def __init__(self, level):\n        self.level = level\n\n"
         "    def __call__(self, gm, inputs):\n        check(gm)\n        return gm.forward",

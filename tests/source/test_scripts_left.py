@@ -144,3 +144,32 @@ def test_the_level_of_source_can_be_asked_for(minify):
     assert done.code == 0, done.stderr
     assert done.result["level"] == "source" and "oddlib.backends.LoweringError" in done.result["failure"]["type"]
     assert "relu" not in done.repro and "sum" not in done.repro and "oddlib_tanh" in done.repro
+
+
+def test_the_backend_of_the_script_is_left_whole(minify):
+    """Its failure would else be had more cheaply: by a backend that always fails."""
+    done = minify(
+        """
+        import torch
+
+
+        def strict(gm, inputs):
+            names = [str(node.target) for node in gm.graph.nodes]
+            if any("tanh" in name for name in names):
+                raise ValueError("no tanh")
+            return gm.forward
+
+
+        def fn(x):
+            return torch.tanh(x.sin() + 1).exp()
+
+
+        x = torch.randn(4)
+        y = fn(x)
+        torch.compile(fn, backend=strict)(x)
+        """,
+        given=["--level", "source"],
+    )
+    assert done.code == 0 and done.result["level"] == "source", done.stderr
+    assert 'any("tanh" in name for name in names)' in done.repro and "return gm.forward" in done.repro
+    assert "torch.tanh(" in done.repro and "exp" not in done.repro and "y = " not in done.repro
