@@ -1,11 +1,8 @@
 """IREE's backend, which is found by its entry point and cannot lower some ops: nothing is planted. Run by
 `make test-backends`, in an environment of its own."""
 
-import json
-import subprocess
-import sys
-
 import pytest
+from minified_run import minified
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -33,18 +30,7 @@ with torch.no_grad():
 
 
 def test_an_op_that_it_cannot_lower(tmp_path):
-    (tmp_path / "failing.py").write_text(SCRIPT)
-    out = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, "-m", "minifier", "run", "--out", str(out), "failing.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=450,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result, repro = json.loads((out / "result.json").read_text()), (out / "repro.py").read_text()
+    result, repro = minified(SCRIPT, tmp_path)
     assert (result["failure"]["stage"], result["failure"]["kind"]) == ("compile", "exception")
     assert result["ops_after"] == 1 and result["verified"] == {"runs": 3, "same": 3} and result["others"] == []
     assert result["backend"]["distribution"] == "iree-turbine"

@@ -1,12 +1,10 @@
 """OpenVINO's backend, which computes some things wrongly: nothing is planted. Run by `make test-backends`, in an
 environment of its own."""
 
-import json
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from minified_run import minified
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -57,18 +55,7 @@ with torch.no_grad():
     ids=["quantile", "state"],
 )
 def test_a_wrong_result(tmp_path, body, kept, most):
-    (tmp_path / "failing.py").write_text(textwrap.dedent(HEAD) + body)
-    out = tmp_path / "out"
-    done = subprocess.run(
-        [sys.executable, "-m", "minifier", "run", "--out", str(out), "failing.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=450,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result, repro = json.loads((out / "result.json").read_text()), (out / "repro.py").read_text()
+    result, repro = minified(textwrap.dedent(HEAD) + body, tmp_path)
     assert result["failure"]["kind"] == "wrong-result" and result["ops_after"] <= most
     assert result["verified"] == {"runs": 3, "same": 3}
     assert result["backend"]["distribution"] == "openvino"

@@ -53,16 +53,16 @@ def with_definitions(case: Case, source: str) -> Case:
         if not wanted.names and not wanted.ops:
             return case
         definitions = slice_module(source, wanted)
-        folders = {*case.backend.folders, *_folders(definitions, case.script.path)}
+        folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
         return replace(case, definitions=definitions, backend=backend)
     except cst.ParserSyntaxError:  # it was run, so it has changed since
         return case
 
 
-def _folders(definitions: str, path: Sequence[str]) -> list[str]:
-    """Those folders of the script's own path in which there is something that the definitions import."""
-    tops = imported_tops(definitions)
+def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
+    """Those folders of a path in which there is something that the source imports."""
+    tops = imported_tops(source)
     return [f for f in path if any(Path(f, top).is_dir() or Path(f, f"{top}.py").is_file() for top in tops)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from minifier.slicing.slices import Wanted, slice_module
+from minifier.slicing import Wanted, names_bound, slice_module
 from minifier.slicing.statements import Module, dotted
 from minifier.source.edits import Splice
 
@@ -61,7 +61,7 @@ def _replaced(
     module: cst.Module, line: cst.SimpleStatementLine, statement: cst.Import | cst.ImportFrom, source: str
 ) -> str | None:
     """The module's source with the definitions in the place of the line; None where names would clash."""
-    bound = {name for each in Module(source).statements for name in each.binds}
+    bound = names_bound(source)
     if isinstance(statement, cst.Import):
         alias = statement.names[0]
         local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name)
@@ -85,8 +85,8 @@ def _replaced(
     text = slice_module(source, Wanted(sorted(wanted)))
     lines = [f"{local} = {name}" for name, local in wanted.items() if local != name]
     defined = cst.parse_module(text + "\n".join(lines) or "pass")
-    taken = _names_bound(module) - set(wanted.values()) - _imported(text)
-    if taken & _names_bound(defined):
+    taken = names_bound(module.code) - set(wanted.values()) - _imported(text)
+    if taken & names_bound(defined.code):
         return None
     made = rest.visit(Splice(line, list(defined.body)))
     assert isinstance(made, cst.Module)
@@ -97,10 +97,6 @@ def _lines(module: cst.Module) -> list[cst.SimpleStatementLine]:
     found = _Imports()
     module.visit(found)
     return [line for line, _ in found.found]
-
-
-def _names_bound(module: cst.Module) -> set[str]:
-    return {name for each in Module(module.code).statements for name in each.binds}
 
 
 def _read(module: cst.Module) -> set[str]:

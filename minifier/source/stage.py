@@ -31,7 +31,7 @@ from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
-from minifier.slicing import Wanted, names_bound, names_given, slice_module
+from minifier.slicing import Wanted, folders_imported_from, names_bound, names_given, slice_module
 from minifier.slicing.slices import tidied
 from minifier.source.probe import SourceLab
 from minifier.source.reduce import reduce_source
@@ -157,18 +157,6 @@ def _folders(program: Program) -> tuple[str, ...]:
     return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
-def _own_folders(program: Program, source: str) -> tuple[str, ...]:
-    """The script's own folder, if what is left of it imports something from there."""
-    names = {
-        name.partition(".")[0]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
-    }
-    folders = [Path(folder) for folder in _folders(program)]
-    return tuple(str(f) for f in folders if any((f / name).is_dir() or (f / f"{name}.py").is_file() for name in names))
-
-
 def minify_source(
     program: Program,
     out: Path,
@@ -214,7 +202,7 @@ def _finished(
     capture_seconds: float,
 ) -> Outcome:
     assert found.failure is not None
-    folders = _own_folders(program, found.source)
+    folders = tuple(folders_imported_from(found.source, _folders(program)))
     script = Script(program.name, path=_folders(program), folders=folders)
     case = Case(
         _NO_GRAPH,
