@@ -14,6 +14,7 @@ from typing import Any
 from minifier.capture.written import as_told, first_name, option, write_object
 from minifier.case import BackendReference, Reach
 from minifier.case.literals import SCRIPT, objects_made, string
+from minifier.case.values import Made
 from minifier.errors import CannotSave
 from minifier.fx.script import expression_in_script, import_in_script
 from minifier.torch_private import (
@@ -37,7 +38,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
     except CannotSave as error:
         return BackendReference(asked.name, Reach.NONE, reason=f"of what it is given: {error}")
     found = _by_registration(asked) if told is None else None
-    found = found or _by_object(asked)
+    found = found or _by_object(asked, told)
     if found.reach is Reach.NONE:
         return replace(found, mode=asked.mode, options=options, dynamic=asked.dynamic)
     given = [line for made in objects_made(options) for line in made.imports]
@@ -127,9 +128,9 @@ def importing_module(stack: Stack) -> str | None:
     return "torch" if package == "torch" else found
 
 
-def _by_object(asked: AskedBackend) -> BackendReference:
+def _by_object(asked: AskedBackend, told: Made | None) -> BackendReference:
     try:
-        written = write_object(asked.function)
+        written = told or write_object(asked.function)
     except CannotSave as error:
         name = asked.name if "0x" not in asked.name else f"an instance of {type(asked.function).__qualname__}"
         return BackendReference(name, Reach.NONE, reason=str(error), made_by=_maker(asked.function))
@@ -137,7 +138,7 @@ def _by_object(asked: AskedBackend) -> BackendReference:
     reach = Reach.DEFINED if written.names else reach
     found = BackendReference(written.expression, reach, written.expression, written.imports, names=written.names)
     # The script's own words for such a call are better than ours.
-    ours = "(" in written.expression and as_told(asked.function) is None
+    ours = "(" in written.expression and told is None
     return replace(found, made_by=_maker(asked.function)) if ours else found
 
 

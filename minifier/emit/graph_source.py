@@ -8,9 +8,10 @@ from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal
+from minifier.case.targets import AUTOGRAD_FUNCTION, REGION
 from minifier.case.values import Imported
 from minifier.emit.definitions import of_script
-from minifier.emit.higher import AUTOGRAD_FUNCTION, REGION, Method, autograd_function, needs_tuple, public_call, takers
+from minifier.emit.higher import Method, autograd_function, needs_tuple, public_call, takers
 from minifier.emit.naming import Names
 from minifier.emit.regions import indented, regions
 from minifier.errors import NoRepro

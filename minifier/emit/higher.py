@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
+from minifier.case.targets import COND, HIGHER_ORDER, SET_GRAD
 from minifier.errors import NoRepro
 
-HIGHER = "torch.ops.higher_order."
-AUTOGRAD_FUNCTION = f"{HIGHER}autograd_function_apply"
-REGION = f"{HIGHER}invoke_subgraph"
-COND = f"{HIGHER}cond"
 # Functions that a person calls by another name than the one in the graph.
-PUBLIC = {COND: "torch.cond", f"{HIGHER}tag_activation_checkpoint": "torch.utils.checkpoint:checkpoint"}
-_MAP, _PUBLIC_MAP = f"{HIGHER}map_impl", "torch._higher_order_ops.map:map"
-_SCAN, _PUBLIC_SCAN = f"{HIGHER}scan", "torch._higher_order_ops.scan:scan"
-_GRAD = "torch._C._set_grad_enabled"
+PUBLIC = {COND: "torch.cond", f"{HIGHER_ORDER}tag_activation_checkpoint": "torch.utils.checkpoint:checkpoint"}
+_MAP, _PUBLIC_MAP = f"{HIGHER_ORDER}map_impl", "torch._higher_order_ops.map:map"
+_SCAN, _PUBLIC_SCAN = f"{HIGHER_ORDER}scan", "torch._higher_order_ops.scan:scan"
 
 
 def public_call(node: Node) -> Node:
@@ -57,7 +53,7 @@ class Method:
 def _without_switches(graph: Graph) -> Graph:
     """The graph without the grad mode that torch sets around an autograd function's."""
     ops = graph.ops
-    if len(ops) < 2 or not all(op.target == _GRAD for op in (ops[0], ops[-1])):
+    if len(ops) < 2 or not all(op.target == SET_GRAD for op in (ops[0], ops[-1])):
         return graph
     gone = {ops[0].name, ops[-1].name}
     return replace(graph, nodes=tuple(node for node in graph.nodes if node.name not in gone))

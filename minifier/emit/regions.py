@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from minifier.case.graph import Graph, Node, Ref
 from minifier.case.literals import literal
+from minifier.case.targets import SET_GRAD
 
 _ENTER = "torch.amp.autocast_mode._enter_autocast"
 _EXIT = "torch.amp.autocast_mode._exit_autocast"
-_GRAD = "torch._C._set_grad_enabled"
 
 
 def _autocast(node: Node) -> str:
@@ -31,13 +31,15 @@ def regions(graph: Graph) -> dict[str, str | None]:
         elif node.target == _EXIT:
             if not open_ or node.args != (Ref(open_[-1].name),):
                 return {}
-            found |= {open_.pop().name: "", node.name: None}
-        elif node.target == _GRAD:
-            if open_ and open_[-1].target == _GRAD and open_[-1].args != node.args:
-                found |= {open_.pop().name: "", node.name: None}
+            begun = open_.pop()
+            found |= {begun.name: _context(begun), node.name: None}
+        elif node.target == SET_GRAD:
+            if open_ and open_[-1].target == SET_GRAD and open_[-1].args != node.args:
+                begun = open_.pop()
+                found |= {begun.name: _context(begun), node.name: None}
             else:
                 open_.append(node)
-    return {} if open_ else {name: kind if kind is None else _context(graph.node(name)) for name, kind in found.items()}
+    return {} if open_ else found
 
 
 def _context(node: Node) -> str:

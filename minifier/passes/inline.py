@@ -9,9 +9,9 @@ from typing import Any
 
 from minifier.case import Case, Graph, Node, TensorMeta
 from minifier.case.graph import Module, Ref, map_refs
+from minifier.case.targets import HIGHER_ORDER
 from minifier.case.values import Sequence_, Value
 
-_HIGHER = "torch.ops.higher_order."
 _CALLS_ITS_BODY = {
     "autograd_function_apply",
     "invoke_subgraph",
@@ -50,7 +50,7 @@ def inlined(case: Case, names: tuple[str, ...], branch: int = 0, *, deep: bool =
 
 def _call(graph: Graph, node: Node, branch: int) -> tuple[str, tuple[Any, ...]] | None:
     """(where the graph is held, what it is called with) of an op that gives back what that graph does."""
-    name = node.target.removeprefix(_HIGHER)
+    name = node.target.removeprefix(HIGHER_ORDER)
     if name == node.target:
         return None
     users = [graph.node(user) for user in graph.users[node.name]]

@@ -8,6 +8,7 @@ from typing import Any
 
 from minifier.case import Case, ScalarInput, State, TensorInput
 from minifier.case.graph import Module
+from minifier.case.targets import AUTOGRAD_FUNCTION
 from minifier.passes.edits import Edit, Pass
 from minifier.passes.symbols import is_unbacked_value
 
@@ -81,13 +82,9 @@ def _leaves(case: Case) -> Case:
     return _with_inputs(case, lambda item: replace(item, leaf=True))
 
 
-# Dynamo leaves it out of the graph where nothing requires grad.
-_AUTOGRAD_FUNCTION = "torch.ops.higher_order.autograd_function_apply"
-
-
 def _grad(case: Case) -> list[Edit]:
-    # A backward pass without a gradient is none.
-    needed = case.backward or any(node.target == _AUTOGRAD_FUNCTION for node in case.graph.ops)
+    # A backward pass without a gradient is none; Dynamo leaves an autograd function out where nothing requires grad.
+    needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
     without = () if needed else (_without_grad,)
     edits = (*without, _leaves, _without_inference, _ordinary_inputs)
     return [edit for edit in edits if edit(case) != case]

@@ -79,13 +79,14 @@ def _plainest(lab: SourceLab, source: str) -> str:
     position = 0
     module = cst.parse_module(source)
     while True:
+        whole = [text for text in lab.whole if text in module.code]
         for number, candidate in enumerate(plainer(module)):
-            if number < position or not _is_python(candidate.code):
+            if number < position or not _is_python(made := candidate.code):
                 continue
-            if any(text in module.code and text not in candidate.code for text in lab.whole):
+            if any(text not in made for text in whole):
                 continue
-            if lab.holds([candidate.code])[0]:
-                module, position = cst.parse_module(candidate.code), number
+            if lab.holds([made])[0]:
+                module, position = cst.parse_module(made), number
                 break
         else:
             if position == 0:

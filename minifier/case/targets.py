@@ -1,0 +1,9 @@
+"""Targets that mean something to more than one part of this tool."""
+
+from __future__ import annotations
+
+HIGHER_ORDER = "torch.ops.higher_order."  # what the paths of higher-order ops begin with
+AUTOGRAD_FUNCTION = f"{HIGHER_ORDER}autograd_function_apply"
+COND = f"{HIGHER_ORDER}cond"
+REGION = f"{HIGHER_ORDER}invoke_subgraph"
+SET_GRAD = "torch._C._set_grad_enabled"
