@@ -18,9 +18,10 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 # Third parties' backends, each in an environment of its own beside torch.
-test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready
+test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready .venv-triton/.ready
 	.venv-openvino/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_openvino.py
 	.venv-iree-turbine/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_iree_turbine.py
+	.venv-triton/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_triton.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -39,7 +40,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compare.py
 
 clean:
-	rm -rf .venv .venv-openvino .venv-iree-turbine minify-out
+	rm -rf .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
 
 .venv-%/.ready: pyproject.toml
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*

@@ -162,9 +162,11 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 def _difference_of_eager(
     case: Case, repro: Repro, timeout: float, memory: int | None, more: Sequence[str]
 ) -> Failure | None:
-    """What a comparing script shows where nothing is compiled; then it shows nothing about the backend."""
+    """What a comparing script shows where nothing is compiled; then it shows nothing about the backend. What the
+    backend's own imports bring with them (operators, drivers) stays."""
     assert repro.template is not None
-    control = write_repro(replace(case, backend=EAGER), repro.template, repro.variant, memory)
+    eager = replace(EAGER, imports=case.backend.imports, folders=case.backend.folders)
+    control = write_repro(replace(case, backend=eager), repro.template, repro.variant, memory)
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint, more=more)
     kill_orphans()

@@ -13,6 +13,7 @@ from real_graphs import compiled_graphs
 from minifier import torch_private
 from minifier.cli.listing import loaded_entry_point
 from minifier.torch_private import (
+    LAUNCH,
     OtherDraws,
     SymbolicSizes,
     aot_autograd_arguments,
@@ -33,11 +34,14 @@ from minifier.torch_private import (
     inductor_headers,
     is_default_config,
     is_failure,
+    kernel_arguments,
+    kernel_of,
     library_stack,
     marked_dims,
     move,
     new_fake_mode,
     note_registrations,
+    numbered_launch,
     noting_draws,
     observe_backend_calls,
     registered_names,
@@ -549,3 +553,25 @@ def test_what_is_left_open_shows():
     assert ((noisy / 0.3 - 1).abs() / eps).round().unique().tolist() == [1]
     move(moved, 4, seed=1)
     assert sorted((moved / 0.5 - 1).div(eps).unique().tolist()) == [-4, 4]
+
+
+def test_a_launch_of_a_kernel_runs_it_with_what_it_was_given():
+    class Doubled:
+        """As Triton's kernels are to torch."""
+
+        arg_names = ("x_ptr", "out_ptr", "n")
+
+        def __getitem__(self, grid):
+            return lambda x, out, n: out.copy_(x * 2 + n + grid[0])
+
+    graph = torch.fx.Graph()
+    x, out = graph.placeholder("x"), graph.placeholder("out")
+    kernel = Doubled()
+    kwargs = numbered_launch(kernel, {"out_ptr": out, "n": 3, "x_ptr": x}, [(5, 1, 1)])
+    graph.create_node("call_function", LAUNCH, (), kwargs)
+    graph.output(())
+    assert kernel_of(kwargs) is kernel
+    assert kernel_arguments(kwargs) == {"x_ptr": x, "out_ptr": out, "n": 3}
+    result = torch.zeros(2)
+    graph_module(torch.nn.Module(), graph)(torch.ones(2), result)
+    assert result.tolist() == [10.0, 10.0]

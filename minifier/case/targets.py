@@ -7,3 +7,4 @@ AUTOGRAD_FUNCTION = f"{HIGHER_ORDER}autograd_function_apply"
 COND = f"{HIGHER_ORDER}cond"
 REGION = f"{HIGHER_ORDER}invoke_subgraph"
 SET_GRAD = "torch._C._set_grad_enabled"
+LAUNCH = f"{HIGHER_ORDER}triton_kernel_wrapper_mutation"  # of a Triton kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal
-from minifier.case.targets import AUTOGRAD_FUNCTION, REGION
+from minifier.case.targets import AUTOGRAD_FUNCTION, LAUNCH, REGION
 from minifier.case.values import Imported
 from minifier.emit.definitions import of_script
 from minifier.emit.higher import Method, autograd_function, needs_tuple, public_call, takers
@@ -137,6 +137,9 @@ class _Writer:
             return f"{self.value(args[0])}.apply({self.arguments(args[2:], {})})"
         if node.target == REGION:
             return f"{self.value(args[0])}({self.arguments(args[2:], {})})"
+        if node.target == LAUNCH:
+            kernel, grid = self.function(node.kwargs["kernel"].path), self.value(node.kwargs["grid"])
+            return f"{kernel}[{grid}]({self.arguments((), node.kwargs['arguments'])})"
         node = public_call(node)
         return f"{self.function(node.target)}({self.arguments(node.args, node.kwargs)})"
 

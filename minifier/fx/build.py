@@ -9,8 +9,11 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph, Module, Node
+from minifier.case.literals import imported_paths
+from minifier.case.targets import LAUNCH
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
 from minifier.fx.arguments import write
+from minifier.fx.kernels import launch_in_graph
 from minifier.fx.names import resolve
 from minifier.fx.tensors import StoredTensors
 from minifier.torch_private import graph_module
@@ -64,6 +67,8 @@ def build_graph(
     env: dict[str, torch.fx.Node] = {}
     for node in graph.nodes:
         args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
+        if node.target == LAUNCH:
+            kwargs = launch_in_graph(kwargs)
         called: Any = resolve(node.target) if node.op == "call_function" else node.target
         made = built.create_node(node.op, called, args, kwargs, node.name)
         env[node.name] = made
@@ -93,4 +98,5 @@ def import_targets(graph: Graph) -> None:
     importlib.invalidate_caches()
     for node in graph.nodes:
         if node.op == "call_function":
-            resolve(node.target)
+            for path in [node.target, *imported_paths((node.args, node.kwargs))]:
+                resolve(path)

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph, Module, Node
+from minifier.case.targets import LAUNCH
 from minifier.case.values import Opaque, Scalar
 from minifier.errors import CannotSave
 from minifier.fx.arguments import meta_of, read
+from minifier.fx.kernels import launch_as_data
 from minifier.fx.names import path_of
 from minifier.fx.tensors import TensorFile
 
@@ -90,7 +92,11 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
                     modules[target] = read_module(held, prefix + target, tensors)
                 else:
                     raise CannotSave(f"an attribute of type {type(held).__qualname__}")
-            args, kwargs = read(tuple(node.args), numbers), read(dict(node.kwargs), numbers)
+            args = read(tuple(node.args), numbers)
+            if target == LAUNCH:
+                kwargs = launch_as_data(node.kwargs, lambda value: read(value, numbers))
+            else:
+                kwargs = read(dict(node.kwargs), numbers)
         except CannotSave as error:
             called = target or getattr(node.target, "__name__", node.target)
             raise CannotSave(f"node {node.name} of the graph ({node.op} {called}) uses {error}") from None

@@ -33,6 +33,7 @@ from minifier.torch_private.configuration import config_values, has_config, is_d
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
 from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
+from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 from minifier.torch_private.modes import (
     as_while_compiling,
     default_device,
@@ -59,6 +60,7 @@ __all__ = [
     "BACKWARD",
     "FORWARD",
     "INFERENCE",
+    "LAUNCH",
     "AskedBackend",
     "Call",
     "Draw",
@@ -95,6 +97,8 @@ __all__ = [
     "is_default_config",
     "is_failure",
     "is_fake",
+    "kernel_arguments",
+    "kernel_of",
     "library_stack",
     "marked_dims",
     "move",
@@ -105,6 +109,7 @@ __all__ = [
     "note_inference_mode",
     "note_registrations",
     "noting_draws",
+    "numbered_launch",
     "observe_aot_compilers",
     "observe_backend_calls",
     "other_function_modes",
