@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from minifier.case.literals import OF_SCRIPT, SCRIPT, imported_paths, literal
+from minifier.case.literals import OF_SCRIPT, SCRIPT, imported_paths, literal, module_of
 from minifier.case.values import Made
 from minifier.errors import CannotSave
 from minifier.fx.arguments import read
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Made | None:
         if not callable(value):
             plain = read(value)
             paths = [path for path in imported_paths(plain) if not path.startswith(OF_SCRIPT)]
-            return Made(literal(plain), tuple(f"import {path.partition(':')[0]}" for path in paths))
+            return Made(literal(plain), tuple(f"import {module_of(path)}" for path in paths))
     if type(value) is dict:
         parts = [write_object(each, part=True) for item in value.items() for each in item]
         return _made_with("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
@@ -158,9 +158,23 @@ def _from_closure(value: Any) -> Made | None:
     stored = {each.argval for each in dis.get_instructions(outer) if each.opname.startswith("STORE")}
     if not rest or ".<locals>." in rest or stored & set(inspect.signature(outer).parameters):
         return None  # it was made by what the factory made, or the factory has changed its arguments
+    if not _may_return(outer, rest):
+        return None  # a `main` that makes a backend for itself; who knows what else it does
     held = _importable(outer) or _in_script(outer)
     arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
     return None if held is None or arguments is None else _call(held, [], arguments)
+
+
+def _may_return(outer: types.FunctionType, name: str) -> bool:
+    """Whether a function may give back what it defines under this name: it returns that, or what a call gives it."""
+    before: dis.Instruction | None = None
+    for each in dis.get_instructions(outer):
+        if each.opname == "RETURN_VALUE" and before is not None and before.opname != "LOAD_CONST":
+            plain = before.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+            if not plain or name in (before.argval, "<lambda>"):
+                return True
+        before = each
+    return False
 
 
 def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -118,10 +118,18 @@ class Graph:
         return self.nodes[self.index[name]]
 
     @cached_property
+    def input_names(self) -> dict[str, str]:
+        """Names, as Dynamo gives them to inputs, for those that were an op's result before a cut. By their own they
+        would tell a backend of an op that is not there."""
+        cut = [n.name for n in self.placeholders if n.target == n.name and not n.name.startswith("l_")]
+        cut = [name for name in cut if isinstance(self.node(name).value, TensorMeta)]
+        return {name: f"l_v{i}_" for i, name in enumerate(cut)}
+
+    @cached_property
     def free_names(self) -> tuple[str, ...]:
         """Node names that say nothing about an op: a name that is also an op's target is not among them."""
         targets = {node.short_target for node in self.nodes if node.is_op}
-        named = [node.name for node in self.nodes if node.op != "output"]
+        named = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
         return tuple(name for name in named if name.rstrip("0123456789").rstrip("_") not in targets)
 
 

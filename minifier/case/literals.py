@@ -72,6 +72,13 @@ def imported_paths(value: Any) -> list[str]:
     return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
 
 
+def module_of(path: str) -> str:
+    """The module that a path of an importable object leads through: of one of torch's, torch."""
+    if ":" in path:
+        return path.partition(":")[0]
+    return "torch" if path.startswith("torch.") else path.rpartition(".")[0]
+
+
 def string(value: str) -> str:
     """A string in double quotes, as formatters write it."""
     text = repr(value)

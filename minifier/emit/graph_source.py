@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
-from minifier.case.literals import OF_SCRIPT, index, literal
+from minifier.case.literals import OF_SCRIPT, index, literal, module_of
 from minifier.case.targets import AUTOGRAD_FUNCTION, LAUNCH, REGION
 from minifier.case.values import Imported
 from minifier.emit.definitions import of_script
@@ -63,7 +63,7 @@ class _Writer:
     def _import_all(self, value: Any) -> None:
         if isinstance(value, Imported):
             if not value.path.startswith(OF_SCRIPT):
-                self.imports[f"import {value.path.partition(':')[0]}"] = None
+                self.imports[f"import {module_of(value.path)}"] = None
         elif isinstance(value, (tuple, list)):
             for item in value:
                 self._import_all(item)

@@ -96,7 +96,7 @@ def versions(*backend: str) -> str:
 
 def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
     backend = case.backend
-    own = [f"{backend.distribution} {backend.version}"] if backend.distribution else []
+    own = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     lines = [_said(case, names), versions(*own)]
     if case.rate < 1:
         lines.append(f"Shows in about {_of_ten(case.rate)} attempts.")
@@ -170,7 +170,8 @@ def _surroundings(
     attempts, calls = _attempts(case.rate), case.calls
     if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
         attempts, calls = 1, attempts
-    warm_up = other_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC else ()
+    compiles = template is not Template.CALL_BACKEND
+    warm_up = other_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC and compiles else ()
     guards = guard_seconds(case), guard_gibibytes(case, memory)
     found = case.failure.fingerprint
     tells_end = (found.kind, found.message) == (Kind.EXIT, "exit status 0")

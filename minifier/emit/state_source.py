@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minifier.case import BackendReference, Case, State, Symbolic
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal, objects_made
+from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, objects_made
 from minifier.case.switches import statements
 from minifier.emit.definitions import marked
 from minifier.emit.forms import Template, Variant
@@ -32,7 +32,7 @@ def environment(state: State) -> tuple[str, ...]:
 
 def option_imports(backend: BackendReference) -> tuple[str, ...]:
     """What has to be imported for the options of a backend."""
-    modules = [path.partition(":")[0] for path in imported_paths(backend.options) if not path.startswith(OF_SCRIPT)]
+    modules = [module_of(path) for path in imported_paths(backend.options) if not path.startswith(OF_SCRIPT)]
     made = [line for each in objects_made(backend.options) for line in each.imports]
     return (*(f"import {module}" for module in modules if module != "torch"), *made)
 

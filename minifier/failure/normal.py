@@ -18,6 +18,7 @@ _REPLACEMENTS = (
     (re.compile(r"(?:/[\w.+@-]+){2,}"), "<path>"),
     (re.compile(r"(?:torch\.Size\()?[\[(]\s*-?\d+(?:(?:\s*,\s*|\s+)-?\d+)*\s*,?\s*[\])]\)?"), "<shape>"),
     (re.compile(r"\b[us]\d+\b"), "<symbol>"),
+    (re.compile(r"%[A-Za-z_]\w*"), "%<node>"),  # as FX prints nodes
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
     # The number of an error says which one it is.
     (re.compile(r"(?<!\berror[ =#])(?<!\bcode[ =#])(?<!\bstatus )\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),

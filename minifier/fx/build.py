@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from minifier.fx.names import resolve
 from minifier.fx.tensors import StoredTensors
 from minifier.torch_private import graph_module
 
+_OWN: Mapping[str, str] = MappingProxyType({})
 Fake = Callable[[TensorMeta], torch.Tensor]
 
 
@@ -55,9 +57,10 @@ def build_graph(
     tensors: StoredTensors,
     example: Callable[[Node], Any] | None = None,
     key: str = "example_value",
+    names: Mapping[str, str] = _OWN,
 ) -> torch.fx.GraphModule:
     """A new GraphModule. `example` gives the value that each node has in its `meta` under `key`: Dynamo's graphs
-    have an `example_value`, AOTAutograd's a `val`."""
+    have an `example_value`, AOTAutograd's a `val`. `names` has those of inputs that are not called as in the Graph."""
     root = torch.nn.Module()
     for target, stored in graph.attributes.items():
         _set(root, target, tensors.get(stored))
@@ -70,7 +73,9 @@ def build_graph(
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
         called: Any = resolve(node.target) if node.op == "call_function" else node.target
-        made = built.create_node(node.op, called, args, kwargs, node.name)
+        name = names.get(node.name, node.name)
+        called = f"L{name[1:]}" if name != node.name else called
+        made = built.create_node(node.op, called, args, kwargs, name)
         env[node.name] = made
         if example is not None and node.op != "output":
             value = example(node)

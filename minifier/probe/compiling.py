@@ -31,7 +31,7 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     if is_symbolic(case):
         compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
     else:
-        module = build_graph(case.graph, bench.tensors, bench.example)
+        module = build_graph(case.graph, bench.tensors, bench.example, names=case.graph.input_names)
         with as_dynamo_calls(bench.fakes, values):
             compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own words

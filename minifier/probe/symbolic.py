@@ -25,7 +25,7 @@ def call_with_symbols(
     Symbols that tracing the graph turned into plain numbers are no longer inputs.
     """
     symbols, inputs, fakes = symbolic_inputs(case, values)
-    module = build_graph(case.graph, tensors, lambda node: None)
+    module = build_graph(case.graph, tensors, lambda node: None, names=case.graph.input_names)
     _trace(symbols, module, fakes)
     spare = frozenset(symbols.unused(module))
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -24,9 +24,10 @@ class Statement:
 
     `binds` are the module's names that it gives a value to, `imports` those of them that are imported; `reads` all
     names of the module that it mentions, in the bodies of functions too; `unbound` names that nothing in the module
-    binds; `changes` names whose object it changes or registers something with; `hands_over` names that a call for its
-    effect alone is given; `strings` what it says literally; `own` names of loops, `with` and `except`, which
-    it reads after it has bound them.
+    binds; `changes` names whose object it changes or registers something with; `calls` names that it calls when it is
+    run (classes that it inherits from too), `alters` names whose objects the functions in it change when they are;
+    `hands_over` names that a call for its effect alone is given; `strings` what it says literally; `own` names of
+    loops, `with` and `except`, which it reads after it has bound them.
     """
 
     node: cst.BaseStatement
@@ -37,6 +38,8 @@ class Statement:
     reads: set[str] = field(default_factory=set)
     unbound: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
+    calls: set[str] = field(default_factory=set)
+    alters: set[str] = field(default_factory=set)
     hands_over: set[str] = field(default_factory=set)
     strings: set[str] = field(default_factory=set)
     own: set[str] = field(default_factory=set)
@@ -88,9 +91,14 @@ class _Effects(cst.CSTVisitor):
         return self.depth == 0
 
     def _enter(self, decorators: tuple[cst.Decorator, ...]) -> None:
-        if self._is_run():
-            self.statement.changes |= {root(each.decorator) for each in decorators} - {""}
+        self._decorated(decorators)
         self.depth += 1
+
+    def _decorated(self, decorators: Sequence[cst.Decorator]) -> None:
+        if self._is_run():
+            found = {root(each.decorator) for each in decorators} - {""}
+            self.statement.changes |= found
+            self.statement.calls |= found
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self._enter(tuple(node.decorators))
@@ -105,15 +113,25 @@ class _Effects(cst.CSTVisitor):
         self.depth -= 1
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self._decorated(node.decorators)
         if self._is_run():
-            self.statement.changes |= {root(each.decorator) for each in node.decorators} - {""}
+            self.statement.calls |= {root(base.value) for base in (*node.bases, *node.keywords)} - {""}
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self._is_run():
+            self.statement.calls |= {root(node.func)} - {""}
+
+    def visit_Global(self, node: cst.Global) -> None:
+        names = {item.name.value for item in node.names}
+        self.statement.alters |= names
+        self.statement.reads |= names
 
     def _target(self, node: cst.CSTNode) -> None:
         if isinstance(node, (cst.Tuple, cst.List)):
             for element in node.elements:
                 self._target(element.value)
-        elif isinstance(node, (cst.Attribute, cst.Subscript)) and self._is_run():
-            self.statement.changes |= {root(node)} - {""}
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            (self.statement.changes if self._is_run() else self.statement.alters).update({root(node)} - {""})
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self._target(node.target)
@@ -145,6 +163,8 @@ class _Effects(cst.CSTVisitor):
 
     def visit_Expr(self, node: cst.Expr) -> None:
         call = node.value
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and not self._is_run():
+            self.statement.alters |= {root(call.func)} - {""}
         if not isinstance(call, cst.Call) or not self._is_run():
             return
         if isinstance(call.func, cst.Attribute):
@@ -197,6 +217,24 @@ class Module:
         scopes = {scope for scope in wrapper.resolve(ScopeProvider).values() if scope is not None}
         for scope in scopes:
             self._note(scope)
+        self._follow_calls()
+
+    def _follow_calls(self) -> None:
+        """Adds what a statement changes through the functions that it calls, and those that these mention."""
+        by_name: dict[str, list[Statement]] = {}
+        for each in self.statements:
+            each.alters &= each.reads | each.binds
+            for name in each.binds - each.imports:
+                by_name.setdefault(name, []).append(each)
+        for each in self.statements:
+            reached: set[Statement] = set()
+            left = [maker for name in each.calls for maker in by_name.get(name, ())]
+            while left:
+                maker = left.pop()
+                if maker not in reached:
+                    reached.add(maker)
+                    each.changes |= maker.alters
+                    left += [other for name in maker.reads for other in by_name.get(name, ())]
 
     def _owner(self, node: cst.CSTNode) -> tuple[Statement | None, cst.If | None]:
         """The statement that a node is part of, or the `if` whose test it is part of."""

@@ -43,12 +43,22 @@ def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         return
 
 
+def _is_literal(node: cst.BaseExpression) -> bool:
+    return isinstance(node, _LITERALS) or (isinstance(node, cst.Name) and node.value in ("True", "False", "None"))
+
+
+def _names_backend(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "backend"
+
+
 def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node without one of its parts."""
     for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items"):
         parts = getattr(node, name, None)
         if isinstance(parts, (list, tuple)):
             for i in range(len(parts)):
+                if _names_backend(parts[i]):  # without it the script would be about another one
+                    continue
                 rest = [*parts[:i], *parts[i + 1 :]]
                 if rest and hasattr(rest[-1], "comma"):
                     rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -66,6 +76,9 @@ def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield node.with_changes(**{name: None})
     if isinstance(node, cst.If) and node.orelse is not None:
         yield node.with_changes(orelse=None)
+        if isinstance(node.orelse, cst.If):  # what follows an `elif`, and its body as the `else`
+            yield node.with_changes(orelse=node.orelse.orelse)
+            yield node.with_changes(orelse=cst.Else(body=node.orelse.body))
 
 
 def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
@@ -92,9 +105,12 @@ class Splice(cst.CSTTransformer):
 class _Nodes(cst.CSTVisitor):
     def __init__(self) -> None:
         self.found: list[cst.CSTNode] = []
+        self.branches: set[int] = set()  # each `elif`, which is no statement of its own
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self.found.append(node)
+        if isinstance(node, cst.If) and node.orelse is not None:
+            self.branches.add(id(node.orelse))
         return True
 
 
@@ -106,13 +122,13 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
     module.visit(nodes)
     for node in nodes.found:
         inner = _unwrapped(node)
-        if inner is not None:
+        if inner is not None and id(node) not in nodes.branches:
             yield _valid(module.visit(Splice(node, inner)))
         for operand in _operands(node):
             yield _replaced(module, node, operand)
         for rest in _without(node):
             yield _replaced(module, node, rest)
-        if isinstance(node, (cst.Arg, cst.Assign)) and not isinstance(node.value, _LITERALS):
+        if isinstance(node, (cst.Arg, cst.Assign)) and not _is_literal(node.value) and not _names_backend(node):
             yield _replaced(module, node.value, cst.Integer("1"))
 
 

@@ -159,3 +159,19 @@ def test_values_that_cannot_cross_a_cut_are_told_by_their_kind():
     pair = Node("split", "call_method", "chunk", (Ref("x"), 2), {}, Sequence_((meta(1, 3), meta(1, 3))))
     enter = Node("enter", "call_function", "torch.enter", (), {}, Opaque("contextlib.ExitStack"))
     assert pair.value != enter.value and pair.is_op and enter.is_op
+
+
+def test_an_input_is_not_named_after_the_op_that_it_was_the_result_of():
+    size = Node("s0", "placeholder", "s0", value=Scalar(2, "s0"))
+    whole = Graph(
+        (
+            size,
+            Node("l_x_", "placeholder", "L_x_", value=meta(2)),
+            Node("tanh", "call_function", "torch.tanh", (Ref("l_x_"),), value=meta(2)),
+            Node("exp", "call_function", "torch.exp", (Ref("tanh"),), value=meta(2)),
+            Node("output", "output", "output", ((Ref("exp"),),)),
+        )
+    )
+    assert whole.input_names == {}
+    assert subset(whole, ["exp"]).input_names == {"tanh": "l_v0_"}
+    assert "l_v0_" in subset(whole, ["exp"]).free_names

@@ -53,6 +53,41 @@ BACKENDS = {
     ),
     "registered by a decorator": (f"@register_backend\n{PLAIN}", '"strict"', '"strict"'),
     "registered by a call": (f"{PLAIN}\n\n\nregister_backend(strict, name='mine')", '"mine"', '"mine"'),
+    "a function with a table that a decorator fills": (
+        """
+RULES = {}
+
+
+def rule(op):
+    def keep(f):
+        RULES[op] = f
+        return f
+    return keep
+
+
+@rule(torch.tanh)
+def lower_tanh(node):
+    raise LoweringError("tanh: " + UNSUPPORTED["tanh"])
+
+
+def strict(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.target in RULES:
+            RULES[node.target](node)
+    return gm.forward
+""",
+        "strict",
+        "strict",
+    ),
+    "a partial with a table and a set of functions": (
+        "TABLE = {'level': 3, 'deep': {'dump': False}}\n\n\n"
+        "def strict(gm, inputs, options, deny):\n"
+        "    if any(node.target in deny for node in gm.graph.nodes):\n"
+        "        check(gm)\n"
+        "    return gm.forward",
+        "functools.partial(strict, options=TABLE, deny={torch.tanh, torch.cumsum})",
+        'functools.partial(strict, options={"level": 3, "deep": {"dump": False}}, deny={torch.cumsum, torch.tanh})',
+    ),
     "a lambda that has a name": ("strict = lambda gm, inputs: check(gm)", "strict", "strict"),
     "a lambda where it is needed": ("", "lambda gm, inputs: check(gm)", "lambda gm, inputs: check(gm)"),
     "a partial": (

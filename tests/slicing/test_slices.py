@@ -262,6 +262,85 @@ KEPT = {
         two = one
         target = {"key": two}
     """,
+    "a table that a decorator fills": """
+        RULES = {}
+        -ORDER = []
+
+
+        def rule(op):
+            def keep(f):
+                RULES[op] = f
+                return f
+            return keep
+
+
+        -def noted(f):
+        -    ORDER.append(f)
+        -    return f
+        -
+        -
+        @rule("tanh")
+        def lower_tanh(node):
+            return node
+
+
+        -@noted
+        -def other(node):
+        -    return node
+        -
+        -
+        def target(name):
+            return RULES[name](name)
+    """,
+    "a table that calls fill, through other functions": """
+        TABLE = []
+        COUNT = 0
+
+
+        def put(item):
+            TABLE.append(item)
+
+
+        def put_all(items):
+            for item in items:
+                put(item)
+
+
+        def count():
+            global COUNT
+            COUNT += 1
+
+
+        put_all([1, 2])
+        for item in (3, 4):
+            put(item)
+        count()
+        -print(len("3"))
+
+
+        def target():
+            return TABLE, COUNT
+    """,
+    "a table that classes enter by being defined": """
+        KINDS = {}
+
+
+        class Base:
+            def __init_subclass__(cls):
+                KINDS[cls.__name__] = cls
+
+
+        class One(Base):
+            pass
+
+
+        -class Two:
+        -    pass
+        -
+        -
+        def target():
+            return KINDS["One"]
+    """,
     "a test that decides": """
         import os
 

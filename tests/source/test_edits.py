@@ -61,3 +61,17 @@ def test_a_parameter_goes_with_the_arguments_given_for_it():
 
 def test_an_expression_becomes_a_number():
     assert {"x = 1\n", "f(1)\n"} <= made("x = y\n") | made("f(y)\n")
+
+
+def test_an_elif_goes_as_a_branch():
+    text = "if a:\n    b\nelif c:\n    d\nelse:\n    e\n"
+    found = made(text)
+    assert {"if a:\n    b\n", "if a:\n    b\nelse:\n    e\n", "if a:\n    b\nelse:\n    d\n"} <= found
+    assert "b\n" in found and "d\n" not in found
+
+
+def test_the_backend_stays_named_and_flags_stay_flags():
+    found = made('torch.compile(f, backend="eager", fullgraph=True)\n')
+    assert 'torch.compile(f, backend="eager")\n' in found
+    assert not any("backend" not in code and "compile" in code for code in found)
+    assert not any("fullgraph=1" in code for code in found)

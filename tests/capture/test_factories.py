@@ -1,0 +1,69 @@
+"""Which functions are called again to make a backend that they have made: those that give it back, and no others."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from minifier.capture.written import write_object
+from minifier.errors import CannotSave
+
+SOURCE = """
+
+
+
+def gives(level):
+    def backend(gm, inputs):
+        return level
+    return backend
+
+
+def a_lambda(level):
+    made = lambda gm, inputs: level
+    return made
+
+
+def main(level=3):
+    def backend(gm, inputs):
+        return level
+    MADE.append(backend)
+
+
+def main_with_status(level=3):
+    def backend(gm, inputs):
+        return level
+    MADE.append(backend)
+    return 0
+
+
+def main_with_result(level=3):
+    def backend(gm, inputs):
+        return level
+    MADE.append(backend)
+    loss = level * 2
+    return loss
+
+
+MADE = []
+"""
+
+
+@pytest.fixture
+def factories(monkeypatch):
+    module = ModuleType("odd_factories")
+    monkeypatch.setitem(sys.modules, "odd_factories", module)
+    exec(SOURCE, vars(module))
+    return module
+
+
+@pytest.mark.parametrize("name", ["gives", "a_lambda"])
+def test_a_function_that_gives_it_back(factories, name):
+    written = write_object(getattr(factories, name)(7))
+    assert (written.expression, written.imports) == (f"{name}(level=7)", (f"from odd_factories import {name}",))
+
+
+@pytest.mark.parametrize("name", ["main", "main_with_status", "main_with_result"])
+def test_a_function_that_makes_it_for_itself(factories, name):
+    getattr(factories, name)()
+    with pytest.raises(CannotSave, match="made inside a function"):
+        write_object(factories.MADE[-1])
