@@ -118,6 +118,11 @@ def _reduce(
         )
         failure = _first_failure(lab, source, sought)
         eager = lab.run(source, compiled=False)
+        if "FileNotFoundError" in failure.fingerprint.types:
+            raise NoRepro(
+                f"run in an empty folder, as for a reduction of its source, the script shows {failure.line}. It needs "
+                "files beside it: with their absolute paths it can be run there"
+            )
         if eager.result is None or eager.result["status"] != "pass":
             raise NothingToReduce(f"{program.target} fails by itself, without torch.compile as well: {failure.line}")
         lab.sought = failure.fingerprint
