@@ -2,185 +2,53 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import Repro, guard_gibibytes
-from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.emit.repro import guard_gibibytes
+from minifier.errors import StoppedEarly
 from minifier.failure import Kind
-from minifier.lifting import is_lifting, keep_forward, lift, limited
+from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.memory import free_memory
-from minifier.probe.bench import StartsThreads
-from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
-from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
+from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
-from minifier.verify import Verification
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the stages say and whom they tell: lines for the user, probes for the progress display."""
-
-    say: Say
-    on_probe: OnProbe | None = None
-
-
-_ENDING: dict[int, type[MinifyError]] = {
-    ExitCode.NOTHING: NothingToReduce,
-    ExitCode.STOPPED: StoppedEarly,
-    ExitCode.INTERNAL: MinifyError,
-}
-_STARTS_THREADS = 71  # the exit status of a reduction that has to be done with late imports
-
-
-def reduce_in_child(
-    source: Path,
-    out: Path,
-    settings: Settings,
-    around: Surroundings,
-    *,
-    late: bool = False,
-    doubtful: bool = False,
-) -> Summary:
-    """The reduction in a forked child, where the user's modules are imported; errors come back as such.
-
-    With `late` the child imports nothing of the user's, but each probe does; `doubtful` is as in `reduce_case`.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-
-    def work() -> int:
-        interrupt_once()
-        adopt_orphans()
-        # Standard output is the script's; what a backend prints when it is imported again is not.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        try:
-            summary = reduce_case(source, out, settings, around.on_probe, late=late, doubtful=doubtful)
-        except StartsThreads:
-            return _STARTS_THREADS
-        except KeyboardInterrupt:
-            summary = _failed(StoppedEarly("interrupted before the failure was seen again"))
-        except MinifyError as error:
-            summary = _failed(error)
-        write_summary(out, summary)
-        return 0
-
-    end = run_stage(work)
-    if end.status == TOOL_FAILED or end.crash:
-        raise MinifyError(end.crash or "the reduction ended without a word")
-    if end.status == _STARTS_THREADS:
-        around.say("the backend starts threads when it is imported: each probe imports it for itself, which is slower")
-        return reduce_in_child(source, out, settings, around, late=True, doubtful=doubtful)
-    if end.status != 0:
-        how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
-        raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")
-    summary = Summary.read(out)
-    (out / "summary.json").unlink()
-    return summary
-
-
-def _failed(error: MinifyError) -> Summary:
-    return Summary(0, 0, 0, 0, {}, False, "", 0.0, error=str(error), exit_code=int(error.exit_code))
-
-
-@dataclass
-class Found:
-    """What there is so far: the minimal Case, those that a repro can be made from (the best to read first), the repro
-    and its verification, and why there is none."""
-
-    summary: Summary | None = None
-    minimal: Case | None = None
-    candidates: tuple[Case, ...] = ()
-    repro: Repro | None = None
-    check: Verification | None = None
-    reason: str = ""
-
-
-def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> Found:
-    """The Case reduced; a backward graph's is lifted to a small module's as well, which is better to read. Where
-    Dynamo's graph does not show the failure again, the ATen graph is reduced that AOTAutograd made of it."""
-    summary = reduce_in_child(out / "case", out, settings, around)
-    if summary.exit_code == ExitCode.NO_REPRO and (out / "case" / ATEN / CASE).exists():
-        around.say("Dynamo's graph does not show it again; going on with the ATen graph that AOTAutograd made of it")
-        summary = _instead(summary, out, settings, around)
-    minimal = None if summary.error else load(out / "minimal")
-    if (
-        summary.error
-        and summary.exit_code in _ENDING
-        and (summary.exit_code != ExitCode.INTERNAL or not is_lifting(out))
-    ):
-        raise _ENDING[summary.exit_code](summary.error)
-    candidates = [minimal] if minimal is not None else []
-    if is_lifting(out):
-        summary, candidates = _lifted(summary, minimal, out, settings, around)
-    if not candidates:
-        return Found(summary, reason=summary.error)
-    around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
-    return Found(summary, minimal or candidates[0], tuple(candidates))
-
-
-def _instead(summary: Summary, out: Path, settings: Settings, around: Surroundings) -> Summary:
-    """The reduction of the ATen graph; its minimal Case is put where that of Dynamo's graph would be."""
-    made = reduce_in_child(out / "case" / ATEN, out / ATEN, settings, around)
-    if not made.error:
-        save(load(out / ATEN / "minimal"), out / "minimal")
-        return made
-    if made.exit_code == ExitCode.STOPPED:
-        return made
-    return replace(summary, error=f"{summary.error}\nThe ATen graph that AOTAutograd made of it: {made.error}")
-
-
-def _lifted(
-    summary: Summary, minimal: Case | None, out: Path, settings: Settings, around: Surroundings
-) -> tuple[Summary, list[Case]]:
-    """(summary, what a repro can be made from) after a look for a small module: whatever comes of that, the minimal
-    backward graph stays."""
-    if minimal is not None:
-        around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module")
-    try:
-        rest = limited(settings, summary)
-        made = lift(out / "case", minimal, lambda folder: reduce_in_child(folder, out / FORWARD, rest, around))
-    except MinifyError as error:
-        made = _failed(error)
-    if minimal is None and made.error:
-        if made.exit_code == ExitCode.STOPPED:
-            raise StoppedEarly(made.error)
-        return replace(summary, error=f"{summary.error}\nThe graph that it is the backward pass of: {made.error}"), []
-    if made.error:
-        around.say(f"there is none: {made.error}")
-        if made.exit_code == ExitCode.STOPPED:
-            summary = replace(summary, stopped_because=summary.stopped_because or "interrupted")
-        assert minimal is not None
-        return summary, [minimal]
-    small = load(out / FORWARD / "minimal")
-    if minimal is None:
-        save(small, out / "minimal")
-        return made, [small]
-    both = {verdict: count + made.probes.get(verdict, 0) for verdict, count in summary.probes.items()}
-    summary = replace(summary, probes=both, seconds=summary.seconds + made.seconds)
-    stopped = made.stopped_because
-    is_small = not stopped or len(small.graph.ops) <= 2 * len(minimal.graph.ops) + 2
-    summary = replace(summary, stopped_because=summary.stopped_because or stopped)
-    return summary, [small, minimal] if is_small else [minimal, small]
 
 
 def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:
-    """Looks for a repro; once more as one of a flaky failure where the script runs but shows nothing."""
+    """Looks for a repro; once more as one of a flaky failure where the script runs but shows nothing, and with a graph
+    whose values are as in the script's where Dynamo makes something else of plainer ones."""
     timeout = max(60.0, 10 * case.script.seconds)
+    _prove_any(found, out, timeout, settings, around)
+    if found.repro is not None or is_lifting(out) or all(not settings.wants(name) for name in OF_VALUES):
+        return
+    around.say("no script shows it with all made plain: going on with sizes, dtypes and arguments as they were")
+    place = out / "as-it-was"
+    assert found.summary is not None
+    rest = replace(limited(settings, found.summary), skipped=(*settings.skipped, *OF_VALUES))
+    again = reduce_in_child(out / "case", place, rest, around)
+    if not again.error:
+        other = Found(again, load(place / "minimal"), (load(place / "minimal"),))
+        _prove_any(other, out, timeout, settings, around)
+        if other.repro is not None and other.minimal is not None:
+            save(other.minimal, out / "minimal")
+            found.summary, found.minimal, found.repro, found.check = again, other.minimal, other.repro, other.check
+            found.reason = ""
+    shutil.rmtree(place)
+
+
+def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, around: Surroundings) -> None:
     reasons: list[str] = []
     for candidate in found.candidates:
         found.repro, found.check, reason = verified_repro(candidate, out, timeout, settings)

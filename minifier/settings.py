@@ -10,7 +10,8 @@ from minifier.failure.difference import Measure
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the user asked of a reduction; seconds throughout, memory in bytes. `compare` is auto, always or never;
-    `verify` in how many fresh interpreters the repro has to show the failure."""
+    `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
+    beside that of the ops (None: all), `skipped` those not to try."""
 
     match: str | None = None
     timeout: float | None = None
@@ -23,3 +24,9 @@ class Settings:
     compare: str = "auto"
     measure: Measure = field(default_factory=Measure)
     verify: int = 3
+    passes: tuple[str, ...] | None = None
+    skipped: tuple[str, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        """Whether the pass of this name is to be tried."""
+        return (self.passes is None or name in self.passes) and name not in self.skipped

@@ -10,19 +10,21 @@ from vocabulary import CASES, Bureau, in_child
 from minifier.case import Reach
 from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
+from minifier.passes.table import OF_VALUES
 from minifier.slicing import with_definitions
 from minifier.verify import verify
 
 
-def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1) -> str:
-    """The repro that shows the failure of a script of this text, its only failing graph reduced to so many ops."""
+def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1, *, plain: bool = True) -> str:
+    """The repro that shows the failure of a script of this text, its only failing graph reduced to so many ops; with
+    sizes, dtypes and arguments as in the script unless `plain`."""
     captured = bureau.capture(text)
     assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured.failing
     place = bureau.graphs / str(captured.failing[0].number)
     source = (bureau.folder / "failing.py").read_text()
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     assert load(place).backend.reach is not Reach.NONE, load(place).backend
-    summary, case = bureau.reduce(captured.failing[0].number)
+    summary, case = bureau.reduce(captured.failing[0].number, skipped=() if plain else OF_VALUES)
     assert summary.error == "" and summary.ops_after == ops, summary
     reasons = []
     for number, (template, variant) in enumerate(forms_for(case)):

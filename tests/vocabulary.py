@@ -235,7 +235,7 @@ class Bureau:
     def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
         """(summary, minimal Case) of the n-th graph."""
         from minifier.case.store import load
-        from minifier.pipeline import Surroundings, reduce_in_child
+        from minifier.reducing import Surroundings, reduce_in_child
         from minifier.settings import Settings
 
         out = self.folder / f"out-{number}"

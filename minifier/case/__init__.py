@@ -2,10 +2,11 @@
 
 from minifier.case.case import BackendReference, Case, Level, Reach, Script, State, Symbolic
 from minifier.case.graph import Graph, Node, Ref, subset
-from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
 
 __all__ = [
+    "Adapted",
     "BackendReference",
     "Case",
     "Drawn",

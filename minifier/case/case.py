@@ -115,7 +115,8 @@ class Case:
     `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
     matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds
     after which a run counts as one; `measure` is by what a result that differs from eager's is judged. `definitions`
-    is what the backend and the graph need of the script itself, as source.
+    is what the backend and the graph need of the script itself, as source. `needs` says, of a reduced one, what no pass
+    could take from it.
     """
 
     graph: Graph
@@ -134,6 +135,7 @@ class Case:
     patience: float = 0.0
     measure: Measure = field(default_factory=Measure)
     definitions: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:

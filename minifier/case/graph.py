@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from minifier.case.targets import is_higher_order
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 
 UNKNOWN = Opaque("unknown")
@@ -133,21 +134,40 @@ class Graph:
         return tuple(name for name in named if name.rstrip("0123456789").rstrip("_") not in targets)
 
 
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The argument with all that is no container changed; containers are rebuilt."""
+    if isinstance(value, Size):
+        return Size(tuple(map_leaves(item, change) for item in value.items))
+    if isinstance(value, tuple):
+        return tuple(map_leaves(item, change) for item in value)
+    if isinstance(value, list):
+        return [map_leaves(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*(map_leaves(item, change) for item in (value.start, value.stop, value.step)))
+    return change(value)
+
+
 def map_refs(value: Any, change: Callable[[Ref], Any]) -> Any:
     """The argument with each Ref replaced; containers are rebuilt, all else is kept."""
-    if isinstance(value, Ref):
-        return change(value)
-    if isinstance(value, Size):
-        return Size(tuple(map_refs(item, change) for item in value.items))
-    if isinstance(value, tuple):
-        return tuple(map_refs(item, change) for item in value)
-    if isinstance(value, list):
-        return [map_refs(item, change) for item in value]
-    if isinstance(value, dict):
-        return {key: map_refs(item, change) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(map_refs(item, change) for item in (value.start, value.stop, value.step)))
-    return value
+    return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, Ref) else leaf)
+
+
+def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
+    """The graph with the arguments of its ops, and of those in graphs that it holds, changed leaf by leaf. What
+    higher-order ops take beside their operands is of torch's own making, and stays."""
+    nodes = tuple(
+        replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
+        if node.is_op and not is_higher_order(node.target)
+        else node
+        for node in graph.nodes
+    )
+    modules = {
+        target: module if module.graph is None else replace(module, graph=with_leaves(module.graph, change))
+        for target, module in graph.modules.items()
+    }
+    return graph if (nodes, modules) == (graph.nodes, graph.modules) else replace(graph, nodes=nodes, modules=modules)
 
 
 def refs_in(value: Any) -> Iterator[str]:

@@ -46,7 +46,16 @@ class Drawn:
         return float(f"{high - low:.6g}")
 
 
-Source = Stored | Recorded | Drawn
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """Values of another source, which made them as `meta` says: of larger sizes only the first of each dimension are
+    taken, dimensions that are gone at their first index, and converted to the dtype of the input."""
+
+    of: Stored | Recorded
+    meta: TensorMeta
+
+
+Source = Stored | Recorded | Drawn | Adapted
 
 
 @dataclass(frozen=True, slots=True)

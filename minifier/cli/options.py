@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,12 @@ _SHARED = (
         help="Stop reducing after so many probes, likewise.",
     ),
     click.option(
+        "--passes",
+        metavar="NAMES",
+        help="Try only these passes, with commas between, beside that of the ops (`minify passes` lists them).",
+    ),
+    click.option("--skip-pass", multiple=True, metavar="NAME", help="Do not try this pass; may be repeated."),
+    click.option(
         "--verify",
         type=click.IntRange(min=1),
         default=3,
@@ -124,7 +131,23 @@ def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Setting
         compare=given["compare"],
         measure=_measure(given),
         verify=given["verify"],
+        passes=None if given["passes"] is None else _passes("--passes", given["passes"].split(",")),
+        skipped=_passes("--skip-pass", given["skip_pass"]),
     )
+
+
+def _passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The names, if all are those of passes; raises UsageError for another one."""
+    from minifier.passes.table import TABLE
+
+    known = [name for name, _ in TABLE if name != "ops"]
+    found = tuple(filter(None, (name.strip() for name in names)))
+    for name in found:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(known)}."
+            raise UsageError(f"{option}: there is no pass {name}.{hint}")
+    return found
 
 
 def _check_pattern(option: str, pattern: str | None) -> None:

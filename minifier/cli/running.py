@@ -169,7 +169,8 @@ class _One:
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
-    from minifier.pipeline import Surroundings, adopt, finish, give_up
+    from minifier.pipeline import adopt, finish, give_up
+    from minifier.reducing import Surroundings
 
     failing, place, folder = one.failing, one.place, one.folder
     if failing.unsaved and (folder / ATEN / CASE).exists():
@@ -283,7 +284,8 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
         raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
     _import_torch()
     from minifier.case.store import load
-    from minifier.pipeline import Surroundings, adopt, finish
+    from minifier.pipeline import adopt, finish
+    from minifier.reducing import Surroundings
 
     case = load(folder)
     out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)

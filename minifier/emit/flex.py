@@ -8,8 +8,8 @@ from typing import Any
 
 from minifier.case import Case, Graph, Node, Ref, TensorMeta
 from minifier.case.graph import map_refs, refs_in
+from minifier.case.targets import FLEX
 
-_OPERATOR = "torch.ops.higher_order.flex_attention"
 _PUBLIC = "torch.nn.attention.flex_attention:flex_attention"
 _ANY_BLOCK = 1 << 30  # the block size of the mask that stands for none
 # What torch puts into kernel_options by itself.
@@ -64,7 +64,7 @@ def with_public_flex(case: Case) -> Case:
     """The Case with calls of flex_attention, and without the inputs that only the operator took."""
     changed: dict[str, Node] = {}
     for node in case.graph.ops:
-        if node.target == _OPERATOR:
+        if node.target == FLEX:
             public = _public(case.graph, node)
             if public is not None:
                 changed[node.name] = public

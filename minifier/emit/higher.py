@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minifier.case.graph import Graph, Node, Ref
-from minifier.case.targets import COND, HIGHER_ORDER, SET_GRAD
+from minifier.case.targets import CHECKPOINT, COND, HIGHER_ORDER, SET_GRAD
 from minifier.errors import NoRepro
 
 # Functions that a person calls by another name than the one in the graph.
-PUBLIC = {COND: "torch.cond", f"{HIGHER_ORDER}tag_activation_checkpoint": "torch.utils.checkpoint:checkpoint"}
+PUBLIC = {COND: "torch.cond", CHECKPOINT: "torch.utils.checkpoint:checkpoint"}
 _MAP, _PUBLIC_MAP = f"{HIGHER_ORDER}map_impl", "torch._higher_order_ops.map:map"
 _SCAN, _PUBLIC_SCAN = f"{HIGHER_ORDER}scan", "torch._higher_order_ops.scan:scan"
 

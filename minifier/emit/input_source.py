@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Drawn, ScalarInput, Stored, TensorInput
-from minifier.case.inputs import Recorded
+from minifier.case.inputs import Adapted, Recorded
 from minifier.case.literals import literal
 from minifier.case.values import TensorMeta, contiguous_stride
 from minifier.errors import NoRepro
@@ -42,6 +42,12 @@ def _operand(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     return f"({text})" if drawn.how in ("bools", "rand") else text
 
 
+def _inferred(drawn: Drawn, default: str) -> str:
+    """The dtype that torch.tensor gives such values by itself; nothing where there are several types, or none."""
+    kinds = {type(value) for value in drawn.values}
+    return {bool: "bool", int: "int64", float: default}[kinds.pop()] if len(kinds) == 1 else ""
+
+
 def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if not meta.is_contiguous:
         if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
@@ -55,7 +61,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if drawn.how == "full":
         return f"torch.full({literal(meta.shape)}, {drawn.low!r}{_options(meta, default)})"
     if drawn.how == "list":
-        return f"torch.tensor({literal(_nested(list(drawn.values), meta.shape))}{_options(meta, '')})"
+        values, inferred = _nested(list(drawn.values), meta.shape), _inferred(drawn, default)
+        return f"torch.tensor({literal(values)}{_options(meta, inferred)})"
     if drawn.how == "bools":
         return f"torch.rand({shape}{_options(meta, default, dtype=False)}) > 0.5"
     if drawn.how == "randint":
@@ -87,7 +94,7 @@ def tensor_source(item: TensorInput, default: str) -> str:
     """The expression that makes the tensor, `default` being the default dtype; raises NoRepro if its values are
     not known."""
     source = item.source
-    if isinstance(source, Recorded):
+    if isinstance(source, (Recorded, Adapted)):
         raise NoRepro(f"the value of {item.name} was not recorded")
     made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source)
     if item.meta.requires_grad and not item.leaf and item.meta.span != item.meta.elements:

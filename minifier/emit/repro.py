@@ -98,6 +98,8 @@ def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) ->
     backend = case.backend
     own = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     lines = [_said(case, names), versions(*own)]
+    if case.needs:
+        lines.append(f"It takes {' and '.join(case.needs)}.")
     if case.rate < 1:
         lines.append(f"Shows in about {_of_ten(case.rate)} attempts.")
     if case.folders:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minifier.case.inputs import Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import TensorMeta
 from minifier.fx.arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
@@ -164,15 +164,36 @@ def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedVa
         return item.value
     meta, source = item.meta, item.source
     with torch.no_grad():
-        if isinstance(source, Stored):
-            made = _stored(meta, source, held(source.key).to(meta.device))
-        elif isinstance(source, Recorded):
-            if recorded is None:
-                raise KeyError(source.node)
-            made = recorded.get(source.node)
-        else:
+        if isinstance(source, Drawn):
             made = _drawn(meta, source)
+        elif isinstance(source, Adapted):
+            made = _adapted(_real(source.meta, source.of, held, recorded), meta)
+        else:
+            made = _real(meta, source, held, recorded)
     return _graded(made, item)
+
+
+def _real(
+    meta: TensorMeta,
+    source: Stored | Recorded,
+    held: Callable[[str], torch.Tensor],
+    recorded: RecordedValues | None,
+) -> torch.Tensor:
+    """Values that the script had."""
+    if isinstance(source, Stored):
+        return _stored(meta, source, held(source.key).to(meta.device))
+    if recorded is None:
+        raise KeyError(source.node)
+    return recorded.get(source.node)
+
+
+def _adapted(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
+    """The first of the values in each dimension, in the dtype and stride of `meta`."""
+    while values.dim() > len(meta.shape):
+        values = values[0]
+    corner = values[tuple(slice(size) for size in meta.shape)].to(getattr(torch, meta.dtype))
+    made = torch.empty_strided(meta.shape, meta.stride, dtype=corner.dtype, device=meta.device)
+    return made.copy_(corner)
 
 
 def _stored(meta: TensorMeta, source: Stored, held: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from minifier.case import Case, Drawn, TensorInput
+from minifier.passes.edits import Edit, Row, row
+from minifier.passes.resized import with_tensors
 
 _SMALL = 16  # elements that a person would still write out
 
@@ -25,6 +27,18 @@ Ladder = Callable[[TensorInput, Facts | None], Drawn | None]
 
 def _is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat", "complex"))
+
+
+def _is_integer(dtype: str) -> bool:
+    return dtype != "bool" and not _is_float(dtype)
+
+
+def plain(item: TensorInput, facts: Facts | None) -> Drawn | None:
+    """Normal values for floating types, zeros for integers, which are valid indices of all that is not empty, and
+    truth for masks and conditions."""
+    if item.meta.dtype == "bool":
+        return Drawn("ones") if item.meta.shape else Drawn("list", values=(True,))
+    return Drawn("zeros") if _is_integer(item.meta.dtype) else random(item, facts)
 
 
 def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
@@ -55,20 +69,31 @@ def written(item: TensorInput, facts: Facts | None) -> Drawn | None:
     return None
 
 
-LADDER: tuple[Ladder, ...] = (random, bounded, written)
+_LADDER: tuple[Ladder, ...] = (plain, random, bounded, written)
 
 
-def with_data(case: Case, rung: Ladder, facts: dict[str, Facts], only: str | None = None) -> Case:
-    """The Case with each input (or the one named) made by this rung where it has an answer."""
+def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
+    """The values of each input where they are the script's own, or nobody's."""
+    tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+    rows = []
+    for item in tensors:
+        if not isinstance(item.source, Drawn):
+            rows.append(row(f"values of {item.name}", *_made(item, facts.get(item.name))))
+        elif item.source.how == "zeros" and not _is_integer(item.meta.dtype):  # a value at a cut
+            rows.append(row(f"values of {item.name}", *_made(item, None)[:1]))
+    return rows
 
+
+def _made(item: TensorInput, facts: Facts | None) -> list[Edit]:
+    drawn = [rung(item, facts) for rung in _LADDER]
+    return [_given(item.name, each) for each in dict.fromkeys(drawn) if each is not None]
+
+
+def _given(name: str, drawn: Drawn) -> Edit:
     def change(item: TensorInput) -> TensorInput:
-        drawn = rung(item, facts.get(item.name))
-        return item if drawn is None else replace(item, source=drawn)
+        return replace(item, source=drawn) if item.name == name else item
 
-    inputs = tuple(
-        change(item) if isinstance(item, TensorInput) and only in (None, item.name) else item for item in case.inputs
-    )
-    return replace(case, inputs=inputs)
+    return lambda case: with_tensors(case, change)
 
 
 def is_small(elements: int) -> bool:

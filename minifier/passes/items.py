@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minifier.case import Case, Graph, Level, Node, Ref
 from minifier.case.graph import refs_in
-from minifier.passes.edits import Edit, Pass
+from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.ops import with_ops
 
 
@@ -35,16 +35,16 @@ def _without(name: str) -> Edit:
     return edit
 
 
-def _items(case: Case) -> list[Edit]:
-    return [_without(name) for name in _spare(case.graph)]
+def _items(case: Case) -> list[Row]:
+    return [row(f"item {name}", _without(name)) for name in _spare(case.graph)]
 
 
-def _together(case: Case) -> list[Edit]:
+def _together(case: Case) -> list[Row]:
     """Gives back what an op makes as it is, where the op's result is all that the graph is for and no op reads it: one
     op less. Only of what is compiled: values that are compared are given back one by one."""
     if case.level is not Level.DYNAMO or case.backward or not case.failure.fingerprint.stage.compiles:
         return []
-    return [_as_it_is]
+    return [row("items", _as_it_is)]
 
 
 def _as_it_is(case: Case) -> Case:

@@ -9,7 +9,7 @@ from typing import Any
 from minifier.case import Case, ScalarInput, State, TensorInput
 from minifier.case.graph import Module
 from minifier.case.targets import AUTOGRAD_FUNCTION
-from minifier.passes.edits import Edit, Pass
+from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.symbols import is_unbacked_value
 
 
@@ -25,9 +25,9 @@ def _without_config(entry: tuple[str, str, Any]) -> Edit:
 _FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
 
 
-def _config(case: Case) -> list[Edit]:
+def _config(case: Case) -> list[Row]:
     kept = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
-    return [_without_config(entry) for entry in case.state.config if entry[1] not in kept]
+    return [row(f"{e[0]}.{e[1]}", _without_config(e)) for e in case.state.config if e[1] not in kept]
 
 
 def _without_switch(name: str) -> Edit:
@@ -38,8 +38,8 @@ def _without_switch(name: str) -> Edit:
     return edit
 
 
-def _switches(case: Case) -> list[Edit]:
-    return [_without_switch(name) for name, _ in case.state.switches]
+def _switches(case: Case) -> list[Row]:
+    return [row(name, _without_switch(name)) for name, _ in case.state.switches]
 
 
 def _without_variable(name: str) -> Edit:
@@ -50,8 +50,8 @@ def _without_variable(name: str) -> Edit:
     return edit
 
 
-def _environment(case: Case) -> list[Edit]:
-    return [_without_variable(name) for name, _ in case.state.environment]
+def _environment(case: Case) -> list[Row]:
+    return [row(name, _without_variable(name)) for name, _ in case.state.environment]
 
 
 def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
@@ -82,12 +82,15 @@ def _leaves(case: Case) -> Case:
     return _with_inputs(case, lambda item: replace(item, leaf=True))
 
 
-def _grad(case: Case) -> list[Edit]:
+def _grad(case: Case) -> list[Row]:
     # A backward pass without a gradient is none; Dynamo leaves an autograd function out where nothing requires grad.
     needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
-    without = () if needed else (_without_grad,)
-    edits = (*without, _leaves, _without_inference, _ordinary_inputs)
-    return [edit for edit in edits if edit(case) != case]
+    rows = [
+        row("leaves", _leaves),
+        row("inference mode", _without_inference),
+        row("inputs made in inference mode", _ordinary_inputs),
+    ]
+    return rows if needed else [row("requires_grad and grad mode", _without_grad), *rows]
 
 
 def _evaluating(module: Module) -> Module:
@@ -100,18 +103,16 @@ def _to_eval(case: Case) -> Case:
     return replace(case, graph=replace(case.graph, modules=modules))
 
 
-def _training(case: Case) -> list[Edit]:
-    return [_to_eval] if _to_eval(case) != case else []
+def _training(case: Case) -> list[Row]:
+    return [row("training mode", _to_eval)] if _to_eval(case) != case else []
 
 
-def _ambient(case: Case) -> list[Edit]:
+def _ambient(case: Case) -> list[Row]:
     plain = State()
-    edits: list[Edit] = []
-    if case.state.autocast:
-        edits.append(lambda c: replace(c, state=replace(c.state, autocast=())))
-    if case.state.default_dtype != plain.default_dtype:
-        edits.append(lambda c: replace(c, state=replace(c.state, default_dtype=plain.default_dtype)))
-    return edits
+    return [
+        row("autocast", lambda c: replace(c, state=replace(c.state, autocast=()))),
+        row("default dtype", lambda c: replace(c, state=replace(c.state, default_dtype=plain.default_dtype))),
+    ]
 
 
 def _without_option(key: str) -> Edit:
@@ -122,13 +123,12 @@ def _without_option(key: str) -> Edit:
     return edit
 
 
-def _options(case: Case) -> list[Edit]:
-    edits = [_without_option(key) for key in case.backend.options or {}]
-    if case.backend.mode is not None:
-        edits.append(lambda c: replace(c, backend=replace(c.backend, mode=None)))
-    if case.backend.dynamic is not None and not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
-        edits.append(lambda c: replace(c, backend=replace(c.backend, dynamic=None)))
-    return edits
+def _options(case: Case) -> list[Row]:
+    rows = [row(f"option {key}", _without_option(key)) for key in case.backend.options or {}]
+    rows.append(row("mode=", lambda c: replace(c, backend=replace(c.backend, mode=None))))
+    if not any(isinstance(i, ScalarInput) and i.symbol for i in case.inputs):
+        rows.append(row("dynamic=", lambda c: replace(c, backend=replace(c.backend, dynamic=None))))
+    return rows
 
 
 PASSES = (

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from minifier.passes import items, layout, sizes, state
+from minifier.passes import arguments, dtypes, handed_on, items, layout, operands, sizes, state
 from minifier.passes.edits import Pass
 
-SIMPLIFICATIONS: tuple[Pass, ...] = (*items.PASSES, *sizes.PASSES, *state.PASSES, *layout.PASSES)
+SIMPLIFICATIONS: tuple[Pass, ...] = (
+    *operands.PASSES,
+    *handed_on.PASSES,
+    *items.PASSES,
+    *arguments.PASSES,
+    *layout.PASSES,
+    *dtypes.PASSES,
+    *sizes.PASSES,
+    *state.PASSES,
+)
+
+# Its rows depend on what the values are, which a child has to look at.
+DATA = ("data", "values of inputs to seeded random, integers to zeros; to bounded random, to a short list")
 
 # Name and sentence of every pass, for people.
 TABLE: tuple[tuple[str, str], ...] = (
     ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
     ("bodies", "ops in the bodies of higher-order ops, an earlier value of the same shape being read in their place"),
+    DATA,
     *((p.name, p.sentence) for p in SIMPLIFICATIONS),
-    ("data", "values of inputs to seeded random, to bounded random, to a short list"),
+)
+
+# Passes after which the graph computes something else: what is left could be a program that Dynamo treats otherwise.
+OF_VALUES: tuple[str, ...] = tuple(
+    each.name
+    for module in (operands, handed_on, arguments, layout, dtypes, sizes)
+    for each in module.PASSES
+    if not each.asked
 )

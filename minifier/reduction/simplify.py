@@ -1,103 +1,186 @@
-"""After the ops: state, options, layout and values of inputs, everything plain at once first."""
+"""After the ops: all else that a repro says, made plain. First everything at once, then by halves, then row by row
+until no row of any pass applies."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minifier.case import Case, Recorded, Stored, TensorInput
+from minifier.case import Case, Drawn, Recorded, Stored, TensorInput
 from minifier.failure import Verdict
-from minifier.passes.data import LADDER, Facts, Ladder, with_data
-from minifier.passes.edits import Edit
-from minifier.passes.table import SIMPLIFICATIONS
+from minifier.passes.data import Facts, data_rows
+from minifier.passes.edits import Edit, Pass, Row
+from minifier.passes.sizes import all_sizes, without_ones
+from minifier.passes.table import DATA, SIMPLIFICATIONS
 from minifier.probe.evaluate import look_at_inputs, run_eagerly
+from minifier.probe.settle import pack_parts, runs, settle, with_parts
 from minifier.reduction.lab import Lab
+from minifier.reduction.ops import Limit
+
+Step = Sequence[Edit]
+"""Edits of which the first is taken that leaves a program."""
+
+
+class Spent(Exception):
+    """The budget is used up."""
 
 
 @dataclass
 class Simplifier:
-    """Makes a Case plainer, each step seen to keep the failure, and the graph to run eagerly."""
+    """Makes a Case plainer, each step seen to keep the failure, and the graph to run without a backend. `case` is the
+    plainest so far; `ended` says of each pass `fixpoint` (none of its rows applies any more), `unfinished` or
+    `skipped`; `refused` has (pass, row) of those that would leave a program without the failure."""
 
     lab: Lab
     whole: Case
-    facts: dict[str, Facts]
-    _whole_runs: bool | None = None
+    case: Case
+    limit: Limit = field(default_factory=Limit)
+    wants: Callable[[str], bool] = lambda _: True
+    ended: dict[str, str] = field(default_factory=dict)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    stopped: str = ""
+    _answers: dict[str, bool] = field(default_factory=dict)
+    _settles: bool | None = None
+    _was_judged: bool = False
 
-    def holds(self, case: Case) -> bool:
-        """Whether the failure shows, and eager runs; unless the whole graph does not run in eager either."""
-        if self.lab.probe([case])[0].verdict is not Verdict.SAME:
-            return False
-        if self._whole_runs is False or self._runs(case):
-            return True
-        if self._whole_runs is None:
-            self._whole_runs = self._runs(self.whole)
-        return not self._whole_runs
+    def run(self) -> Case:
+        """The plainest Case found."""
+        self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all}
+        try:
+            self._begin()
+            self._at_once()
+            while True:
+                before, self.refused = self.case, []
+                for each in self.passes:
+                    self._family(each)
+                if self.case == before:
+                    break
+            self.ended |= {each.name: "fixpoint" for each in self.passes}
+        except Spent as spent:
+            self.stopped = str(spent)
+        return self.case
 
-    def _runs(self, case: Case) -> bool:
-        folder = self.lab.scratch / "eager"
-        (eager,) = self.lab.run([lambda: run_eagerly(self.lab.bench, case.graph, case.inputs, case.state, (), folder)])
-        return eager is not None and eager["status"] == "pass"
+    def _begin(self) -> None:
+        """Values at cuts as the whole graph computes them, where it is no program without."""
+        if self._settle_one(self.case):
+            self._settles = True
+            return
+        real = with_real_values(self.lab, self.whole, self.case)
+        if real != self.case and self._settle_one(real) and self._holds(real):
+            self.case, self._settles = real, True
 
-    def without_data(self, case: Case) -> Case:
+    def without_data(self) -> Case:
         """The Case without the user's own values if the failure does not need them; all there is time for
         when the reduction was stopped."""
-        plain = with_data(case, LADDER[0], self.facts)
-        return plain if plain != case and self.holds(plain) else case
+        self.limit = Limit()  # one probe more: nobody wants to read, or to send, the script's values
+        rows = data_rows(self.case, self._facts())
+        self.take([edits for row in rows for edits in row.rungs[:1]])
+        return self.case
 
-    def run(self, case: Case) -> Case:
-        """The plainest Case found: all that nobody asked for at once if that holds, else family by family,
-        edit by edit; then what the user had set."""
-        unasked = [each for each in SIMPLIFICATIONS if not each.asked]
-        everything = with_data(case, LADDER[0], self.facts)
-        for each in unasked:
-            everything = _apply(everything, each.edits(everything))
-        if everything == case or self.holds(everything):
-            case, unasked = everything, []
-        else:
-            case = self._data(case)
-        for each in (*unasked, *(each for each in SIMPLIFICATIONS if each.asked)):
-            edits = each.edits(case)
-            together = _apply(case, edits)
-            if together == case:
-                continue
-            if self.holds(together):
-                case = together
-            elif len(edits) > 1:
-                for edit in edits:
-                    alone = edit(case)
-                    case = alone if alone != case and self.holds(alone) else case
-        return case
+    @property
+    def passes(self) -> list[Pass]:
+        """Those that are tried, in their order."""
+        return [each for each in self._all if self.wants(each.name)]
 
-    def _data(self, case: Case) -> Case:
-        for rung in LADDER:
-            plain = with_data(case, rung, self.facts)
-            if plain == case or self.holds(plain):
-                return plain
-        for item in case.inputs:
-            if isinstance(item, TensorInput):
-                case = self._one(case, item, LADDER)
-        return case
+    @property
+    def _all(self) -> tuple[Pass, ...]:
+        return Pass(*DATA, lambda case: data_rows(case, self._facts())), *SIMPLIFICATIONS
 
-    def _one(self, case: Case, item: TensorInput, ladder: tuple[Ladder, ...]) -> Case:
-        for rung in ladder:
-            plain = with_data(case, rung, self.facts, only=item.name)
-            if plain == case or self.holds(plain):
-                return plain
-        return case
+    def _at_once(self) -> None:
+        """Everything that nobody asked for, with sizes of one, or of two and three; then by halves."""
+        together = [each for each in self.passes if not each.asked and not each.alone and each.name != "sizes"]
+        steps = [_flat(row) for each in together for row in each.rows(self.case)]
+        sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
+        ones = [[without_ones]] if self.wants("dims") else []
+        for number in range(0, len(sizes), 2):
+            if self.take([*steps, sizes[number:], *ones]):
+                return
+        self._halves(steps)
+
+    def _halves(self, steps: Sequence[Step]) -> None:
+        if not steps or self.take(steps) or len(steps) == 1:
+            return
+        middle = len(steps) // 2
+        self._halves(steps[:middle])
+        self._halves(steps[middle:])
+
+    def _family(self, family: Pass) -> None:
+        rows = family.rows(self.case)
+        if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows]):
+            rows = family.rows(self.case)
+        for row in rows:
+            self._was_judged = False
+            if not any(self.take([rung]) for rung in row.rungs) and self._was_judged:
+                self.refused.append((family.name, row.name))
+
+    def take(self, steps: Sequence[Step]) -> bool:
+        """Makes the steps, if the failure stays."""
+        candidate = self._settled(steps)
+        if candidate is None or candidate == self.case or not self._holds(candidate):
+            return False
+        self.case = candidate
+        return True
+
+    def shows(self, step: Step) -> bool | None:
+        """Whether the failure stays after the first edit of these that leaves a program; None if none does."""
+        candidate = self._settled([step])
+        return None if candidate is None or candidate == self.case else self._holds(candidate)
+
+    def _settled(self, steps: Sequence[Step]) -> Case | None:
+        """The Case after the steps that leave it a program; None if no step can be made."""
+        changed = self.case
+        for edits in steps:
+            changed = next((made for edit in edits if (made := edit(changed)) != changed), changed)
+        if changed == self.case:
+            return None
+        if self._settles is None:
+            self._settles = self._settle_one(self.whole)
+        if not self._settles:  # the user's own graph is no program without a backend
+            return changed
+        (found,) = self.lab.run([lambda: settle(self.lab.bench, self.case, steps)])
+        parts = None if found is None else found["case"]
+        return None if parts is None else with_parts(self.case, parts)
+
+    def _settle_one(self, case: Case) -> bool:
+        (found,) = self.lab.run([lambda: runs(self.lab.bench, case)])
+        return found is not None and found["case"] is not None
+
+    def _holds(self, case: Case) -> bool:
+        key = json.dumps(pack_parts(case))
+        if key not in self._answers:
+            budget = self.limit.after(self.lab.total)
+            if budget.max_probes == 0:
+                raise Spent("the probe budget was used up")
+            if budget.deadline is not None and time.monotonic() >= budget.deadline:
+                raise Spent("the time budget was used up")
+            self._answers[key] = self.lab.probe([case])[0].verdict is Verdict.SAME
+        self._was_judged = True
+        return self._answers[key]
+
+    def _facts(self) -> dict[str, Facts]:
+        """Bounds and small values of inputs that are not drawn, looked at in a child; nothing where that failed."""
+        real = {i.name for i in self.case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Drawn)}
+        if not real:
+            return {}
+        (result,) = self.lab.run([lambda: look_at_inputs(self.lab.bench, self.case.inputs)])
+        found: dict[str, Any] = result["facts"] if result is not None else {}
+        return {
+            name: Facts(low, high, None if values is None else tuple(values))
+            for name, (low, high, values) in found.items()
+            if name in real
+        }
 
 
-def _apply(case: Case, edits: list[Edit]) -> Case:
-    for edit in edits:
-        case = edit(case)
-    return case
+def _flat(row: Row) -> list[Edit]:
+    return [edit for rung in row.rungs for edit in rung]
 
 
 def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
-    """The Case with cut values as the whole graph computes them, where that tells more than their shape.
-
-    A compile-time failure is searched with shapes alone; integers (indices, say) need their real range
-    for the repro to be a program that runs without the backend.
-    """
+    """The Case with cut values as the whole graph computes them, where that tells more than their shape: a
+    compile-time failure is searched with shapes alone."""
     cut = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Stored)]
     unknown = [
         i for i in cut if not isinstance(i.source, Recorded) and not i.meta.dtype.startswith(("float", "bfloat"))
@@ -113,18 +196,3 @@ def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
     lab.bench.record(folder)
     inputs = tuple(replace(i, source=Recorded(i.name)) if i in unknown else i for i in case.inputs)
     return replace(case, inputs=inputs)
-
-
-def input_facts(lab: Lab, case: Case) -> dict[str, Facts]:
-    """Bounds and small values of the inputs, looked at in a child; nothing where that failed."""
-    plain = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
-    if len(plain) == len(case.inputs):
-        return {}
-    (result,) = lab.run([lambda: look_at_inputs(lab.bench, case.inputs)])
-    found: dict[str, Any] = result["facts"] if result is not None else {}
-    drawn = {item.name for item in plain}
-    return {
-        name: Facts(low, high, None if values is None else tuple(values))
-        for name, (low, high, values) in found.items()
-        if name not in drawn
-    }

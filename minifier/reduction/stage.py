@@ -24,9 +24,10 @@ from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
+from minifier.reduction.needs import with_needs
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
-from minifier.reduction.simplify import Simplifier, input_facts, with_real_values
+from minifier.reduction.simplify import Simplifier
 from minifier.settings import Settings
 
 
@@ -46,6 +47,8 @@ class Summary:
     others: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     parting: tuple[tuple[str, str], ...] = ()
+    passes: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
     error: str = ""
     exit_code: int = 0
     traceback: str = field(default="")
@@ -103,16 +106,23 @@ def reduce_case(
         else:
             reduced, result = _confirmed(lab, limit, reduced, result)
         ended = result.ended
-        if ended is search.Ended.PROVED:
+        if ended is search.Ended.PROVED and settings.wants("bodies"):
             reduced, ended = reduce_bodies(lab, reduced, limit)
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[ended]
         lab.phase = "simplify"
+        simplifier = Simplifier(lab, case, reduced, limit, settings.wants)
         try:
-            simplifier = Simplifier(lab, case, input_facts(lab, with_real_values(lab, case, reduced)))
-            reduced = simplifier.without_data(reduced) if stopped else simplifier.run(reduced)
+            if stopped:
+                simplifier.without_data()
+            else:
+                simplifier.run()
+                stopped = simplifier.stopped
+                if not stopped:
+                    simplifier.case = with_needs(simplifier)
         except KeyboardInterrupt:
-            stopped = stopped or "interrupted after the ops were proved, before inputs and state were made plain"
+            stopped = stopped or "interrupted after the ops were proved, before all else was made plain"
+        reduced = simplifier.case
         parting: tuple[tuple[str, str], ...] = ()
         if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
             parting = parting_ops(lab, case, reduced)
@@ -129,6 +139,8 @@ def reduce_case(
             phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
             others=tuple(_save_others(lab, folder / "others")),
             parting=parting,
+            passes=simplifier.ended,
+            needs=tuple(f"{family}: {name}" for family, name in simplifier.refused),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:

@@ -125,6 +125,23 @@ def _parting(outcome: Outcome) -> list[str]:
     return ["## Ops where compiled and eager part\n", "".join(f"- `{op}`: {sentence}\n" for op, sentence in pairs)]
 
 
+def _needs(outcome: Outcome) -> list[str]:
+    """What the failure takes, and the programs nearest to it that pass."""
+    case, summary = outcome.minimal, outcome.summary
+    if case is None or summary is None or not summary.passes:
+        return []
+    taken = [name for name, end in summary.passes.items() if end == "fixpoint"]
+    parts = ["## What it takes\n"]
+    if case.needs:
+        parts.append(f"{' and '.join(case.needs).capitalize()}.\n")
+    else:
+        parts.append("No particular size, dtype, stride or value of an input.\n" if "sizes" in taken else "")
+    if summary.needs:
+        rows = "".join(f"- {name} ({family})\n" for family, _, name in (n.partition(": ") for n in summary.needs))
+        parts.append(f"The failure is gone as soon as one of these is made plainer:\n\n{rows}")
+    return parts
+
+
 def _phases(outcome: Outcome) -> list[str]:
     summary = outcome.summary
     if summary is None or not (summary.phases or summary.notes):
@@ -169,7 +186,7 @@ def report(outcome: Outcome) -> str:
             "## Why there is no repro\n" if outcome.repro is None else "## Note\n",
             outcome.reason + "\n",
         ]
-    parts += [*_sightings(outcome), *_parting(outcome), *_phases(outcome)]
+    parts += [*_sightings(outcome), *_parting(outcome), *_needs(outcome), *_phases(outcome)]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
             f"- `{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "

@@ -103,6 +103,8 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         },
         "verified": {"runs": runs, "same": agreeing},
         "one_minimal": bool(summary is not None and summary.one_minimal),
+        "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
+        "passes": dict(summary.passes) if summary is not None else {},
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
         "repro": "repro.py" if outcome.repro is not None else None,
         "template": outcome.repro.template.value if outcome.repro is not None and outcome.repro.template else None,

@@ -136,10 +136,10 @@ def test_specialised_writes_the_numbers_into_the_graph():
 
 
 def test_the_pass_applies_where_there_are_symbols():
-    (each,) = PASSES
+    (each,) = [each for each in PASSES if each.name == "static"]
     whole = case()
-    (edit,) = each.edits(whole)
-    assert edit(whole) == specialised(whole) and each.edits(edit(whole)) == [] and each.asked
+    (((edit,),),) = [row.rungs for row in each.rows(whole)]
+    assert edit(whole) == specialised(whole) and each.rows(edit(whole)) == [] and each.asked
 
 
 def test_sizes_that_nobody_has_seen_cannot_be_cut():

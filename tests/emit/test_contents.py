@@ -463,7 +463,7 @@ torch.compile(fn, backend=strict)(torch.randn(4, 3))
 def test_a_graph_that_holds(bureau, tmp_path, name):
     content = CONTENTS[name]
     head = source_of(BACKEND).replace("WORDS", repr(content.words.split()))
-    text = minified(bureau, tmp_path, f"{head}\n\n{source_of(content.script)}", content.ops)
+    text = minified(bureau, tmp_path, f"{head}\n\n{source_of(content.script)}", content.ops, plain=False)
     for line in content.lines:
         assert line in text, text
     for line in content.without:

@@ -28,8 +28,9 @@ from minifier.capture.terms import Terms
 from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.pipeline import Found, Surroundings, adopt, reduced
+from minifier.pipeline import adopt
 from minifier.proving import EAGER
+from minifier.reducing import Found, Surroundings, reduced
 from minifier.settings import Settings
 from minifier.verify import Run, run_script, shows
 

@@ -218,5 +218,5 @@ def fn(x):
 
 torch.compile(fn, backend=strict)(torch.randn(4))
 """
-    text = minified(bureau, tmp_path, HEAD + source_of(defined) + backend)
+    text = minified(bureau, tmp_path, HEAD + source_of(defined) + backend, plain=False)
     assert written in text and call in text and "half" not in text and "unrelated" not in text

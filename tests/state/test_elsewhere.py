@@ -84,9 +84,9 @@ def test_modules_of_the_graph_go_from_train_to_eval():
     case = small_case()
     inner = Module("torch.nn:Dropout", {"p": 0.5}, training=True)
     modules = {"a": Module("torch.nn:ReLU"), "b": Module("torch.nn:Sequential", children={"0": inner})}
-    (edit,) = each.edits(replace(case, graph=replace(case.graph, modules=modules)))
+    (((edit,),),) = [row.rungs for row in each.rows(replace(case, graph=replace(case.graph, modules=modules)))]
     changed = edit(replace(case, graph=replace(case.graph, modules=modules)))
-    assert not changed.graph.modules["b"].children["0"].training and each.edits(changed) == []
+    assert not changed.graph.modules["b"].children["0"].training and each.rows(changed) == []
 
 
 def test_what_the_environment_sets_is_written_as_configuration(project):

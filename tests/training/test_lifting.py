@@ -10,8 +10,9 @@ from vocabulary import in_child, source_of
 from minifier.case import Drawn
 from minifier.case.store import load
 from minifier.lifting import is_lifting, keep_forward, limited
-from minifier.pipeline import Surroundings, adopt
-from minifier.pipeline import reduced as reduce_case
+from minifier.pipeline import adopt
+from minifier.reducing import Surroundings
+from minifier.reducing import reduced as reduce_case
 from minifier.reduction.stage import Summary
 from minifier.settings import Settings
 

@@ -1,0 +1,96 @@
+"""Inputs of another shape or dtype, with values as before as far as there are any."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from minifier.case import Adapted, Case, Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case.values import contiguous_stride
+
+Values = tuple[float | int | bool, ...]
+
+
+def is_fixed(item: TensorInput) -> bool:
+    """Whether the input cannot have another shape: it shares its memory with another, or has gaps that are stored."""
+    source = item.source
+    if isinstance(source, Stored):
+        return source.shared or not item.meta.is_contiguous
+    return isinstance(source, Drawn) and source.how == "list" and not item.meta.is_contiguous
+
+
+def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides for another shape of the same rank: the order of the dimensions, their gaps and those that are expanded
+    stay."""
+    if meta.is_contiguous:
+        return contiguous_stride(shape)
+    strides = [0] * len(shape)
+    natural = step = 1
+    for dim in sorted(range(len(shape)), key=lambda dim: meta.stride[dim]):
+        if meta.stride[dim] == 0:
+            continue
+        gap = max(1, meta.stride[dim] // natural)
+        step *= gap
+        strides[dim] = step
+        natural = meta.stride[dim] * meta.shape[dim]
+        step *= shape[dim]
+    return tuple(strides)
+
+
+def reshaped(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:
+    """The input with other sizes of its dimensions."""
+    meta = item.meta
+    if shape == meta.shape or is_fixed(item):
+        return item
+    return _of(item, replace(meta, shape=shape, stride=restride(meta, shape), offset=0, storage=None))
+
+
+def without_dim(item: TensorInput, dim: int) -> TensorInput:
+    """The input without a dimension, at its first index; as it is, if that is not the first of values that are kept."""
+    meta = item.meta
+    if is_fixed(item) or (dim and not isinstance(item.source, Drawn)):
+        return item
+    shape, stride = (tuple(each for i, each in enumerate(of) if i != dim) for of in (meta.shape, meta.stride))
+    symbols = tuple(each for i, each in enumerate(meta.symbols) if i != dim)
+    stride = contiguous_stride(shape) if meta.is_contiguous else stride
+    return _of(item, replace(meta, shape=shape, stride=stride, symbols=symbols, offset=0, storage=None))
+
+
+def converted(item: TensorInput, dtype: str) -> TensorInput:
+    """The input in another dtype."""
+    if isinstance(item.source, Stored) and item.source.shared:
+        return item
+    return _of(item, replace(item.meta, dtype=dtype, storage=None))
+
+
+def _of(item: TensorInput, meta: TensorMeta) -> TensorInput:
+    source = item.source
+    if isinstance(source, (Stored, Recorded)):
+        source = Adapted(source, item.meta)
+    elif isinstance(source, Drawn) and source.how == "list":
+        source = replace(source, values=_corner(source.values, item.meta.shape, meta.shape))
+    return replace(item, meta=meta, source=source)
+
+
+def _corner(values: Values, old: tuple[int, ...], new: tuple[int, ...]) -> Values:
+    """The first of row-major values in each dimension; dimensions that are gone are the first ones."""
+    if not new:
+        return values[:1]
+    old = old[len(old) - len(new) :]
+    step = math.prod(old[1:])
+    parts = (values[i * step : (i + 1) * step] for i in range(new[0]))
+    return tuple(value for part in parts for value in (_corner(part, old[1:], new[1:]) if old[1:] else part))
+
+
+def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
+    """The Case with each tensor input changed, and what the graph says of it."""
+    inputs = tuple(change(item) if isinstance(item, TensorInput) else item for item in case.inputs)
+    metas = {item.name: item.meta for item in inputs if isinstance(item, TensorInput)}
+    nodes = tuple(
+        replace(node, value=metas[node.name]) if node.op == "placeholder" and node.name in metas else node
+        for node in case.graph.nodes
+    )
+    if inputs == case.inputs:
+        return case
+    return replace(case, inputs=inputs, graph=replace(case.graph, nodes=nodes))
