@@ -4,6 +4,7 @@ until no row of any pass applies."""
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,20 +25,27 @@ Step = Sequence[Edit]
 """Edits of which the first is taken that leaves a program."""
 
 
+_LEAST_PATIENCE = 60.0  # seconds
+_TIMES_THE_SEARCH = 2.0
+
+
 class Spent(Exception):
-    """The budget is used up."""
+    """The budget is used up; without a reason, what this is worth is."""
 
 
 @dataclass
 class Simplifier:
     """Makes a Case plainer, each step seen to keep the failure, and the graph to run without a backend. `case` is the
     plainest so far; `ended` says of each pass `fixpoint` (none of its rows applies any more), `unfinished` or
-    `skipped`; `refused` has (pass, row) of those that would leave a program without the failure."""
+    `skipped`. Without a budget of the user's it takes at most twice the seconds that the search took, or a minute:
+    where compiling is slow, and many ops are left, nobody wants to wait for the last literal. `refused` has (pass, row)
+    of those that would leave a program without the failure."""
 
     lab: Lab
     whole: Case
     case: Case
     limit: Limit = field(default_factory=Limit)
+    searched: float = 0.0
     wants: Callable[[str], bool] = lambda _: True
     ended: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str, str]] = field(default_factory=list)
@@ -45,10 +53,14 @@ class Simplifier:
     _answers: dict[str, bool] = field(default_factory=dict)
     _settles: bool | None = None
     _was_judged: bool = False
+    _until: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all}
 
     def run(self) -> Case:
         """The plainest Case found."""
-        self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all}
+        self._until = time.monotonic() + max(_LEAST_PATIENCE, _TIMES_THE_SEARCH * self.searched)
         try:
             self._begin()
             self._at_once()
@@ -156,6 +168,8 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             if budget.deadline is not None and time.monotonic() >= budget.deadline:
                 raise Spent("the time budget was used up")
+            if budget.deadline is None and time.monotonic() >= self._until:
+                raise Spent
             self._answers[key] = self.lab.probe([case])[0].verdict is Verdict.SAME
         self._was_judged = True
         return self._answers[key]

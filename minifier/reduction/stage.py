@@ -111,14 +111,14 @@ def reduce_case(
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[ended]
         lab.phase = "simplify"
-        simplifier = Simplifier(lab, case, reduced, limit, settings.wants)
+        simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
         try:
             if stopped:
                 simplifier.without_data()
             else:
                 simplifier.run()
                 stopped = simplifier.stopped
-                if not stopped:
+                if "unfinished" not in simplifier.ended.values():
                     simplifier.case = with_needs(simplifier)
         except KeyboardInterrupt:
             stopped = stopped or "interrupted after the ops were proved, before all else was made plain"

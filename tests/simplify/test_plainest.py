@@ -172,3 +172,15 @@ def test_passes_that_the_budget_does_not_reach(bureau: Bureau):
     assert summary.stopped_because == "the probe budget was used up" and summary.one_minimal
     assert "unfinished" in summary.passes.values() and summary.probes["total"] <= whole.probes["total"] - 3
     assert "relu()" in write_repro(case, Template.COMPILE_FUNCTION).text
+
+
+def test_passes_that_would_take_longer_than_they_are_worth(bureau: Bureau, monkeypatch):
+    for limit in ("_LEAST_PATIENCE", "_TIMES_THE_SEARCH"):
+        monkeypatch.setattr(f"minifier.reduction.simplify.{limit}", 0.0)
+    bureau.capture(SCRIPT.replace("BACKEND", "picky_exactly_48"))
+    summary, case = bureau.reduce()
+    assert (summary.stopped_because, summary.one_minimal, case.needs) == ("", True, ())
+    assert set(summary.passes.values()) == {"unfinished"} and summary.probes["total"] < 15
+    shutil.rmtree(bureau.folder / "out-1")
+    summary, case = bureau.reduce(budget=30)
+    assert set(summary.passes.values()) == {"fixpoint"} and case.needs == ("a size of exactly 48",)
