@@ -8,7 +8,7 @@ from itertools import combinations
 
 from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import map_refs, refs_in
-from minifier.case.targets import is_higher_order
+from minifier.case.targets import HIGHER_ORDER
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.ops import atoms, is_in_place, with_ops
 from minifier.passes.symbols import as_dynamo_would, has_symbols
@@ -36,8 +36,8 @@ def _standing_in(case: Case, gone: str, other: str) -> Case:
         for node in case.graph.nodes
         if node.name != gone
     ]
-    if any(is_higher_order(node.target) and _repeats(node) for node in nodes):
-        return case  # which may not be given the same tensor twice
+    if any(node.target.startswith(HIGHER_ORDER) and _repeats(node) for node in nodes):
+        return case  # which may not be given the same tensor twice, as a kernel should not
     return pruned(replace(case, graph=replace(case.graph, nodes=tuple(nodes))))
 
 
