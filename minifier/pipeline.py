@@ -12,13 +12,14 @@ from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import guard_gibibytes
-from minifier.errors import StoppedEarly
+from minifier.errors import ExitCode, MinifyError, StoppedEarly
 from minifier.failure import Kind
 from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.memory import free_memory
 from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
+from minifier.reduction.stage import Summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
@@ -33,19 +34,37 @@ def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surr
     _prove_any(found, out, timeout, settings, around)
     if found.repro is not None or is_lifting(out) or all(not settings.wants(name) for name in OF_VALUES):
         return
+    assert found.summary is not None
+    if found.summary.stopped_because:
+        return
     around.say("no script shows it with all made plain: going on with sizes, dtypes and arguments as they were")
     place = out / "as-it-was"
-    assert found.summary is not None
+    place.mkdir()
+    shutil.copy(out / "journal.jsonl", place)  # what is known of the ops
     rest = replace(limited(settings, found.summary), skipped=(*settings.skipped, *OF_VALUES))
-    again = reduce_in_child(out / "case", place, rest, around)
-    if not again.error:
-        other = Found(again, load(place / "minimal"), (load(place / "minimal"),))
-        _prove_any(other, out, timeout, settings, around)
-        if other.repro is not None and other.minimal is not None:
-            save(other.minimal, out / "minimal")
-            found.summary, found.minimal, found.repro, found.check = again, other.minimal, other.repro, other.check
-            found.reason = ""
-    shutil.rmtree(place)
+    try:
+        again = reduce_in_child(out / "case", place, rest, around)
+        if again.exit_code == ExitCode.STOPPED:
+            raise KeyboardInterrupt
+        if not again.error:
+            _take(found, again, place, out, timeout, settings, around)
+    except MinifyError as error:
+        around.say(f"that came to nothing: {error}")
+    finally:
+        shutil.rmtree(place)
+
+
+def _take(
+    found: Found, summary: Summary, place: Path, out: Path, timeout: float, settings: Settings, around: Surroundings
+) -> None:
+    """Puts what another reduction came to in the place of what was found, if a repro shows it."""
+    minimal = load(place / "minimal")
+    other = Found(summary, minimal, (minimal,))
+    _prove_any(other, out, timeout, settings, around)
+    if other.repro is not None and other.minimal is not None:
+        save(other.minimal, out / "minimal")
+        found.summary, found.minimal, found.repro, found.check = summary, other.minimal, other.repro, other.check
+        found.reason = ""
 
 
 def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, around: Surroundings) -> None:

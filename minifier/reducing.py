@@ -122,6 +122,8 @@ def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> 
     candidates = [minimal] if minimal is not None else []
     if is_lifting(out):
         summary, candidates = _lifted(summary, minimal, out, settings, around)
+        if minimal is not None and candidates:
+            minimal = replace(load(out / "minimal"), needs=candidates[0].needs)
     if not candidates:
         return Found(summary, reason=summary.error)
     around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")

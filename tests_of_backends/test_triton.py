@@ -80,7 +80,7 @@ def test_a_backend_that_refuses_a_kernel(folder):
     assert (result["level"], result["ops_after"]) == ("dynamo", 1)
     assert result["verified"] == {"runs": 3, "same": 3}
     assert "unused" not in repro.lower() and "def scaled(x):" in repro and "FACTOR" in repro
-    assert "    return kernel[(1, 1, 1)](x_ptr=x, out_ptr=y, n=1, BLOCK=1)\n" in repro
+    assert "    return kernel[(8, 1, 1)](x_ptr=x, out_ptr=y, n=1024, BLOCK=128)\n" in repro
 
 
 def test_the_kernel_of_the_repro_compiles_for_a_gpu(folder):

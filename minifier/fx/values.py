@@ -184,13 +184,18 @@ def _real(
         return _stored(meta, source, held(source.key).to(meta.device))
     if recorded is None:
         raise KeyError(source.node)
-    return recorded.get(source.node)
+    values = recorded.get(source.node)
+    as_told = (tuple(values.shape), values.dtype) == (meta.shape, getattr(torch, meta.dtype))
+    return values if as_told else _adapted(values, meta)  # as where sizes have changed since
 
 
 def _adapted(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
-    """The first of the values in each dimension, in the dtype and stride of `meta`."""
+    """The first of the values in each dimension, in the dtype and stride of `meta`. Raises NotRecorded where there are
+    too few."""
     while values.dim() > len(meta.shape):
         values = values[0]
+    if values.dim() < len(meta.shape) or any(a < b for a, b in zip(values.shape, meta.shape, strict=True)):
+        raise NotRecorded(f"values of {tuple(values.shape)} for {meta.shape}")
     corner = values[tuple(slice(size) for size in meta.shape)].to(getattr(torch, meta.dtype))
     made = torch.empty_strided(meta.shape, meta.stride, dtype=corner.dtype, device=meta.device)
     return made.copy_(corner)

@@ -9,7 +9,7 @@ from typing import Any
 
 from minifier.case import Case, Node
 from minifier.case.graph import map_leaves, refs_in
-from minifier.case.targets import HIGHER_ORDER, is_higher_order
+from minifier.case.targets import HIGHER_ORDER
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.operands import pruned
 
@@ -94,7 +94,7 @@ def _literals(case: Case) -> list[Row]:
     return [
         row(f"{value} in {node.name}", *(_with_number(node.name, place, new) for new in _simple(value)))
         for node in case.graph.ops
-        if not is_higher_order(node.target)
+        if not node.target.startswith(HIGHER_ORDER)
         for place, value in _numbers(node)
         if _simple(value)
     ]

@@ -30,10 +30,10 @@ def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
     for dim in sorted(range(len(shape)), key=lambda dim: meta.stride[dim]):
         if meta.stride[dim] == 0:
             continue
-        gap = max(1, meta.stride[dim] // natural)
-        step *= gap
+        if meta.shape[dim] > 1:  # the stride of a dimension of one says nothing
+            step *= max(1, meta.stride[dim] // natural)
+            natural = meta.stride[dim] * meta.shape[dim]
         strides[dim] = step
-        natural = meta.stride[dim] * meta.shape[dim]
         step *= shape[dim]
     return tuple(strides)
 

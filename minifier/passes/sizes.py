@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from minifier.case import Case, ScalarInput, TensorInput, TensorMeta
+from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import with_leaves
-from minifier.case.targets import FLEX
+from minifier.case.targets import FLEX, LAUNCH
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.resized import is_fixed, reshaped, with_tensors, without_dim
 from minifier.passes.symbols import as_dynamo_would, has_symbols, specialised
@@ -22,7 +22,12 @@ def _static(case: Case) -> list[Row]:
 
 
 def numbers(case: Case) -> list[int]:
-    """The numbers above one in the shapes of inputs and of what the ops make of them, the largest first."""
+    """The numbers above one in the shapes of inputs and of what the ops make of them, the largest first. None where no
+    other number can be put in: in graphs of AOTAutograd's with symbols, and where a Triton kernel is launched, which
+    would go beyond the ends of smaller tensors, and might not even tell."""
+    symbolic = case.level is not Level.DYNAMO and has_symbols(case.inputs)
+    if symbolic or any(node.target == LAUNCH for node in case.graph.ops):
+        return []
     inputs = [item.meta for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
     made = [node.value for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     return sorted({size for meta in (*inputs, *made) for size in meta.shape if size > 1}, reverse=True)
@@ -88,7 +93,7 @@ def _sizes(case: Case) -> list[Row]:
         return not symbolic or (n >= _LEAST_SYMBOLIC and n not in found)  # equal sizes would share a symbol
 
     rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in found]
-    return rows if symbolic else [*rows, *_one_by_one(case)]
+    return rows if symbolic or not found else [*rows, *_one_by_one(case)]
 
 
 def _one_by_one(case: Case) -> list[Row]:

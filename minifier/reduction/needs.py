@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minifier.case import Case
+from minifier.case import Case, Drawn, TensorInput
+from minifier.passes.data import plain
 from minifier.passes.sizes import to_number
 from minifier.reduction.simplify import Simplifier, Spent
 
-_IN_REPRO = ("sizes", "dims", "dtypes", "layout", "data")  # what a reader of a script would not see in it
+_IN_REPRO = ("sizes", "dims", "dtypes", "layout")  # what a reader of a script would not see in it
 _SIZE = "size "
 
 
@@ -17,22 +18,32 @@ def with_needs(simplifier: Simplifier) -> Case:
     least size from one that has to be met."""
     found: list[str] = []
     for family, name in simplifier.refused:
-        if family not in _IN_REPRO:
-            continue
-        sentence = _sized(simplifier, int(name.removeprefix(_SIZE))) if name.startswith(_SIZE) else _plain(family, name)
-        found += [sentence] if sentence and sentence not in found else []
-    return replace(simplifier.case, needs=tuple(found))
+        if family in _IN_REPRO:
+            found.append(_sized(simplifier, name) if name.startswith(_SIZE) else _plain(family, name))
+    found += [_values(item) for item in simplifier.case.inputs if isinstance(item, TensorInput)]
+    return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, found))))
 
 
-def _sized(simplifier: Simplifier, size: int) -> str:
+def _sized(simplifier: Simplifier, name: str) -> str:
+    size = int(name.removeprefix(_SIZE))
     try:
-        if simplifier.shows(to_number(size, size + 1)) is not False:
+        larger = simplifier.shows(to_number(size, size + 1))
+        if larger:
             return f"a size of {size} or more"
         if simplifier.shows(to_number(size, 2 * size)):
             return f"a size that is a multiple of {size}"
     except Spent:
-        return f"a size of {size}"
-    return f"a size of exactly {size}"
+        larger = None
+    return f"a size of {size}" if larger is None else f"a size of exactly {size}"
+
+
+def _values(item: TensorInput) -> str:
+    """What is said of values that are not as plain as can be."""
+    if item.source == plain(item, None):
+        return ""
+    if not isinstance(item.source, Drawn) or item.source.how == "list":
+        return "these values"
+    return "values in a range" if item.source.how in ("rand", "full", "randint") else ""
 
 
 def _plain(family: str, name: str) -> str:
@@ -40,6 +51,4 @@ def _plain(family: str, name: str) -> str:
         return name.replace("first of ", "an input of ") if name.startswith("first of") else ""
     if family == "dtypes":
         return name
-    if family == "layout":
-        return "an input that is not contiguous"
-    return "these values" if family == "data" else ""
+    return "an input that is not contiguous" if family == "layout" else ""

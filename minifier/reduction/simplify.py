@@ -75,6 +75,11 @@ class Simplifier:
             self.stopped = str(spent)
         return self.case
 
+    @property
+    def finished(self) -> bool:
+        """Whether no row of a pass that is wanted applies any more."""
+        return "unfinished" not in self.ended.values()
+
     def _begin(self) -> None:
         """Values at cuts as the whole graph computes them, where it is no program without."""
         if self._settle_one(self.case):
@@ -87,7 +92,10 @@ class Simplifier:
     def without_data(self) -> Case:
         """The Case without the user's own values if the failure does not need them; all there is time for
         when the reduction was stopped."""
-        self.limit = Limit()  # one probe more: nobody wants to read, or to send, the script's values
+        if not self.wants(DATA[0]):
+            return self.case
+        # One probe more: nobody wants to read, or to send, the script's values.
+        self.limit, self._until = Limit(), math.inf
         rows = data_rows(self.case, self._facts())
         self.take([edits for row in rows for edits in row.rungs[:1]])
         return self.case
@@ -108,7 +116,7 @@ class Simplifier:
         sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
         ones = [[without_ones]] if self.wants("dims") else []
         for number in range(0, len(sizes), 2):
-            if self.take([*steps, sizes[number:], *ones]):
+            if self.take([sizes[number:], *steps, *ones]):
                 return
         self._halves(steps)
 
@@ -125,8 +133,23 @@ class Simplifier:
             rows = family.rows(self.case)
         for row in rows:
             self._was_judged = False
-            if not any(self.take([rung]) for rung in row.rungs) and self._was_judged:
+            if not any(map(self._take_one, row.rungs)) and self._was_judged:
                 self.refused.append((family.name, row.name))
+
+    def _take_one(self, rung: Step) -> bool:
+        """Makes one of the edits: the first that leaves a program, or else another."""
+        return any(self.take([[edit]]) for edit in self._distinct(rung))
+
+    def _distinct(self, rung: Step) -> list[Edit]:
+        """The edits that make different things of the Case."""
+        made: list[Case] = [self.case]
+        found = []
+        for edit in rung:
+            changed = edit(self.case)
+            if changed not in made:
+                made.append(changed)
+                found.append(edit)
+        return found
 
     def take(self, steps: Sequence[Step]) -> bool:
         """Makes the steps, if the failure stays."""
@@ -136,10 +159,11 @@ class Simplifier:
         self.case = candidate
         return True
 
-    def shows(self, step: Step) -> bool | None:
-        """Whether the failure stays after the first edit of these that leaves a program; None if none does."""
-        candidate = self._settled([step])
-        return None if candidate is None or candidate == self.case else self._holds(candidate)
+    def shows(self, rung: Step) -> bool | None:
+        """Whether the failure stays after one of these edits; None if none leaves a program."""
+        candidates = [self._settled([[edit]]) for edit in self._distinct(rung)]
+        programs = [each for each in candidates if each is not None and each != self.case]
+        return any(map(self._holds, programs)) if programs else None
 
     def _settled(self, steps: Sequence[Step]) -> Case | None:
         """The Case after the steps that leave it a program; None if no step can be made."""
@@ -148,6 +172,7 @@ class Simplifier:
             changed = next((made for edit in edits if (made := edit(changed)) != changed), changed)
         if changed == self.case:
             return None
+        self._check_budget()
         if self._settles is None:
             self._settles = self._settle_one(self.whole)
         if not self._settles:  # the user's own graph is no program without a backend
@@ -156,6 +181,13 @@ class Simplifier:
         parts = None if found is None else found["case"]
         return None if parts is None else with_parts(self.case, parts)
 
+    def _check_budget(self) -> None:
+        now, deadline = time.monotonic(), self.limit.deadline
+        if deadline is not None and now >= deadline:
+            raise Spent("the time budget was used up")
+        if deadline is None and now >= self._until:
+            raise Spent
+
     def _settle_one(self, case: Case) -> bool:
         (found,) = self.lab.run([lambda: runs(self.lab.bench, case)])
         return found is not None and found["case"] is not None
@@ -163,13 +195,9 @@ class Simplifier:
     def _holds(self, case: Case) -> bool:
         key = json.dumps(pack_parts(case))
         if key not in self._answers:
-            budget = self.limit.after(self.lab.total)
-            if budget.max_probes == 0:
+            if self.limit.after(self.lab.total).max_probes == 0:
                 raise Spent("the probe budget was used up")
-            if budget.deadline is not None and time.monotonic() >= budget.deadline:
-                raise Spent("the time budget was used up")
-            if budget.deadline is None and time.monotonic() >= self._until:
-                raise Spent
+            self._check_budget()
             self._answers[key] = self.lab.probe([case])[0].verdict is Verdict.SAME
         self._was_judged = True
         return self._answers[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
@@ -110,18 +111,8 @@ def reduce_case(
             reduced, ended = reduce_bodies(lab, reduced, limit)
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[ended]
-        lab.phase = "simplify"
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
-        try:
-            if stopped:
-                simplifier.without_data()
-            else:
-                simplifier.run()
-                stopped = simplifier.stopped
-                if "unfinished" not in simplifier.ended.values():
-                    simplifier.case = with_needs(simplifier)
-        except KeyboardInterrupt:
-            stopped = stopped or "interrupted after the ops were proved, before all else was made plain"
+        stopped = _make_plain(simplifier, stopped)
         reduced = simplifier.case
         parting: tuple[tuple[str, str], ...] = ()
         if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
@@ -140,11 +131,30 @@ def reduce_case(
             others=tuple(_save_others(lab, folder / "others")),
             parting=parting,
             passes=simplifier.ended,
-            needs=tuple(f"{family}: {name}" for family, name in simplifier.refused),
+            needs=tuple(": ".join(each) for each in simplifier.refused) if simplifier.finished else (),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:
         shutil.rmtree(lab.scratch, ignore_errors=True)
+
+
+def _make_plain(simplifier: Simplifier, stopped: str) -> str:
+    """Makes all beside the ops plain, if the search for these was not `stopped`; tells why it was in the end."""
+    simplifier.lab.phase = "simplify"
+    try:
+        if not stopped:
+            simplifier.run()
+            stopped = simplifier.stopped
+        if simplifier.finished:
+            seen = dict(simplifier.lab.sighted)
+            simplifier.case = with_needs(simplifier)
+            simplifier.lab.sighted = seen  # on the Case itself, not on those of other sizes
+    except KeyboardInterrupt:
+        stopped = stopped or "interrupted after the ops were proved, before all else was made plain"
+    if not simplifier.finished:
+        with contextlib.suppress(KeyboardInterrupt):
+            simplifier.without_data()
+    return stopped
 
 
 def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:

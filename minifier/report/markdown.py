@@ -135,7 +135,8 @@ def _needs(outcome: Outcome) -> list[str]:
     if case.needs:
         parts.append(f"{' and '.join(case.needs).capitalize()}.\n")
     else:
-        parts.append("No particular size, dtype, stride or value of an input.\n" if "sizes" in taken else "")
+        all_of_them = {"sizes", "dtypes", "layout", "data"} <= set(taken)
+        parts.append("No particular size, dtype, stride or value of an input.\n" if all_of_them else "")
     if summary.needs:
         rows = "".join(f"- {name} ({family})\n" for family, _, name in (n.partition(": ") for n in summary.needs))
         parts.append(f"The failure is gone as soon as one of these is made plainer:\n\n{rows}")

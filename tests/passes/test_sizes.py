@@ -73,6 +73,10 @@ def test_dimensions_that_are_expanded_stay_so():
     assert restride(TensorMeta((4, 6), (1, 0), "float32"), (2, 3)) == (1, 0)
 
 
+def test_the_stride_of_a_dimension_of_one_says_nothing():
+    assert restride(TensorMeta((4, 1, 8), (16, 3, 1), "float32"), (4, 1, 8)) == (16, 8, 1)
+
+
 def test_values_that_are_written_out_are_cut():
     item = an_input((2, 3), source=Drawn("list", values=(1, 2, 3, 4, 5, 6)))
     assert reshaped(item, (1, 2)).source.values == (1, 2)
