@@ -43,7 +43,7 @@ def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 def fn(x):
     y = torch.relu(x) + 1
-    z = torch.empty_like(y)
+    z = torch.zeros_like(y)
     n = y.numel()
     kernel[(triton.cdiv(n, 128),)](y, z, n{arguments})
     return torch.sin(z) * 2 + y
