@@ -24,6 +24,9 @@ from minifier.probe.bench import Bench
 from minifier.torch_private import outside_transforms
 
 
+_ONCE = "num_interop_threads"  # which a process can set only once, and which changes no value
+
+
 class _Observer(torch.fx.Interpreter):
     """Notes what each node evaluates to. All values are kept, so that no two live in one place by chance."""
 
@@ -68,9 +71,10 @@ class _Seen:
 
 def _run(bench: Bench, case: Case) -> _Seen | None:
     """What running the graph without a backend shows; None if it raises."""
+    state = replace(case.state, switches=tuple(pair for pair in case.state.switches if pair[0] != _ONCE))
     try:
         values = make_inputs(case.inputs, bench.tensors, bench.recorded)
-        with in_state(case.state), warnings.catch_warnings(record=True) as caught:
+        with in_state(state), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             observer = _Observer(build_graph(case.graph, bench.tensors))
             observer.run(*values)
