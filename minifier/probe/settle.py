@@ -23,7 +23,6 @@ from minifier.probe.ambient import in_state
 from minifier.probe.bench import Bench
 from minifier.torch_private import outside_transforms
 
-
 _ONCE = "num_interop_threads"  # which a process can set only once, and which changes no value
 
 

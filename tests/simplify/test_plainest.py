@@ -71,7 +71,7 @@ x = torch.randn(1)
 x = torch.zeros(1, dtype=torch.int64)
 y = torch.randn(1, 1)
 """,
-    "strided": "x = torch.randn(4).as_strided((2,), (3,))\n",
+    "strided": "x = torch.randn(2, 2).t()\n",
     "two_inputs": """
     return y * x
 
