@@ -44,7 +44,7 @@ def _replaced(graph: Graph, path: Path, body: Graph) -> Graph:
     return replace(graph, modules={**graph.modules, path[0]: made})
 
 
-def _alike(a: Node, b: Node) -> bool:
+def alike(a: Node, b: Node) -> bool:
     """Whether one value can be read in place of another."""
     x, y = a.value, b.value
     return (
@@ -69,7 +69,7 @@ def without_ops(graph: Graph, kept: Collection[str]) -> Graph:
     for node in graph.nodes:
         if node.is_op and node.name not in kept:
             read = [graph.node(stand_ins.get(name, name)) for name in node.refs()]
-            others = [other for other in (*read, *graph.placeholders) if _alike(node, other)]
+            others = [other for other in (*read, *graph.placeholders) if alike(node, other)]
             if node.name in outputs:
                 others = [other for other in others if other.name not in given]
             found = next(iter(others), None)

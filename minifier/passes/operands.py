@@ -9,20 +9,12 @@ from itertools import combinations
 from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import map_refs, refs_in
 from minifier.case.targets import HIGHER_ORDER
+from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.ops import atoms, is_in_place, with_ops
 from minifier.passes.symbols import as_dynamo_would, has_symbols
 
 _FEW = 5  # ops of which all pairs are tried
-
-
-def _alike(a: Node, b: Node) -> bool:
-    x, y = a.value, b.value
-    return (
-        isinstance(x, TensorMeta)
-        and isinstance(y, TensorMeta)
-        and (x.shape, x.symbols, x.dtype, x.device) == (y.shape, y.symbols, y.dtype, y.device)
-    )
 
 
 def _standing_in(case: Case, gone: str, other: str) -> Case:
@@ -80,7 +72,7 @@ def _bypass(case: Case) -> list[Row]:
         if is_in_place(node) or not isinstance(node.value, TensorMeta):
             continue
         operands = [case.graph.node(name) for name in dict.fromkeys(node.refs())]
-        alike = [other.name for other in operands if _alike(node, other)]
+        alike = [other.name for other in operands if alike(node, other)]
         if alike and len(case.graph.ops) > 1:
             rows.append(row(f"op {node.name}", *(_by(node.name, name) for name in alike)))
     return rows
