@@ -72,9 +72,9 @@ def _bypass(case: Case) -> list[Row]:
         if is_in_place(node) or not isinstance(node.value, TensorMeta):
             continue
         operands = [case.graph.node(name) for name in dict.fromkeys(node.refs())]
-        alike = [other.name for other in operands if alike(node, other)]
-        if alike and len(case.graph.ops) > 1:
-            rows.append(row(f"op {node.name}", *(_by(node.name, name) for name in alike)))
+        stand_ins = [other.name for other in operands if alike(node, other)]
+        if stand_ins and len(case.graph.ops) > 1:
+            rows.append(row(f"op {node.name}", *(_by(node.name, name) for name in stand_ins)))
     return rows
 
 
