@@ -167,7 +167,7 @@ def _lifted(
     if minimal is None:
         save(small, out / "minimal")
         return made, [small]
-    both = {verdict: count + made.probes.get(verdict, 0) for verdict, count in summary.probes.items()}
+    both = _together(summary, made)
     summary = replace(
         summary, probes=both, seconds=summary.seconds + made.seconds, passes=made.passes, needs=made.needs
     )
@@ -175,6 +175,11 @@ def _lifted(
     is_small = not stopped or len(small.graph.ops) <= 2 * len(minimal.graph.ops) + 2
     summary = replace(summary, stopped_because=summary.stopped_because or stopped)
     return summary, [small, minimal] if is_small else [minimal, small]
+
+
+def _together(first: Summary, second: Summary) -> dict[str, int]:
+    """The probes of two reductions, by verdict."""
+    return {verdict: count + second.probes.get(verdict, 0) for verdict, count in first.probes.items()}
 
 
 def _plain(
@@ -188,7 +193,7 @@ def _plain(
     if not made.error:
         minimal = load(place / "minimal")
         save(minimal, out / "minimal")
-        both = {verdict: count + made.probes.get(verdict, 0) for verdict, count in summary.probes.items()}
+        both = _together(summary, made)
         seconds = summary.seconds + made.seconds
         summary = replace(made, ops_before=summary.ops_before, probes=both, seconds=seconds, others=summary.others)
     shutil.rmtree(place, ignore_errors=True)

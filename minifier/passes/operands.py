@@ -40,18 +40,17 @@ def _repeats(node: Node) -> bool:
 
 def pruned(case: Case) -> Case:
     """The Case without inputs that nothing reads, and without results that are inputs or the same twice."""
-    graph = case.graph
-    read = {name for node in graph.nodes for name in node.refs()}
-    kept = [node for node in graph.nodes if node.op != "placeholder" or node.name in read or _is_size(case, node.name)]
-    (results,) = graph.output.args
+    graph, output = case.graph, case.graph.output
+    (results,) = output.args
     if case.level is Level.DYNAMO and isinstance(results, (tuple, list)):
         inputs = {node.name for node in graph.placeholders}
         own = [each for each in dict.fromkeys(results) if not (isinstance(each, Ref) and each.name in inputs)]
-        kept[-1] = replace(graph.output, args=(tuple(own),))
         if not own:
             return case
-        names = {name for node in kept for name in node.refs()}
-        kept = [node for node in kept if node.op != "placeholder" or node.name in names or _is_size(case, node.name)]
+        output = replace(output, args=(tuple(own),))
+    nodes = (*graph.nodes[:-1], output)
+    read = {name for node in nodes for name in node.refs()}
+    kept = [node for node in nodes if node.op != "placeholder" or node.name in read or _is_size(case, node.name)]
     left = {node.name for node in kept}
     made = replace(
         case,
