@@ -37,6 +37,7 @@ from minifier.torch_private import (
     kernel_arguments,
     kernel_of,
     library_stack,
+    local_source,
     marked_dims,
     move,
     new_fake_mode,
@@ -484,7 +485,6 @@ def test_a_symbol_that_became_a_number_is_unused():
 def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
-    from torch._dynamo.source import LocalSource
 
     shapes = []
 
@@ -498,10 +498,11 @@ def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():
     graph = torch.fx.Graph()
     x, y = graph.placeholder("x"), graph.placeholder("y")
     graph.output((graph.call_function(torch.add, (x, y)),))
-    with as_dynamo_calls(new_fake_mode(), inputs):
+    made = {id(inputs[0]): static_context(inputs[0], local_source("x"))}
+    with as_dynamo_calls(new_fake_mode(), inputs, made):
         compiled = backend(graph_module(torch.nn.Module(), graph), inputs)
     assert shapes == [(None, None)] * 2 and torch.equal(compiled(*inputs)[0], torch.full((4, 3), 2.0))
-    context = static_context(inputs[1], LocalSource("y"))
+    context = static_context(inputs[1], local_source("y"))
     assert (context.view_base_context is not None) == inputs[1]._is_view()
 
 

@@ -26,7 +26,9 @@ from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Kind, Stage
+from minifier.interpreters import has_ahead, start_ahead
 from minifier.memory import limit_data
+from minifier.pages import collapse
 from minifier.processes import StageEnd, run_stage
 from minifier.stacks import stack_file
 
@@ -98,10 +100,19 @@ def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:
     watch = Watch(status, folder / STACKS, terms)
     end = run_stage(
         lambda: _in_child(program, folder, ordinary, terms, status),
-        meanwhile=lambda: importlib.import_module("minifier.pipeline"),  # needed next; the script keeps one core
+        meanwhile=_get_ready,
         look=watch,
     )
     return _read(folder, end, time.monotonic() - started, status, watch)
+
+
+def _get_ready() -> None:
+    """What is needed next, while the script keeps one core."""
+    if has_ahead():
+        start_ahead()
+    importlib.import_module("minifier.pipeline")
+    if len(os.sched_getaffinity(0)) > 1:
+        collapse()
 
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:

@@ -9,7 +9,7 @@ import importlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from minifier.capture.given import StandardInput
 from minifier.capture.script import Program
+from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
+from minifier.interpreters import end_ahead, start_ahead
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import Captured, FailingGraph
+    from minifier.capture.stage import FailingGraph
     from minifier.report.outcome import Outcome
     from minifier.settings import Settings
 
@@ -66,7 +68,20 @@ def run_command(
     check_program(program)
     out = output_folder(given["out"], program.name)
     console = Console(given["quiet"])
-    _import_torch()
+    with _verification_ahead(given["verify"]):
+        _import_torch()
+        return _run(program, out, graph, every, given, console, started)
+
+
+def _run(
+    program: Program,
+    out: Path,
+    graph: int | None,
+    every: bool,
+    given: dict[str, Any],
+    console: Console,
+    started: float,
+) -> int:
     settings = settings_from(given)
     from minifier.capture.looking import look
     from minifier.capture.terms import Terms
@@ -83,8 +98,8 @@ def run_command(
             if is_of_torch(captured.error, captured.traceback):
                 return _reduce_script(program, out, given, console, started, captured.seconds)
             raise nothing_failed(program, captured, looked.compared)
-        chosen = _chosen(captured, graph, every)
-        _list_failing(console, captured.failing, chosen)
+        chosen = choose(captured, graph, every)
+        list_failing(console, captured.failing, chosen)
         existed = out.exists()
         out = reserved(out, given["out"], program.name)
         # What is the program's own fault may stand before a failure of the backend.
@@ -92,7 +107,7 @@ def run_command(
         codes: list[ExitCode] = []
         innocent: list[NothingToReduce] = []
         for index, failing in enumerate(waiting):
-            place = out / _folder_name(failing, chosen) if every else out
+            place = out / folder_name(failing, chosen) if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
             find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
             seen, folder = find(failing)
@@ -115,11 +130,6 @@ def run_command(
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
-def _folder_name(failing: FailingGraph, chosen: Sequence[FailingGraph]) -> str:
-    alone = sum(each.number == failing.number for each in chosen) == 1
-    return f"graph-{failing.number}" if alone else f"graph-{failing.number}-call-{failing.call}"
-
-
 def _reduce_script(
     program: Program, out: Path, given: dict[str, Any], console: Console, started: float, seconds: float
 ) -> int:
@@ -135,6 +145,17 @@ def _reduce_script(
         raise
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])
+
+
+@contextlib.contextmanager
+def _verification_ahead(runs: int) -> Iterator[None]:
+    """With the first of the interpreters for the verification started, and the others ended in the end."""
+    if runs > 1:
+        start_ahead()
+    try:
+        yield
+    finally:
+        end_ahead()
 
 
 @contextlib.contextmanager
@@ -251,27 +272,6 @@ def _put_back(place: Path, existed: bool) -> None:
     place.rmdir()
     if place.parent.name == "minify-out" and not any(place.parent.iterdir()):
         place.parent.rmdir()
-
-
-def _chosen(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
-    failing = captured.failing
-    if graph is None:
-        return failing if every else failing[:1]
-    found = tuple(f for f in (*failing, *captured.repeated) if f.number == graph)
-    if not found:
-        numbers = ", ".join(str(number) for number in sorted({f.number for f in (*failing, *captured.repeated)}))
-        raise UsageError(f"graph {graph} of the script did not fail; these did: {numbers}.")
-    return found[:1]
-
-
-def _list_failing(console: Console, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
-    if len(failing) > 1:
-        console.say(f"{len(failing)} backend calls failed:")
-        for each in failing:
-            mark = "*" if each in chosen else " "
-            console.say(f"{mark} graph {each.number}: {each.sentence}")
-        if len(chosen) < len(failing):
-            console.say("the one marked is reduced; choose another with --graph N, or take each with --all")
 
 
 def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:

@@ -75,7 +75,11 @@ def build_graph(
         called: Any = resolve(node.target) if node.op == "call_function" else node.target
         name = names.get(node.name, node.name)
         called = f"L{name[1:]}" if name != node.name else called
-        made = built.create_node(node.op, called, args, kwargs, name)
+        made = built.create_node(node.op, called, name=name)
+        if args:  # set afterwards, as create_node() looks at each leaf of what it is given
+            made.args = args
+        if kwargs:
+            made.kwargs = kwargs
         env[node.name] = made
         if example is not None and node.op != "output":
             value = example(node)

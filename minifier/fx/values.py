@@ -131,13 +131,22 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     return torch.randn(shape, device=device).to(dtype)
 
 
+def _none_ready(_item: Input) -> None:
+    return None
+
+
 def make_inputs(
-    inputs: Sequence[Input], tensors: StoredTensors, recorded: RecordedValues | None, *, own: bool = True
+    inputs: Sequence[Input],
+    tensors: StoredTensors,
+    recorded: RecordedValues | None,
+    *,
+    own: bool = True,
+    ready: Callable[[Input], torch.Tensor | None] = _none_ready,
 ) -> list[Any]:
     """Inputs after `torch.manual_seed(0)`, whatever modes are on; those that share a storage share one.
 
     With `own`, stored values are copied, so that no two calls share memory. Without, this call gets the
-    stored tensors themselves: enough for a child that makes its inputs once.
+    stored tensors themselves: enough for a child that makes its inputs once. `ready` has inputs that are made already.
     """
     if all(isinstance(item, ScalarInput) or item.meta.device == "cpu" for item in inputs):
         torch.default_generator.manual_seed(0)  # the same, without a look at every kind of device
@@ -154,9 +163,27 @@ def make_inputs(
     made = []
     with without_modes():
         for item in inputs:
-            with torch.inference_mode(isinstance(item, TensorInput) and item.inference):
+            done = ready(item)
+            if done is not None:
+                made.append(done)
+            elif isinstance(item, TensorInput) and item.inference:
+                with torch.inference_mode():
+                    made.append(_make(item, held, recorded))
+            else:
                 made.append(_make(item, held, recorded))
     return made
+
+
+def is_as_stored(item: Input) -> bool:
+    """Whether the input is a stored tensor as it is, which takes no op to make."""
+    return (
+        isinstance(item, TensorInput)
+        and isinstance(item.source, Stored)
+        and not (item.source.shared or item.inference)
+        and (item.parameter or not item.meta.requires_grad)
+        and item.meta.is_contiguous
+        and item.meta.device == "cpu"
+    )
 
 
 def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:

@@ -34,6 +34,8 @@ def _expressions(value: Value) -> Iterator[str]:
 
 def is_unbacked_value(value: Value) -> bool:
     """Whether only running the graph tells the value's size, or what number it is."""
+    if isinstance(value, TensorMeta) and not value.symbols:  # nearly all of them, in a graph of thousands
+        return False
     return any(map(is_unbacked, _expressions(value)))
 
 

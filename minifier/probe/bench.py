@@ -14,17 +14,26 @@ from typing import Any
 
 import torch
 
-from minifier.case import BackendReference, Case, Node, TensorMeta
+from minifier.case import BackendReference, Case, Graph, Input, Node, TensorMeta
 from minifier.case.values import Value
 from minifier.errors import NoRepro
 from minifier.fx.arguments import write
 from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.script import define
 from minifier.fx.tensors import StoredTensors
-from minifier.fx.values import RecordedValues
+from minifier.fx.values import RecordedValues, is_as_stored, make_inputs
 from minifier.passes.symbols import is_symbolic
 from minifier.probe.ambient import make_plain, set_environment, settled
-from minifier.torch_private import compiler_for, fake_tensor, new_fake_mode, tame_inductor, warm_up_symbols
+from minifier.torch_private import (
+    as_dynamo_calls,
+    compiler_for,
+    fake_tensor,
+    local_source,
+    new_fake_mode,
+    static_context,
+    tame_inductor,
+    warm_up_symbols,
+)
 
 
 class StartsThreads(Exception):
@@ -46,7 +55,10 @@ class Bench:
     preloaded: bool = False
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
-    _examples: dict[tuple[str, Value], Any] = field(default_factory=dict)
+    _examples: dict[tuple[str, int], tuple[Value, Any]] = field(default_factory=dict)
+    _inputs: dict[int, tuple[Input, torch.Tensor]] = field(default_factory=dict)
+    _contexts: dict[int, Any] = field(default_factory=dict)
+    _whole: tuple[Graph, torch.fx.GraphModule] | None = None
 
     def record(self, folder: Path) -> None:
         """Takes up values that a child recorded into `folder`."""
@@ -54,14 +66,41 @@ class Bench:
 
     def example(self, node: Node) -> Any:
         """The node's `example_value`, made once for all children: each has the fork's own copy."""
-        key = node.name, node.value
+        key = node.name, id(node.value)  # candidates share it; looking at all of it takes as long as making the tensor
         if key not in self._examples:
-            self._examples[key] = example_of(node.value, self._fake)
-        return self._examples[key]
+            self._examples[key] = node.value, example_of(node.value, self._fake)  # held, so that the id stays its own
+        return self._examples[key][1]
 
     def _fake(self, meta: TensorMeta) -> torch.Tensor:
         made = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device)
         return made.requires_grad_() if meta.requires_grad else made
+
+    def prepare(self) -> None:
+        """Makes for all children what they would each make for themselves: the whole graph, and the inputs that are in
+        the file as they are. A child changes its own copy alone."""
+        for number, item in enumerate(filter(is_as_stored, self.case.inputs)):
+            (made,) = make_inputs((item,), self.tensors, None, own=False)
+            self._inputs[id(item)] = item, made
+            self._contexts[id(made)] = static_context(made, local_source(f"ready{number}"))
+        self._whole = self.case.graph, self._built(self.case.graph)
+
+    def ready(self, item: Input) -> torch.Tensor | None:
+        """The input, if it is made already: for a child that calls what it compiles once."""
+        found = self._inputs.get(id(item))
+        return None if found is None else found[1]
+
+    def module(self, graph: Graph) -> torch.fx.GraphModule:
+        """A module of the graph as Dynamo has it, for a child that wants one alone."""
+        if self._whole is not None and self._whole[0] == graph:
+            return self._whole[1]
+        return self._built(graph)
+
+    def _built(self, graph: Graph) -> torch.fx.GraphModule:
+        return build_graph(graph, self.tensors, self.example, names=graph.input_names)
+
+    def around_call(self, inputs: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
+        """What is around Dynamo's calls of a backend, for one with these inputs."""
+        return as_dynamo_calls(self.fakes, inputs, self._contexts)
 
     def backend(self) -> Any:
         """What torch.compile takes as `backend=`; imported on the first call in this process."""
@@ -146,7 +185,7 @@ def make_bench(case: Case, late: bool = False) -> Bench:
         if _threads() > before:
             raise StartsThreads(case.backend.name)
     bench.tensors.load_all()
-    build_graph(case.graph, bench.tensors, bench.example)  # what children would import and make on first use
+    bench.prepare()
     if is_symbolic(case):
         warm_up_symbols()
     return bench

@@ -31,8 +31,8 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     if is_symbolic(case):
         compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
     else:
-        module = build_graph(case.graph, bench.tensors, bench.example, names=case.graph.input_names)
-        with as_dynamo_calls(bench.fakes, values):
+        module = bench.module(case.graph)
+        with bench.around_call(values):
             compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own words
         raise AssertionError("compiler_fn did not return callable")

@@ -94,7 +94,10 @@ def _evaluate(bench: Bench, case: Case, until: Stage, steps: _Steps) -> dict[str
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
     try:
-        values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=case.calls > 1)
+        if case.calls > 1:
+            values = make_inputs(case.inputs, bench.tensors, bench.recorded)
+        else:
+            values = make_inputs(case.inputs, bench.tensors, bench.recorded, own=False, ready=bench.ready)
     except NotRecorded as error:
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()

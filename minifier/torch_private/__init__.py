@@ -31,7 +31,14 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
-from minifier.torch_private.fakes import as_dynamo_calls, fake_tensor, graph_module, new_fake_mode, static_context
+from minifier.torch_private.fakes import (
+    as_dynamo_calls,
+    fake_tensor,
+    graph_module,
+    local_source,
+    new_fake_mode,
+    static_context,
+)
 from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
 from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 from minifier.torch_private.modes import (
@@ -100,6 +107,7 @@ __all__ = [
     "kernel_arguments",
     "kernel_of",
     "library_stack",
+    "local_source",
     "marked_dims",
     "move",
     "new_fake_mode",

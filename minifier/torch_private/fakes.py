@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,17 +17,26 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateful
 
 
 @contextlib.contextmanager
-def as_dynamo_calls(fake_mode: FakeTensorMode, inputs: Sequence[object] = ()) -> Iterator[None]:
+def as_dynamo_calls(
+    fake_mode: FakeTensorMode, inputs: Sequence[object] = (), known: Mapping[int, Any] = MappingProxyType({})
+) -> Iterator[None]:
     """The tracing context in which Dynamo calls a backend with these inputs, their sizes being plain numbers.
 
-    Where the context says nothing about a tensor, AOTAutograd takes all of its sizes for symbolic.
+    Where the context says nothing about a tensor, AOTAutograd takes all of its sizes for symbolic. `known` has, by the
+    id of a tensor, a `static_context` that was made already.
     """
     context = TracingContext(fake_mode)
     for number, tensor in enumerate(inputs):
         if isinstance(tensor, torch.Tensor):
-            context.tensor_to_context[tensor] = static_context(tensor, LocalSource(f"x{number}", is_input=True))
+            of_tensor = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
+            context.tensor_to_context[tensor] = of_tensor
     with tracing(context):
         yield
+
+
+def local_source(name: str) -> Source:
+    """Where Dynamo would have an input of this name from."""
+    return LocalSource(name, is_input=True)
 
 
 def static_context(tensor: torch.Tensor, source: Source) -> Any:

@@ -2,10 +2,13 @@
 
 A copy of this file is put on that interpreter's path as `sitecustomize`, where Python itself looks for it. It
 notes the exception that ends the interpreter and, if it finds a file `watch-logs` beside it, what is logged and
-warned. It takes itself off the path and lets the user's own sitecustomize, if there is one, take its turn.
+warned. It takes itself off the path and lets the user's own sitecustomize, if there is one, take its turn. If it finds
+a file `waits`, it imports torch and waits until there is a script to run.
 """
 
 import contextlib
+import gc
+import importlib
 import importlib.machinery
 import importlib.util
 import json
@@ -49,6 +52,25 @@ def note_exception() -> None:
     observed.report_at_exit(write)
 
 
+def wait_for_the_script() -> None:
+    """Imports what the script will import first, and waits for the word: a list of folders for the import path. The
+    script gets the interpreter as it would be but for that."""
+    with open(os.path.join(here, "waits")) as file:
+        number = int(file.read())
+    gc.disable()  # all that is imported is there to stay
+    with contextlib.suppress(Exception):  # the script will meet it too
+        importlib.import_module("torch._dynamo")  # which torch.compile imports
+    gc.enable()
+    with os.fdopen(number, "rb") as pipe:
+        word = pipe.read()
+    if not word:  # who would have said it has ended
+        os._exit(0)
+    folders = json.loads(word)
+    if folders:
+        sys.path[:0] = folders
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def note_records() -> None:
     """From now on records of any logger, INFO and above, and warnings are added to records.jsonl."""
     import logging
@@ -87,6 +109,8 @@ def take_turns() -> None:
 
 leave_the_path()
 note_exception()
+if os.path.exists(os.path.join(here, "waits")):
+    wait_for_the_script()
 if os.path.exists(os.path.join(here, "watch-logs")):
     note_records()
 take_turns()

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.case.variables import ordinary
 from minifier.consumption import descendants
 from minifier.failure import Failure, Fingerprint, Kind
-from minifier.failure import observed as observed_module
+from minifier.interpreters import Interpreter, clean_environment, take_ahead
 from minifier.memory import MemoryWatch, free_memory, limit_data
 from minifier.processes import LOOK
 from minifier.torch_private import inductor_headers
@@ -39,27 +35,11 @@ class Run:
     seconds: float
 
 
-def clean_environment(
-    folder: Path, extra_path: Sequence[str] = (), more: Collection[str] | None = None
-) -> dict[str, str]:
-    """This process's environment without what changes torch or Python, and with caches in `folder`; with `more` without
-    all but these variables and those that any shell has."""
-    kept = ordinary(os.environ, more)
-    for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
-        kept[variable] = str(folder / variable.lower())
-        (folder / variable.lower()).mkdir()
-    headers = inductor_headers()
-    if headers is not None:
-        (folder / "tmpdir" / headers.name).symlink_to(headers)
-    entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
-    kept["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
-    return kept
-
-
 class Started:
     """An interpreter that runs the script; killed and cleaned away at the end of the `with`. `sought` is what its end
     is read by; `memory` is in bytes, and never more than a share of what is free. Without it, and where the script is
-    not one that takes all memory, it may reserve what it likes, and use most of what is free."""
+    not one that takes all memory, it may reserve what it likes, and use most of what is free. With `ahead` it may be an
+    interpreter that was started before there was a script."""
 
     def __init__(
         self,
@@ -70,45 +50,41 @@ class Started:
         match_log: str | None,
         memory: int | None = None,
         more: Collection[str] | None = None,
+        ahead: bool = False,
     ) -> None:
         self.sought, self.match_log = sought, match_log
-        self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
-        self.observer = self.folder / "observer"
-        work = self.folder / "empty"
-        for place in (self.observer, work):
-            place.mkdir()
+        plain = memory is None and (sought is None or sought.kind is not Kind.OUT_OF_MEMORY)
+        taken = take_ahead(script) if ahead and plain and more == () else None
+        self.ahead = taken is not None
+        self.interpreter = taken or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+        self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
         for file in script.parent.iterdir():
             if file == script or file.suffix == ".safetensors":
-                shutil.copyfile(file, work / file.name)
-        shutil.copyfile(Path(__file__).with_name("_sitecustomize.py"), self.observer / "sitecustomize.py")
-        shutil.copyfile(observed_module.__file__, self.observer / "observed.py")
+                shutil.copyfile(file, self.interpreter.work / file.name)
         if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
             (self.observer / "watch-logs").touch()
-        environment = clean_environment(self.folder, extra_path, more)
-        environment["PYTHONPATH"] = os.pathsep.join(
-            entry for entry in (str(self.observer), environment["PYTHONPATH"]) if entry
-        )
-        self.started = time.monotonic()
-        self.deadline = self.started + timeout
-        self.output = (self.folder / "output").open("wb")
         limits: list[int] = []
         self.memory: MemoryWatch | None = None
-        if memory is not None or (sought is not None and sought.kind is Kind.OUT_OF_MEMORY):
-            limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
-        else:
+        if plain:
             self.memory = MemoryWatch()
-        self.process = subprocess.Popen(
-            [sys.executable, script.name],
-            cwd=work,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=self.output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=(lambda: limit_data(min(limits))) if limits else None,  # noqa: PLW1509 - no threads here
-        )
-
+        else:
+            limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
+        self.started = time.monotonic()
+        self.deadline = self.started + timeout
+        if taken is not None:
+            self._link_headers()
+            taken.go_on(extra_path)
+        else:
+            environment = clean_environment(self.folder, extra_path, more)
+            self._link_headers()
+            self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
+        self.process = self.interpreter.process
         _running.add(self.process.pid)
+
+    def _link_headers(self) -> None:
+        headers = inductor_headers()
+        if headers is not None:
+            (self.folder / "tmpdir" / headers.name).symlink_to(headers)
 
     def wait(self) -> Run:
         """Waits for the end; kills all that is left of the session."""
@@ -116,7 +92,7 @@ class Started:
         self.kill()
         seconds = time.monotonic() - self.started
         status = None if timed_out else self.process.returncode
-        output = (self.folder / "output").read_text(errors="replace")
+        output = self.interpreter.output()
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
         return Run(status, failure, output, seconds)
 
@@ -135,11 +111,8 @@ class Started:
 
     def kill(self) -> None:
         """Ends the interpreter and all it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.interpreter.kill()
         _running.discard(self.process.pid)
-        self.output.close()
 
     def __enter__(self) -> Started:
         return self

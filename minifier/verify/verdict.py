@@ -61,18 +61,25 @@ def verify(
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
     `memory` is in bytes, for each run; if it is more, a share of what is free is the limit.
     `more` are the environment variables that the script gets beside the ordinary ones; None: all that there are.
-    Interpreters are started only as long as every run so far has shown the failure.
+    Interpreters are started only as long as every run so far has shown the failure. All but the first may have been
+    started ahead; where such a one does not show it, an interpreter that was not has the last word.
     """
     began = time.monotonic()
     done: list[Run] = []
     with contextlib.ExitStack() as stack:
+
+        def start(ahead: bool) -> Started:
+            started = Started(script, extra_path, timeout, sought, match_log, memory, more, ahead)
+            return stack.enter_context(started)
+
         waiting: list[Started] = []
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(
-                    stack.enter_context(Started(script, extra_path, timeout, sought, match_log, memory, more))
-                )
-            done.append(waiting.pop(0).wait())
+                waiting.append(start(ahead=bool(done or waiting)))
+            current = waiting.pop(0)
+            done.append(current.wait())
+            if current.ahead and not shows(done[-1], sought, match, any_stage):
+                done[-1] = start(ahead=False).wait()
             if not shows(done[-1], sought, match, any_stage):
                 break
     agreeing = sum(shows(run, sought, match, any_stage) for run in done)

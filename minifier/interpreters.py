@@ -1,0 +1,159 @@
+"""Fresh interpreters for the verification: how one is started, and some that are started ahead of it.
+
+Nearly all the time of a short script is that of importing torch. An interpreter that was started ahead has done so when
+there is a script to run: it waits for that where Python looks for a `sitecustomize`, before it opens the script. Knows
+no torch, so that the first one can be started before this process imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from minifier.case.variables import ordinary
+from minifier.descriptors import out_of_the_way
+from minifier.memory import available
+
+SCRIPT = "repro.py"
+_HERE = Path(__file__).parent
+_SPARE = 4 * 2**30  # bytes of memory below which nothing is started ahead
+_WAITS = "waits"  # the file beside the sitecustomize that has the number of the pipe to wait at
+
+
+@dataclass
+class Interpreter:
+    """One that runs a script in an empty folder of its own: `work`, where the script is to be, `observer`, where what
+    watches it notes what it sees, and `output`, what it prints."""
+
+    folder: Path
+    observer: Path = field(init=False)
+    work: Path = field(init=False)
+    process: subprocess.Popen[bytes] = field(init=False)
+    word: int | None = None
+    _printed: BinaryIO = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.observer, self.work = self.folder / "observer", self.folder / "empty"
+        for place in (self.observer, self.work):
+            place.mkdir()
+        shutil.copyfile(_HERE / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
+        shutil.copyfile(_HERE / "failure" / "observed.py", self.observer / "observed.py")
+
+    def start(
+        self,
+        script: str,
+        environment: dict[str, str],
+        first: Callable[[], None] | None = None,
+        given: Sequence[int] = (),
+    ) -> None:
+        """Starts it; `first` is done in the new process, which gets the open files `given`."""
+        path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
+        self._printed = (self.folder / "output").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, script],
+            cwd=self.work,
+            env={**environment, "PYTHONPATH": os.pathsep.join(path)},
+            stdin=subprocess.DEVNULL,
+            stdout=self._printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=first,  # noqa: PLW1509 - no threads here
+            pass_fds=tuple(given),
+        )
+
+    def go_on(self, path: Sequence[str]) -> None:
+        """Has one that was started ahead run its script, with these folders on its import path."""
+        assert self.word is not None
+        with contextlib.suppress(BrokenPipeError):  # it has died: its end will tell
+            os.write(self.word, json.dumps(list(path)).encode())
+        self._close()
+
+    def output(self) -> str:
+        """What it has printed, standard error included."""
+        return (self.folder / "output").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """Ends it and all it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._close()
+        self._printed.close()
+
+    def _close(self) -> None:
+        if self.word is not None:
+            os.close(self.word)
+            self.word = None
+
+
+def clean_environment(
+    folder: Path, extra_path: Sequence[str] = (), more: Collection[str] | None = None
+) -> dict[str, str]:
+    """This process's environment without what changes torch or Python, and with caches in `folder`; with `more` without
+    all but these variables and those that any shell has."""
+    kept = ordinary(os.environ, more)
+    for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
+        kept[variable] = str(folder / variable.lower())
+        (folder / variable.lower()).mkdir()
+    entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
+    kept["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
+    return kept
+
+
+_waiting: list[Interpreter] = []
+
+
+def start_ahead() -> None:
+    """Starts one more interpreter that imports torch and then waits for a script, where there is a second core, and
+    memory, to do that beside what else is done. To be ended with `end_ahead`; it ends itself if this process does."""
+    if len(os.sched_getaffinity(0)) < 2 or (available() or 0) < _SPARE:
+        return
+    made = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+    theirs, ours = os.pipe()
+    made.word = out_of_the_way(ours)
+    (made.observer / _WAITS).write_text(str(theirs))
+    try:
+        made.start(SCRIPT, clean_environment(made.folder, more=()), given=(theirs,))
+    finally:
+        os.close(theirs)
+    _waiting.append(made)
+
+
+def has_ahead() -> bool:
+    """Whether one waits already."""
+    return bool(_waiting)
+
+
+def take_ahead(script: Path) -> Interpreter | None:
+    """One that was started ahead and still waits, if there is one and this script is for it: not one that sets
+    environment variables before it imports torch. It is the caller's from then on."""
+    first, _, _ = script.read_text(encoding="utf-8").partition("import torch\n")
+    if script.name != SCRIPT or "environ" in first:
+        return None
+    while _waiting:
+        taken = _waiting.pop(0)
+        if taken.process.poll() is None:
+            return taken
+        _remove(taken)
+    return None
+
+
+def end_ahead() -> None:
+    """Ends those that nobody took."""
+    while _waiting:
+        _remove(_waiting.pop())
+
+
+def _remove(interpreter: Interpreter) -> None:
+    interpreter.kill()
+    shutil.rmtree(interpreter.folder, ignore_errors=True)

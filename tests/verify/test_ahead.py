@@ -1,0 +1,124 @@
+"""Interpreters that are started ahead of the script that they run."""
+
+import os
+import signal
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from minifier import interpreters
+from minifier.failure import Fingerprint, Kind, Stage
+from minifier.interpreters import end_ahead, has_ahead, start_ahead, take_ahead
+from minifier.verify import verify
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.skipif(os.cpu_count() == 1, reason="one core: none is started")]
+
+RAISES = """
+import sys
+import torch
+assert "torch._dynamo" in sys.modules, "not started ahead"
+raise ValueError("as it is sought")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _none_left():
+    yield
+    end_ahead()
+    assert not has_ahead()
+
+
+def script_in(folder: Path, text: str) -> Path:
+    path = folder / "repro.py"
+    path.write_text(textwrap.dedent(text).lstrip())
+    return path
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def verified(script: Path, **options):
+    """Two runs, the second of them in an interpreter that was started ahead if there is one for it."""
+    sought = Fingerprint(Stage.RUN, Kind.EXCEPTION)
+    return verify(script, sought, timeout=60, more=(), runs=2, any_stage=True, match="as it is sought", **options)
+
+
+def test_it_runs_the_script_as_python_does(tmp_path):
+    """Everything that a script can see of its interpreter, but for the modules that are there already."""
+    module = tmp_path / "elsewhere"
+    module.mkdir()
+    (module / "beside.py").write_text("HERE = __file__")
+    script = script_in(
+        tmp_path,
+        """
+        import torch
+        import beside, os, sys
+        print(__name__, sys.argv, os.path.basename(__file__), os.listdir("."), sys.stdin.read() == "", file=sys.stderr)
+        print([entry for entry in sys.path if "observer" in entry], len(os.listdir("/proc/self/fd")), file=sys.stderr)
+        print(os.environ.get("PYTHONPATH", "").split(os.pathsep)[0] == os.path.dirname(beside.HERE), file=sys.stderr)
+        raise ValueError("as it is sought")
+        """,
+    )
+    start_ahead()
+    found = verified(script, extra_path=[str(module)])
+    assert not has_ahead()
+    cold, ahead = (run.output.partition("Traceback")[0] for run in found.runs)
+    assert cold == ahead and "__main__ ['repro.py'] repro.py ['repro.py'] True" in cold and cold.endswith("True\n")
+
+
+def test_the_first_run_is_of_an_interpreter_that_was_not(tmp_path):
+    start_ahead()
+    found = verified(script_in(tmp_path, RAISES))
+    assert "not started ahead" in found.runs[0].output
+    assert not found.holds
+
+
+def test_what_one_that_was_not_shows_counts(tmp_path):
+    """A script that fails only where torch comes new: it is run again where it did not."""
+    text = """
+        import sys
+        started_ahead = "torch._dynamo" in sys.modules
+        import torch
+        if not started_ahead:
+            raise ValueError("as it is sought")
+        """
+    start_ahead()
+    found = verified(script_in(tmp_path, text))
+    assert found.holds and len(found.runs) == 2
+
+
+def test_a_script_that_sets_variables_first_gets_none(tmp_path):
+    text = 'import os\n\nos.environ["TORCH_LOGS"] = "x"\nimport torch\n'
+    start_ahead()
+    assert take_ahead(script_in(tmp_path, text)) is None and has_ahead()
+
+
+def test_one_that_has_died_is_not_taken(tmp_path):
+    start_ahead()
+    os.kill(interpreters._waiting[0].process.pid, signal.SIGKILL)
+    interpreters._waiting[0].process.wait()
+    assert take_ahead(script_in(tmp_path, RAISES)) is None and not has_ahead()
+
+
+def test_it_ends_with_who_started_it(tmp_path):
+    read, write = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        os.close(read)
+        start_ahead()
+        os.write(write, str(interpreters._waiting[0].process.pid).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(write)
+    waiting = int(os.read(read, 100))
+    os.waitpid(parent, 0)
+    until = time.monotonic() + 60
+    while is_there(waiting) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not is_there(waiting)
