@@ -9,14 +9,15 @@ from minifier.failure.difference import Measure
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked of a reduction; seconds throughout, memory in bytes. `compare` is auto, always or never;
+    """What the user asked of a reduction; seconds throughout, memory in bytes. `workers` is how many probes are
+    made at once (None: one a core where they take long). `compare` is auto, always or never;
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
     beside that of the ops (None: all), `skipped` those not to try."""
 
     match: str | None = None
     timeout: float | None = None
     memory: int | None = None
-    workers: int = 1
+    workers: int | None = None
     budget: float | None = None
     max_probes: int | None = None
     include_data: bool = False

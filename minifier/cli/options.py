@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -70,7 +69,7 @@ _SHARED = (
         "--workers",
         type=click.IntRange(1, 64),
         metavar="N",
-        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where compiling is slow.",
+        help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
     ),
     click.option(
         "--budget",
@@ -114,7 +113,7 @@ def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Settings:
+def settings_from(given: dict[str, Any]) -> Settings:
     """The settings a command was given; raises UsageError for a pattern that is none, and the like."""
     for option in ("match", "match_log"):
         _check_pattern("--" + option.replace("_", "-"), given[option])
@@ -124,7 +123,7 @@ def settings_from(given: dict[str, Any], script_seconds: float = 0.0) -> Setting
         match_log=given["match_log"],
         timeout=given["timeout"],
         memory=memory * _MIB if memory is not None else None,
-        workers=given["workers"] or (os.cpu_count() or 1 if script_seconds > 15 else 1),
+        workers=given["workers"],
         budget=given["budget"],
         max_probes=given["max_probes"],
         include_data=given["include_data"],

@@ -206,7 +206,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         return EXIT_CODE[outcome.status.value]
     case = adopt(folder, place, failing.forward, one.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
-    settings = settings_from(given, case.script.seconds)
+    settings = settings_from(given)
     around = Surroundings(console.say, console.on_probe)
     try:
         outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
@@ -289,7 +289,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
 
     case = load(folder)
     out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)
-    settings = settings_from(given, case.script.seconds)
+    settings = settings_from(given)
     if not resumes:
         case = adopt(folder, out)
     with _temporary():

@@ -64,6 +64,7 @@ def check(lab: Lab) -> Case:
         case = in_one_call(lab, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:
         lab.calibrate(max(judged.seconds for judged in shown))
+    lab.spread(min(judged.seconds for judged in shown))  # the first may have imported for all of them
     (empty,) = lab.probe([with_ops(case, ())])
     if empty.verdict is Verdict.SAME:
         raise NoRepro(
@@ -86,6 +87,7 @@ def start(lab: Lab) -> Case:
             (judged,) = lab.probe([accused])
             if judged.verdict is Verdict.SAME:
                 lab.calibrate(judged.seconds)
+                lab.spread(judged.seconds)
                 return accused
     return check(lab)
 

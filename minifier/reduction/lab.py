@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.case import Case
+from minifier.case import Case, TensorInput
 from minifier.failure import Failure, Kind, Verdict, same
 from minifier.probe.bench import Bench
 from minifier.probe.children import Job, Limits, run_children
@@ -25,6 +25,7 @@ BESIDE_THE_SEARCH = ("check", "bodies", "simplify")  # phases whose answers are 
 _MISSED = 0.001  # how likely a probe may miss a flaky failure
 _MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
 _CHEAP = 1.0  # seconds
+_WORTH_SPREADING = 0.5  # seconds of a probe
 _DOUBT = 1.28  # standard deviations by which a rate may have been met too often: one estimate in ten
 
 
@@ -59,6 +60,7 @@ class Lab:
     rate: float = 1.0
     repeats: int = 1
     doubtful: bool = False
+    may_spread: bool = False
     last_seconds: float = 0.0
     _passed: list[frozenset[int]] = field(default_factory=list)
 
@@ -80,6 +82,13 @@ class Lab:
         found = min(max(10 * seconds, _LEAST_TIMEOUT), _FIRST_TIMEOUT)
         if self.timeout is None or self.sought.kind is Kind.TIMEOUT:
             self.limits = replace(self.limits, seconds=min(found, self.timeout or found))
+
+    def spread(self, seconds: float) -> None:
+        """Has one probe a core made at once, if the number is free and one takes so many seconds that it pays. Probes
+        that share a device other than the CPU get in each other's way."""
+        devices = {item.meta.device for item in self.bench.case.inputs if isinstance(item, TensorInput)}
+        if self.may_spread and seconds > _WORTH_SPREADING and devices <= {"cpu"}:
+            self.workers = len(os.sched_getaffinity(0))
 
     def allow(self, seconds: float) -> None:
         """Sets the timeout as it is."""
@@ -156,6 +165,11 @@ class Lab:
             differences=seen.differences,
         )
         return replace(case, failure=failure)
+
+    def sight(self, case: Case, failure: Failure | None) -> None:
+        """Has this be the last sighting of the failure on a graph of these ops."""
+        if failure is not None:
+            self.sighted[ranges(self.position[node.name] for node in case.graph.ops)] = failure
 
     def _note(self, case: Case, judged: Judged) -> None:
         self.counts[judged.verdict] += 1

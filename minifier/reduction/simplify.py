@@ -3,15 +3,16 @@ until no row of any pass applies."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minifier.case import Case, Drawn, Recorded, Stored, TensorInput
-from minifier.failure import Verdict
+from minifier.failure import Failure, Verdict
 from minifier.passes.data import Facts, data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
@@ -39,7 +40,11 @@ class Simplifier:
     plainest so far; `ended` says of each pass `fixpoint` (none of its rows applies any more), `unfinished` or
     `skipped`. Without a budget of the user's it takes at most twice the seconds that the search took, or a minute:
     where compiling is slow, and many ops are left, nobody wants to wait for the last literal. `refused` has (pass, row)
-    of those that would leave a program without the failure."""
+    of those that would leave a program without the failure.
+
+    Where the lab has several workers, what would be asked next if the failure went is asked beside each question: the
+    answers are those that one worker would get, in the same order, and so is the Case.
+    """
 
     lab: Lab
     whole: Case
@@ -50,7 +55,7 @@ class Simplifier:
     ended: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
-    _answers: dict[str, bool] = field(default_factory=dict)
+    _answers: dict[str, Failure | None] = field(default_factory=dict)  # what showed, if it is what is sought
     _settles: bool | None = None
     _was_judged: bool = False
     _until: float = math.inf
@@ -115,30 +120,37 @@ class Simplifier:
         steps = [_flat(row) for each in together for row in each.rows(self.case)]
         sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
         ones = [[without_ones]] if self.wants("dims") else []
-        for number in range(0, len(sizes), 2):
-            if self.take([sizes[number:], *steps, *ones]):
+        tries: list[Sequence[Step]] = [[sizes[number:], *steps, *ones] for number in range(0, len(sizes), 2)]
+        for number, each in enumerate(tries):
+            if self.take(each, tries[number + 1 :]):
                 return
         self._halves(steps)
 
     def _halves(self, steps: Sequence[Step]) -> None:
-        if not steps or self.take(steps) or len(steps) == 1:
-            return
         middle = len(steps) // 2
+        if not steps or self.take(steps, [steps[:middle]] if middle else []) or not middle:
+            return
         self._halves(steps[:middle])
         self._halves(steps[middle:])
 
     def _family(self, family: Pass) -> None:
         rows = family.rows(self.case)
-        if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows]):
+        if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
-        for row in rows:
+        for number, row in enumerate(rows):
             self._was_judged = False
-            if not any(map(self._take_one, row.rungs)) and self._was_judged:
+            if not self._take_row(row, rows[number + 1 :]) and self._was_judged:
                 self.refused.append((family.name, row.name))
 
-    def _take_one(self, rung: Step) -> bool:
-        """Makes one of the edits: the first that leaves a program, or else another."""
-        return any(self.take([[edit]]) for edit in self._distinct(rung))
+    def _take_row(self, row: Row, rest: Sequence[Row]) -> bool:
+        """Makes the first of the row's edits that leaves a program with the failure."""
+        for number, rung in enumerate(row.rungs):
+            edits = self._distinct(rung)
+            for place, edit in enumerate(edits):
+                less = replace(row, rungs=(tuple(edits[place + 1 :]), *row.rungs[number + 1 :]))
+                if self.take([[edit]], _one_by_one([less, *rest])):
+                    return True
+        return False
 
     def _distinct(self, rung: Step) -> list[Edit]:
         """The edits that make different things of the Case."""
@@ -151,35 +163,43 @@ class Simplifier:
                 found.append(edit)
         return found
 
-    def take(self, steps: Sequence[Step]) -> bool:
-        """Makes the steps, if the failure stays."""
-        candidate = self._settled(steps)
-        if candidate is None or candidate == self.case or not self._holds(candidate):
+    def take(self, steps: Sequence[Step], later: Iterable[Sequence[Step]] = ()) -> bool:
+        """Makes the steps, if the failure stays; `later` are those that would be tried next if it does not."""
+        (candidate,) = self._settled([steps])
+        if candidate is None or candidate == self.case or not self._holds(candidate, later):
             return False
         self.case = candidate
+        self.lab.sight(candidate, self._answers[_key(candidate)])
         return True
 
     def shows(self, rung: Step) -> bool | None:
         """Whether the failure stays after one of these edits; None if none leaves a program."""
-        candidates = [self._settled([[edit]]) for edit in self._distinct(rung)]
+        candidates = self._settled([[[edit]] for edit in self._distinct(rung)])
         programs = [each for each in candidates if each is not None and each != self.case]
         return any(map(self._holds, programs)) if programs else None
 
-    def _settled(self, steps: Sequence[Step]) -> Case | None:
-        """The Case after the steps that leave it a program; None if no step can be made."""
-        changed = self.case
-        for edits in steps:
-            changed = next((made for edit in edits if (made := edit(changed)) != changed), changed)
-        if changed == self.case:
-            return None
+    def _settled(self, tries: Sequence[Sequence[Step]]) -> list[Case | None]:
+        """For each try, the Case after those of its steps that leave it a program; None if no step can be made."""
+        changed = [self._changed(steps) for steps in tries]
+        if all(each == self.case for each in changed):
+            return [None] * len(tries)
         self._check_budget()
         if self._settles is None:
             self._settles = self._settle_one(self.whole)
         if not self._settles:  # the user's own graph is no program without a backend
-            return changed
-        (found,) = self.lab.run([lambda: settle(self.lab.bench, self.case, steps)])
-        parts = None if found is None else found["case"]
-        return None if parts is None else with_parts(self.case, parts)
+            return [None if each == self.case else each for each in changed]
+        asked = [steps for steps, each in zip(tries, changed, strict=True) if each != self.case]
+        bench, case = self.lab.bench, self.case
+        answers = iter(self.lab.run([lambda steps=steps: settle(bench, case, steps) for steps in asked]))  # type: ignore[misc]
+        found = [None if each == self.case else next(answers) for each in changed]
+        parts = [None if each is None else each["case"] for each in found]
+        return [None if each is None else with_parts(self.case, each) for each in parts]
+
+    def _changed(self, steps: Sequence[Step]) -> Case:
+        changed = self.case
+        for edits in steps:
+            changed = next((made for edit in edits if (made := edit(changed)) != changed), changed)
+        return changed
 
     def _check_budget(self) -> None:
         now, deadline = time.monotonic(), self.limit.deadline
@@ -192,15 +212,27 @@ class Simplifier:
         (found,) = self.lab.run([lambda: runs(self.lab.bench, case)])
         return found is not None and found["case"] is not None
 
-    def _holds(self, case: Case) -> bool:
-        key = json.dumps(pack_parts(case))
+    def _holds(self, case: Case, later: Iterable[Sequence[Step]] = ()) -> bool:
+        key = _key(case)
         if key not in self._answers:
-            if self.limit.after(self.lab.total).max_probes == 0:
+            left = self.limit.after(self.lab.total).max_probes
+            if left == 0:
                 raise Spent("the probe budget was used up")
             self._check_budget()
-            self._answers[key] = self.lab.probe([case])[0].verdict is Verdict.SAME
+            spare = self.lab.workers - 1 if left is None else min(self.lab.workers, left) - 1
+            asked = {key: case, **self._next(later, spare)}
+            for each, judged in zip(asked, self.lab.probe(list(asked.values())), strict=True):
+                self._answers[each] = judged.failure if judged.verdict is Verdict.SAME else None
         self._was_judged = True
-        return self._answers[key]
+        return self._answers[key] is not None
+
+    def _next(self, later: Iterable[Sequence[Step]], count: int) -> dict[str, Case]:
+        """Up to so many of the candidates that would be asked about next."""
+        if count < 1:
+            return {}
+        made = self._settled(list(itertools.islice(later, count)))
+        found = {_key(each): each for each in made if each is not None and each != self.case}
+        return {key: each for key, each in found.items() if key not in self._answers}
 
     def _facts(self) -> dict[str, Facts]:
         """Bounds and small values of inputs that are not drawn, looked at in a child; nothing where that failed."""
@@ -214,6 +246,15 @@ class Simplifier:
             for name, (low, high, values) in found.items()
             if name in real
         }
+
+
+def _key(case: Case) -> str:
+    return json.dumps(pack_parts(case))
+
+
+def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Step]]:
+    """What is tried if nothing of the rows can be made."""
+    return ([[edit]] for row in rows for rung in row.rungs for edit in rung)
 
 
 def _flat(row: Row) -> list[Edit]:

@@ -92,7 +92,9 @@ def reduce_case(
     ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
     known = _journal(folder / "journal.jsonl")
-    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory, settings.workers)
+    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
+    lab.workers = settings.workers or 1
+    lab.may_spread = settings.workers is None
     lab.doubtful = doubtful
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:

@@ -113,7 +113,7 @@ def _reduce(
             settings.match,
             settings.memory,
             settings.timeout,
-            settings.workers,
+            settings.workers or 1,
             whole,
         )
         failure = _first_failure(lab, source, sought)
