@@ -161,9 +161,9 @@ def _verification_ahead(runs: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _temporary() -> Iterator[Path]:
     """One folder for all that is temporary, this process's and its children's; removed whatever happens."""
-    from minifier.torch_private import inductor_folder
+    from minifier.torch_private import inductor_cache, inductor_folder
 
-    inductor_folder()  # found below the temporary folder as the user has it
+    inductor_folder(), inductor_cache()  # found below the temporary folder as the user has it
     folder = Path(tempfile.mkdtemp(prefix="minify-"))
     tempfile.tempdir = str(folder)  # the script, in a child, has its own
     try:

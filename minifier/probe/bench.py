@@ -28,10 +28,12 @@ from minifier.torch_private import (
     as_dynamo_calls,
     compiler_for,
     fake_tensor,
+    link_headers,
     local_source,
     new_fake_mode,
     static_context,
     tame_inductor,
+    warm_up_inductor,
     warm_up_symbols,
 )
 
@@ -52,7 +54,7 @@ class Bench:
     tensors: StoredTensors
     late: bool = False
     recorded: RecordedValues | None = None
-    preloaded: bool = False
+    preloaded: int = 0
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
     _examples: dict[tuple[str, int], tuple[Value, Any]] = field(default_factory=dict)
@@ -112,12 +114,16 @@ class Bench:
         """The function that Dynamo calls with a graph, made from the backend with the mode and options it is given."""
         return _compiler(self.backend(), reference)
 
-    def preload(self, modules: Sequence[str]) -> None:
-        """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them."""
-        if self.preloaded or not modules:
-            return
-        self.preloaded = True
-        preload(modules)
+    @property
+    def asks_for_imports(self) -> bool:
+        """Whether children are to tell what they had to import of torch: the first do, until one had nothing to."""
+        return not self.late and self.preloaded < _PRELOADS
+
+    def preload(self, modules: Sequence[str], compiled: Path) -> None:
+        """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them.
+        `compiled` is where children find what inductor has compiled."""
+        self.preloaded = self.preloaded + 1 if modules else _PRELOADS
+        preload(modules, compiled)
 
     def import_all(self) -> None:
         """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
@@ -131,12 +137,20 @@ class Bench:
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
 
 
-def preload(modules: Sequence[str]) -> None:
-    """Imports modules of torch's that a child had to import, for those that come after it."""
+_PRELOADS = 3
+
+
+def preload(modules: Sequence[str], compiled: Path) -> None:
+    """Imports modules of torch's that a child had to import, for those that come after it. `compiled` is where these
+    find what inductor has compiled."""
+    if not modules:
+        return
     tame_inductor()  # which would start its workers when it is imported
+    link_headers()
     for name in modules:
         with contextlib.suppress(ImportError):  # a module that makes itself up at run time
             importlib.import_module(name)
+    warm_up_inductor(compiled)
 
 
 def extend_path(path: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ Job = Callable[[], dict[str, Any]]
 _TAIL = 4_000
 _STACKS = "stacks"  # the file with a dying child's stacks
 _MOMENT = 0.05  # seconds
-_COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run
+COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class _Child:
         output = read_stack(self.folder / _STACKS) or _tail(self.folder / "output")
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.timed_out or os.WIFSIGNALED(code):  # it may have died while writing a library there
-            shutil.rmtree(self.folder.parent / _COMPILED, ignore_errors=True)
+            shutil.rmtree(self.folder.parent / COMPILED, ignore_errors=True)
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
         status = None if number is not None else os.WEXITSTATUS(code)
         message: dict[str, Any] = {}
@@ -208,7 +208,7 @@ def _quiet(folder: Path, headers: Path | None) -> None:
         (work / headers.name).symlink_to(headers)
     os.environ["TMPDIR"] = tempfile.tempdir = str(work)
     for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ[variable] = str(folder.parent / _COMPILED)
+        os.environ[variable] = str(folder.parent / COMPILED)
     os.chdir(work)
 
 

@@ -96,6 +96,8 @@ def reduce_case(
     lab.workers = settings.workers or 1
     lab.may_spread = settings.workers is None
     lab.doubtful = doubtful
+    if case.backend.name == "inductor" and not late:
+        lab.preload(_INDUCTOR)
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
@@ -175,6 +177,7 @@ def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> 
 
 _MORE_PATIENT = 5  # times the timeout for which a hang has to last in the end
 _ROUNDS = 3
+_INDUCTOR = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 
 def _patiently(lab: Lab, case: Case, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:

@@ -16,7 +16,7 @@ from minifier.failure import Fingerprint, Verdict
 from minifier.failure.observed import describe, text
 from minifier.fx.script import define
 from minifier.probe.bench import preload
-from minifier.probe.children import Ended, Limits, imports_told, run_children
+from minifier.probe.children import COMPILED, Ended, Limits, imports_told, run_children
 from minifier.probe.judge import Judged, judge
 
 _LEAST = 5.0  # seconds
@@ -71,7 +71,7 @@ class SourceLab:
     def run(self, source: str, *, compiled: bool = True) -> Ended:
         """How the source ends; no probe."""
         (ended,) = run_children([lambda: run_source(source, compiled=compiled)], self._limits(), self.scratch)
-        preload(ended.loaded)
+        preload(ended.loaded, self.scratch / COMPILED)
         return ended
 
     def holds(self, sources: Sequence[str]) -> list[bool]:

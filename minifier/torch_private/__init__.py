@@ -39,7 +39,15 @@ from minifier.torch_private.fakes import (
     new_fake_mode,
     static_context,
 )
-from minifier.torch_private.inductor import inductor_folder, inductor_headers, tame_inductor
+from minifier.torch_private.inductor import (
+    inductor_cache,
+    inductor_folder,
+    inductor_headers,
+    link_headers,
+    link_libraries,
+    tame_inductor,
+    warm_up_inductor,
+)
 from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 from minifier.torch_private.modes import (
     as_while_compiling,
@@ -98,6 +106,7 @@ __all__ = [
     "giving_draws",
     "graph_module",
     "has_config",
+    "inductor_cache",
     "inductor_folder",
     "inductor_headers",
     "inference_mode_outside",
@@ -107,6 +116,8 @@ __all__ = [
     "kernel_arguments",
     "kernel_of",
     "library_stack",
+    "link_headers",
+    "link_libraries",
     "local_source",
     "marked_dims",
     "move",
@@ -132,6 +143,7 @@ __all__ = [
     "transforms_ended",
     "unsettled",
     "versions_kept",
+    "warm_up_inductor",
     "warm_up_symbols",
     "with_aot_compiler",
     "without_modes",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
+import tempfile
 from pathlib import Path
 
 
@@ -35,3 +38,60 @@ def inductor_folder() -> Path:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     return Path(default_cache_dir())
+
+
+@functools.cache
+def inductor_cache() -> Path:
+    """Where inductor keeps what it compiles, as the user has it when this is first asked."""
+    told = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return Path(told).absolute() if told else inductor_folder()
+
+
+_CHECK = b"_chk_kernel"  # in the source of what inductor compiles to find out which vector instructions work
+_LONGEST_CHECK = 2_000  # bytes
+
+
+def link_libraries(into: Path, *, checks_only: bool = False) -> None:
+    """Puts links to libraries that inductor has compiled for the user into another cache folder. They are kept by a
+    hash of source, flags and compiler, so one is what compiling the same again would make. With `checks_only` those
+    alone by which inductor finds out what the machine can do: ten seconds of compiling that no script is about."""
+    for library in inductor_cache().glob("??/c*.so"):
+        if checks_only and not _is_check(library.with_suffix(".cpp")):
+            continue
+        place = into / library.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / library.name).symlink_to(library)
+
+
+def _is_check(source: Path) -> bool:
+    try:
+        return source.stat().st_size < _LONGEST_CHECK and _CHECK in source.read_bytes()
+    except OSError:  # gone, or never there
+        return False
+
+
+def warm_up_inductor(cache: Path) -> None:
+    """Where inductor has been imported, has it find out what the machine can do, once for all children: that takes
+    nearly two seconds, and compilers if the answer is not in the `cache` folder. Runs other programs, but no op."""
+    if "torch._inductor.cpu_vec_isa" not in sys.modules:
+        return
+    from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+
+    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+    try:
+        valid_vec_isa_list()
+    finally:
+        if before is None:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+
+
+def link_headers() -> None:
+    """Has inductor, when it is imported in this process, find the headers that it compiled for the user, though
+    temporary files go elsewhere now."""
+    headers = inductor_headers()
+    link = Path(tempfile.gettempdir()) / inductor_folder().name
+    if headers is not None and not link.exists():
+        link.symlink_to(headers)

@@ -16,7 +16,7 @@ from minifier.failure import Failure, Fingerprint, Kind
 from minifier.interpreters import Interpreter, clean_environment, take_ahead
 from minifier.memory import MemoryWatch, free_memory, limit_data
 from minifier.processes import LOOK
-from minifier.torch_private import inductor_headers
+from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.reading import End, failure_shown
 
 _SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
@@ -72,16 +72,18 @@ class Started:
         self.started = time.monotonic()
         self.deadline = self.started + timeout
         if taken is not None:
-            self._link_headers()
+            self._link_compiled()
             taken.go_on(extra_path)
         else:
             environment = clean_environment(self.folder, extra_path, more)
-            self._link_headers()
+            self._link_compiled()
             self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
         self.process = self.interpreter.process
         _running.add(self.process.pid)
 
-    def _link_headers(self) -> None:
+    def _link_compiled(self) -> None:
+        """What takes inductor ten seconds and more each time, and is of the machine, not of the script."""
+        link_libraries(self.folder / "torchinductor_cache_dir", checks_only=True)
         headers = inductor_headers()
         if headers is not None:
             (self.folder / "tmpdir" / headers.name).symlink_to(headers)
