@@ -73,10 +73,14 @@ class Interpreter:
 
     def go_on(self, path: Sequence[str]) -> None:
         """Has one that was started ahead run its script, with these folders on its import path."""
+        self.say(path=list(path))
+        self._close()
+
+    def say(self, **word: list[str]) -> None:
+        """Gives one that was started ahead a word: `imports`, or that of `go_on`."""
         assert self.word is not None
         with contextlib.suppress(BrokenPipeError):  # it has died: its end will tell
-            os.write(self.word, json.dumps(list(path)).encode())
-        self._close()
+            os.write(self.word, json.dumps(word).encode() + b"\n")
 
     def output(self) -> str:
         """What it has printed, standard error included."""
@@ -127,6 +131,12 @@ def start_ahead() -> None:
     finally:
         os.close(theirs)
     _waiting.append(made)
+
+
+def import_ahead(modules: Sequence[str]) -> None:
+    """Has those that wait import these modules as well."""
+    for waiting in _waiting:
+        waiting.say(imports=list(modules))
 
 
 def has_ahead() -> bool:

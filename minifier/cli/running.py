@@ -23,7 +23,7 @@ from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
-from minifier.interpreters import end_ahead, start_ahead
+from minifier.interpreters import end_ahead, import_ahead, start_ahead
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import FailingGraph
@@ -191,6 +191,7 @@ class _One:
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
     from minifier.pipeline import adopt, finish, give_up
+    from minifier.probe.bench import INDUCTOR, OF_INDUCTOR
     from minifier.reducing import Surroundings
 
     failing, place, folder = one.failing, one.place, one.folder
@@ -208,6 +209,8 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given)
     around = Surroundings(console.say, console.on_probe)
+    if case.backend.name == INDUCTOR:
+        import_ahead(OF_INDUCTOR)
     try:
         outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
     except NothingToReduce:

@@ -138,6 +138,8 @@ class Bench:
 
 
 _PRELOADS = 3
+INDUCTOR = "inductor"
+OF_INDUCTOR = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 
 def preload(modules: Sequence[str], compiled: Path) -> None:

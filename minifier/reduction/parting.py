@@ -17,24 +17,22 @@ from minifier.probe.bench import Bench
 from minifier.reduction.lab import Lab
 from minifier.torch_private import as_dynamo_calls, tame_inductor
 
-_SECONDS = 20.0
 
-
-def parting_ops(lab: Lab, whole: Case, minimal: Case) -> tuple[tuple[str, str], ...]:
-    """(op, sentence) of each op found within some seconds, on the values it had in the whole graph; those of the
+def parting_ops(lab: Lab, whole: Case, minimal: Case, seconds: float) -> tuple[tuple[str, str], ...]:
+    """(op, sentence) of each op found within so many seconds, on the values it had in the whole graph; those of the
     minimal graph come first."""
     blamed = [node.name for node in minimal.graph.ops]
     kinds = {node.target for node in minimal.graph.ops}
     ops = [node for node in whole.graph.ops if node.name not in blamed]
     order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
-    (result,) = lab.run([lambda: _look(lab.bench, whole, order)])
+    (result,) = lab.run([lambda: _look(lab.bench, whole, order, seconds)])
     if result is None:  # a backend that kills the process on some op: there is no table then
         return ()
     place = {node.name: i for i, node in enumerate(whole.graph.ops)}
     return tuple(sorted(((op, said) for op, said in result["parting"]), key=lambda pair: place[pair[0]]))
 
 
-def _look(bench: Bench, whole: Case, order: Sequence[str]) -> dict[str, Any]:
+def _look(bench: Bench, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
     set_globals(whole.state)
     tame_inductor()
     compiler = bench.compiler(whole.backend)
@@ -55,7 +53,7 @@ def _look(bench: Bench, whole: Case, order: Sequence[str]) -> dict[str, Any]:
             inputs_of,
             lambda graph: build_graph(graph, bench.tensors, bench.example),
             compile_alone,
-            _SECONDS,
+            seconds,
             whole.measure,
         )
     return {"status": "pass", "parting": [[op, difference.sentence] for op, difference in found]}

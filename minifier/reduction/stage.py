@@ -17,7 +17,7 @@ from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save, write_atomically
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Measure, Stage, Verdict
-from minifier.probe.bench import make_bench
+from minifier.probe.bench import INDUCTOR, OF_INDUCTOR, make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
 from minifier.reduction.bodies import reduce_bodies
@@ -96,8 +96,8 @@ def reduce_case(
     lab.workers = settings.workers or 1
     lab.may_spread = settings.workers is None
     lab.doubtful = doubtful
-    if case.backend.name == "inductor" and not late:
-        lab.preload(_INDUCTOR)
+    if case.backend.name == INDUCTOR and not late:
+        lab.preload(OF_INDUCTOR)
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
@@ -120,7 +120,8 @@ def reduce_case(
         reduced = simplifier.case
         parting: tuple[tuple[str, str], ...] = ()
         if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
-            parting = parting_ops(lab, case, reduced)
+            spent = time.monotonic() - started
+            parting = parting_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         return Summary(
             ops_before=ops_before,
@@ -177,7 +178,7 @@ def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> 
 
 _MORE_PATIENT = 5  # times the timeout for which a hang has to last in the end
 _ROUNDS = 3
-_INDUCTOR = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
+_TABLE_SECONDS, _TABLE_SHARE = 20.0, 0.2  # that a table for the report may take, of what the rest took
 
 
 def _patiently(lab: Lab, case: Case, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:

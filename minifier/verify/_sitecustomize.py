@@ -53,22 +53,32 @@ def note_exception() -> None:
 
 
 def wait_for_the_script() -> None:
-    """Imports what the script will import first, and waits for the word: a list of folders for the import path. The
-    script gets the interpreter as it would be but for that."""
+    """Imports what the script will import first, and waits for the word: lines of JSON, of which the last has folders
+    for the import path. The script gets the interpreter as it would be but for that."""
     with open(os.path.join(here, "waits")) as file:
         number = int(file.read())
     gc.disable()  # all that is imported is there to stay
-    with contextlib.suppress(Exception):  # the script will meet it too
-        importlib.import_module("torch._dynamo")  # which torch.compile imports
-    gc.enable()
+    import_all(["torch._dynamo"])  # which torch.compile imports
     with os.fdopen(number, "rb") as pipe:
-        word = pipe.read()
-    if not word:  # who would have said it has ended
-        os._exit(0)
-    folders = json.loads(word)
-    if folders:
-        sys.path[:0] = folders
-        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
+        for line in pipe:
+            word = json.loads(line)
+            import_all(word.get("imports", []))
+            if "path" in word:
+                break
+        else:
+            os._exit(0)  # who would have said it has ended
+    gc.enable()
+    if word["path"]:
+        sys.path[:0] = word["path"]
+        paths = [*word["path"], *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def import_all(modules: list[str]) -> None:
+    """What cannot be imported the script will meet too."""
+    for module in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
 
 
 def note_records() -> None:
