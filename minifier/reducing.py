@@ -11,11 +11,13 @@ from pathlib import Path
 
 from minifier.case import Case
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.cluster.elsewhere import ClusterProber
+from minifier.cluster.link import Cluster
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
-from minifier.probe.bench import StartsThreads
+from minifier.probe.bench import Bench, StartsThreads
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.settings import Settings
@@ -30,6 +32,7 @@ class Surroundings:
 
     say: Say
     on_probe: OnProbe | None = None
+    cluster: Cluster | None = None
 
 
 _ENDING: dict[int, type[MinifyError]] = {
@@ -54,6 +57,11 @@ def reduce_in_child(
     With `late` the child imports nothing of the user's, but each probe does; `doubtful` is as in `reduce_case`.
     """
     out.mkdir(parents=True, exist_ok=True)
+    if around.cluster is not None:
+        around.cluster.wait()
+
+    def elsewhere(bench: Bench, scratch: Path) -> ClusterProber | None:
+        return ClusterProber(around.cluster, bench, source, scratch, around.say) if around.cluster else None
 
     def work() -> int:
         interrupt_once()
@@ -61,7 +69,9 @@ def reduce_in_child(
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
-            summary = reduce_case(source, out, settings, around.on_probe, late=late, doubtful=doubtful)
+            summary = reduce_case(
+                source, out, settings, around.on_probe, late=late, doubtful=doubtful, elsewhere=elsewhere
+            )
         except StartsThreads:
             return _STARTS_THREADS
         except KeyboardInterrupt:

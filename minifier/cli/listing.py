@@ -42,9 +42,9 @@ def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
 
 def list_backends() -> int:
     """Prints every backend that torch.compile finds: name, tags, whence."""
-    from minifier.cli.running import _import_torch
+    from minifier.cli.around import import_torch
 
-    _import_torch()
+    import_torch()
     from minifier.torch_private import backend_table
 
     rows = []

@@ -72,6 +72,11 @@ _SHARED = (
         help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
     ),
     click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Make the probes on a Ray cluster, one a CPU or GPU; `local` starts one of this machine's cores.",
+    ),
+    click.option(
         "--budget",
         type=click.FloatRange(min=0),
         metavar="SECONDS",
@@ -124,6 +129,7 @@ def settings_from(given: dict[str, Any]) -> Settings:
         timeout=given["timeout"],
         memory=memory * _MIB if memory is not None else None,
         workers=given["workers"],
+        cluster=given["cluster"],
         budget=given["budget"],
         max_probes=given["max_probes"],
         include_data=given["include_data"],

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import filecmp
-import gc
-import importlib
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,39 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from minifier.capture.given import StandardInput
 from minifier.capture.script import Program
+from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
-from minifier.interpreters import end_ahead, import_ahead, start_ahead
+from minifier.interpreters import import_ahead
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capture.stage import FailingGraph
+    from minifier.cluster.link import Cluster
     from minifier.report.outcome import Outcome
     from minifier.settings import Settings
-
-
-def _import_torch() -> None:
-    """Everything the children need, once, before the first fork; without collecting the millions of
-    objects again and again that are all there to stay."""
-    gc.disable()
-    try:
-        import torch
-    except ImportError as error:
-        raise UsageError(
-            f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
-        ) from None
-    try:
-        importlib.import_module("minifier.capture.observer")
-        importlib.import_module("minifier.reduction.stage")
-    except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
-        ) from None
-    gc.enable()
-    gc.freeze()
 
 
 def run_command(
@@ -68,9 +45,9 @@ def run_command(
     check_program(program)
     out = output_folder(given["out"], program.name)
     console = Console(given["quiet"])
-    with _verification_ahead(given["verify"]):
-        _import_torch()
-        return _run(program, out, graph, every, given, console, started)
+    with verification_ahead(given["verify"]), cluster_of(given) as cluster:
+        import_torch()
+        return _run(program, out, graph, every, given, console, started, cluster)
 
 
 def _run(
@@ -81,6 +58,7 @@ def _run(
     given: dict[str, Any],
     console: Console,
     started: float,
+    cluster: Cluster | None,
 ) -> int:
     settings = settings_from(given)
     from minifier.capture.looking import look
@@ -88,7 +66,7 @@ def _run(
     from minifier.source.stage import is_of_torch
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
-    with _temporary() as work:
+    with temporary_folder() as work:
         if given["level"] == "source":
             return _reduce_script(program, out, given, console, started, 0.0)
         program = replace(program, given=StandardInput(work / "stdin"))
@@ -112,7 +90,7 @@ def _run(
             find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
             seen, folder = find(failing)
             again = find if folder == looked.graphs / str(failing.number) else None
-            one = _One(seen, folder, place, program, started, captured.seconds, rest, again)
+            one = _One(seen, folder, place, program, started, captured.seconds, rest, again, cluster)
             try:
                 codes.append(_reduce_one(one, given, console))
             except NothingToReduce as error:
@@ -147,32 +125,6 @@ def _reduce_script(
     return int(EXIT_CODE[outcome.status.value])
 
 
-@contextlib.contextmanager
-def _verification_ahead(runs: int) -> Iterator[None]:
-    """With the first of the interpreters for the verification started, and the others ended in the end."""
-    if runs > 1:
-        start_ahead()
-    try:
-        yield
-    finally:
-        end_ahead()
-
-
-@contextlib.contextmanager
-def _temporary() -> Iterator[Path]:
-    """One folder for all that is temporary, this process's and its children's; removed whatever happens."""
-    from minifier.torch_private import inductor_cache, inductor_folder
-
-    inductor_folder(), inductor_cache()  # found below the temporary folder as the user has it
-    folder = Path(tempfile.mkdtemp(prefix="minify-"))
-    tempfile.tempdir = str(folder)  # the script, in a child, has its own
-    try:
-        yield folder
-    finally:
-        tempfile.tempdir = None
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 @dataclass(frozen=True)
 class _One:
     """One failing graph to be reduced: where its Case is, where the results go, and what surrounds it. `again` runs the
@@ -186,6 +138,7 @@ class _One:
     capture_seconds: float
     others: tuple[str, ...]
     again: Callable[[FailingGraph], tuple[FailingGraph, Path]] | None = None
+    cluster: Cluster | None = None
 
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
@@ -208,7 +161,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     case = adopt(folder, place, failing.forward, one.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given)
-    around = Surroundings(console.say, console.on_probe)
+    around = Surroundings(console.say, console.on_probe, one.cluster)
     if case.backend.name == INDUCTOR:
         import_ahead(OF_INDUCTOR)
     try:
@@ -285,7 +238,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     resumes = folder != given_folder and given["out"] is None
     if not (folder / "case.json").exists():
         raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
-    _import_torch()
+    import_torch()
     from minifier.case.store import load
     from minifier.pipeline import adopt, finish
     from minifier.reducing import Surroundings
@@ -295,7 +248,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     settings = settings_from(given)
     if not resumes:
         case = adopt(folder, out)
-    with _temporary():
-        outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe), started, 0.0)
+    with temporary_folder(), cluster_of(given) as cluster:
+        outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe, cluster), started, 0.0)
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

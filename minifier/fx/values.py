@@ -25,6 +25,7 @@ class RecordedValues:
     """Values of nodes in one file of bytes with an index beside it, mapped into memory when asked for."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._bytes = folder / "values.bin"
         self._index: dict[str, Any] = json.loads((folder / "values.json").read_text())
 

@@ -15,10 +15,9 @@ from typing import Any
 from minifier.case import Case, TensorInput
 from minifier.failure import Failure, Kind, Verdict, same
 from minifier.probe.bench import Bench
-from minifier.probe.children import COMPILED, Job, Limits, run_children
-from minifier.probe.evaluate import evaluate, evaluate_and_tell
+from minifier.probe.children import Job, Limits, run_children
 from minifier.probe.judge import Judged, judge
-from minifier.torch_private import link_libraries
+from minifier.probe.prober import LocalProber, Prober
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
@@ -27,7 +26,6 @@ _MISSED = 0.001  # how likely a probe may miss a flaky failure
 _MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
 _CHEAP = 1.0  # seconds
 _WORTH_SPREADING = 0.5  # seconds of a probe
-_KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 _DOUBT = 1.28  # standard deviations by which a rate may have been met too often: one estimate in ten
 
 
@@ -43,7 +41,8 @@ class Other:
 @dataclass
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
-    messages, `match_log` one that is looked for in logs; `timeout` is for each probe, in seconds, None to
+    messages, `match_log` one that is looked for in logs; `prober` makes the probes, children of this process unless
+    another is given; `timeout` is for each probe, in seconds, None to
     calibrate it from the first failing run."""
 
     bench: Bench
@@ -64,6 +63,7 @@ class Lab:
     doubtful: bool = False
     may_spread: bool = False
     last_seconds: float = 0.0
+    prober: Prober | None = None
     _passed: list[frozenset[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -72,8 +72,6 @@ class Lab:
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
         self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self.adopt(self.bench.case)
-        # Where the script was killed, one of the libraries that it left may be half of one.
-        link_libraries(self.scratch / COMPILED, checks_only=self.sought.kind in _KILLED)
 
     def adopt(self, case: Case) -> None:
         """Makes this the Case whose parts are tried from now on."""
@@ -138,21 +136,13 @@ class Lab:
 
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
         # A stage beyond the sought one is never run: what fails while compiling need not be run.
-        def job(case: Case) -> Job:
-            work = evaluate_and_tell if self.bench.asks_for_imports else evaluate
-            return lambda: work(self.bench, case, self.sought.stage)
-
-        ended = run_children([job(case) for case in cases], self.limits, self.scratch)
-        if self.bench.asks_for_imports:
-            self.preload(max((end.loaded for end in ended), key=len))
+        if self.prober is None:
+            self.prober = LocalProber(self.bench, self.scratch)
+        ended = self.prober.probe(cases, self.sought.stage, self.limits)
         return [
             judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.bench.case.failure)
             for case, end in zip(cases, ended, strict=True)
         ]
-
-    def preload(self, modules: Sequence[str]) -> None:
-        """Imports modules of torch's for all later children."""
-        self.bench.preload(modules, self.scratch / COMPILED)
 
     def contradicts(self, case: Case) -> bool:
         """Whether a graph that contains this failing one has passed: they may need each other's absence, or the

@@ -15,9 +15,10 @@ from typing import Any
 from minifier import search
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save, write_atomically
+from minifier.cluster.elsewhere import ClusterProber
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Measure, Stage, Verdict
-from minifier.probe.bench import INDUCTOR, OF_INDUCTOR, make_bench
+from minifier.probe.bench import Bench, make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
 from minifier.reduction.bodies import reduce_bodies
@@ -78,12 +79,13 @@ def reduce_case(
     *,
     late: bool = False,
     doubtful: bool = False,
+    elsewhere: Callable[[Bench, Path], ClusterProber | None] = lambda bench, scratch: None,
 ) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
 
     `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
-    importing the backend to each probe. Raises NoRepro or NothingToReduce where the check
-    phase ends it, and StartsThreads where only `late` will do.
+    importing the backend to each probe; `elsewhere` makes what probes on other machines. Raises NoRepro or
+    NothingToReduce where the check phase ends it, and StartsThreads where only `late` will do.
     """
     started = time.monotonic()
     case = load(source)
@@ -95,9 +97,10 @@ def reduce_case(
     lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
     lab.workers = settings.workers or 1
     lab.may_spread = settings.workers is None
+    cluster = elsewhere(bench, lab.scratch)
+    if cluster is not None:
+        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots, False
     lab.doubtful = doubtful
-    if case.backend.name == INDUCTOR and not late:
-        lab.preload(OF_INDUCTOR)
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)

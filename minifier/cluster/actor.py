@@ -1,0 +1,112 @@
+"""What runs in a Ray worker: it owns a process with the Case, starts it anew when it dies, and passes messages on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from minifier.cluster.lines import Ended, Message, receive, send
+
+
+class Actor:
+    """One slot of the cluster. Knows Ray as little as the driver knows torch."""
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._environment = {**os.environ, **variables}
+        if "OMP_NUM_THREADS" not in variables:  # which Ray sets for its workers
+            self._environment.pop("OMP_NUM_THREADS", None)
+        self._folder = Path(tempfile.mkdtemp(prefix="minify-slot-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._recorded = False
+
+    def load(self, case: bytes) -> Message:
+        """Takes up the Case, a zip of its folder; {} or {"error": text}."""
+        self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        _unpack(case, self._folder / "case")
+        self._recorded = False
+        return self._ask({})
+
+    def record(self, values: bytes) -> Message:
+        """Takes up values of an eager run of the whole graph, a zip of their folder."""
+        _unpack(values, self._folder / "recorded")
+        self._recorded = True
+        return self._ask({"recorded": str(self._folder / "recorded")})
+
+    def probe(self, question: Message) -> Message:
+        """Probes one candidate."""
+        return self._ask(question)
+
+    def close(self) -> None:
+        """Ends the process and removes the Case from this machine."""
+        self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(self, question: Message) -> Message:
+        for last in (False, True):
+            try:
+                if self._process is None:
+                    answer = self._start()
+                    if "error" in answer:
+                        return answer
+                return self._exchange(question) if question else {}
+            except Ended:
+                self._end()
+                if last:
+                    break
+        return {"error": "the process that makes the probes died twice over this candidate"}
+
+    def _start(self) -> Message:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "minifier.cluster.prober", str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,
+        )
+        answer = self._exchange({"load": str(self._folder / "case")})
+        if self._recorded and "error" not in answer:
+            answer = self._exchange({"recorded": str(self._folder / "recorded")})
+        return answer
+
+    def _exchange(self, message: Message) -> Message:
+        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
+        send(self._process.stdin, message)
+        return receive(self._process.stdout)
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        process.wait()
+
+
+def packed(folder: Path) -> bytes:
+    """The files of a folder, not of those below it, as a zip."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as file:
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                file.write(path, path.name)
+    return content.getvalue()
+
+
+def _unpack(content: bytes, folder: Path) -> None:
+    """The inverse, into a new folder; names alone are taken, not paths."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        for name in file.namelist():
+            (folder / Path(name).name).write_bytes(file.read(name))

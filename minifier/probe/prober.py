@@ -1,0 +1,51 @@
+"""Who makes the probes: children of this process, one for each candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from minifier.case import Case
+from minifier.failure import Kind, Stage
+from minifier.probe.bench import INDUCTOR, OF_INDUCTOR, Bench
+from minifier.probe.children import COMPILED, Ended, Job, Limits, run_children
+from minifier.probe.evaluate import evaluate, evaluate_and_tell
+from minifier.torch_private import link_libraries
+
+_KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
+
+
+class Prober(Protocol):
+    """Builds and runs candidates, all at once, each where its death harms nobody."""
+
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+        """How each candidate ended; a stage beyond `until` is not run."""
+
+
+class LocalProber:
+    """Forks a child for each candidate. What the first children had to import of torch is imported for later ones."""
+
+    def __init__(self, bench: Bench, scratch: Path) -> None:
+        self.bench, self.scratch = bench, scratch
+        # Where the script was killed, one of the libraries that it left may be half of one.
+        killed = bench.case.failure.fingerprint.kind in _KILLED
+        link_libraries(scratch / COMPILED, checks_only=killed)
+        if bench.case.backend.name == INDUCTOR and not bench.late:
+            self.preload(OF_INDUCTOR)
+
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+        """How each candidate ended."""
+
+        def job(case: Case) -> Job:
+            work = evaluate_and_tell if self.bench.asks_for_imports else evaluate
+            return lambda: work(self.bench, case, until)
+
+        ended = run_children([job(case) for case in cases], limits, self.scratch)
+        if self.bench.asks_for_imports and ended:
+            self.preload(max((end.loaded for end in ended), key=len))
+        return ended
+
+    def preload(self, modules: Sequence[str]) -> None:
+        """Imports modules of torch's for all later children."""
+        self.bench.preload(modules, self.scratch / COMPILED)

@@ -1,0 +1,153 @@
+"""Probes on a real Ray of two workers."""
+
+import importlib.util
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from vocabulary import Project
+
+from minifier.cli.around import cluster_of
+from minifier.errors import UsageError
+
+pytestmark = pytest.mark.timeout(300)
+
+# Slow enough for somebody to be killed meanwhile; wrong values, so that those of an eager run are needed elsewhere too.
+BACKEND = """
+import time
+import torch
+from torch._dynamo import register_backend
+
+
+@register_backend
+def slowly_wrong(gm, example_inputs):
+    time.sleep(0.4)
+    targets = [getattr(node.target, "__name__", node.target) for node in gm.graph.nodes]
+    wrong = "sigmoid" in targets and "cos" in targets
+    return lambda *args: [value + 1 if wrong else value for value in gm.forward(*args)]
+"""
+
+SCRIPT = """
+import torch
+import slow
+
+
+def fn(x, w):
+    a = torch.sin(x) @ w
+    b = torch.relu(a).sigmoid()
+    for _ in range(6):
+        b = torch.tanh(b) * 2 + torch.exp(-b)
+    return torch.cos(b).sum(), (b - a).abs().mean()
+
+
+torch.manual_seed(0)
+torch.compile(fn, backend="slowly_wrong")(torch.randn(6, 8), torch.randn(8, 8))
+"""
+
+
+@pytest.fixture
+def slow(project: Project) -> Project:
+    project.write(BACKEND, "slow.py")
+    project.write(SCRIPT)
+    return project
+
+
+def run(project: Project, name: str, *options: str, meanwhile=None):
+    """`minify run`, with something done meanwhile to its processes."""
+    out = project.folder.parent / name
+    process = project.start("run", "--out", out, "--verify", "1", *options, "failing.py")
+    if meanwhile is not None:
+        meanwhile(process.pid)
+    project.out = out
+    return project.finish(process, 200)
+
+
+def processes(name: bytes) -> list[int]:
+    """Processes of this user whose title begins with this."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and (folder / "cmdline").read_bytes().startswith(name):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(what, seconds: float = 90.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := what():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+def descendants_of(pid: int) -> set[int]:
+    from minifier.consumption import descendants
+
+    return set(descendants(pid))
+
+
+def folder_of_ray(pid: int) -> Path:
+    """Where the Ray that this run has started has its files."""
+    lines = [Path(f"/proc/{each}/cmdline").read_text() for each in descendants_of(pid)]
+    return Path(next(found[0] for line in lines if (found := re.search(r"/tmp/minify-ray-\w+", line))))
+
+
+def test_the_answer_is_that_of_this_machine_though_a_worker_is_killed(slow: Project):
+    here = run(slow, "here", "--workers", "2")
+    assert here.code == 0, here.stderr
+    killed = []
+
+    def kill_one(pid: int) -> None:
+        journal = slow.folder.parent / "there" / "journal.jsonl"
+        wait_for(lambda: journal.exists() and len(journal.read_text().splitlines()) > 4)
+        (victim, *_) = set(processes(b"ray::Actor")) & descendants_of(pid)
+        os.kill(victim, signal.SIGKILL)
+        killed.append(folder_of_ray(pid))
+
+    there = run(slow, "there", "--cluster", "local", "--workers", "2", meanwhile=kill_one)
+    assert there.code == 0, there.stderr
+    assert killed and "going on on this machine" not in there.stderr
+    assert there.repro == here.repro
+    counts = "probes", "seconds", "repro", "others"
+    left = [{key: value for key, value in done.result.items() if key not in counts} for done in (here, there)]
+    assert left[0] == left[1]
+    wait_for(lambda: not slow.litter())  # what the killed worker had goes as soon as that is noticed
+    assert not killed[0].exists(), "temporary files were left"
+
+
+def test_without_the_cluster_it_goes_on_here(slow: Project):
+    folders = []
+
+    def kill_driver(pid: int) -> None:
+        journal = slow.folder.parent / "lost" / "journal.jsonl"
+        wait_for(lambda: journal.exists() and len(journal.read_text().splitlines()) > 2)
+        lines = {each: Path(f"/proc/{each}/cmdline").read_bytes() for each in descendants_of(pid)}
+        (driver,) = [each for each, line in lines.items() if b"minifier.cluster.driver" in line]
+        folders.append(folder_of_ray(pid))
+        os.kill(driver, signal.SIGKILL)
+
+    done = run(slow, "lost", "--cluster", "local", "--workers", "2", meanwhile=kill_driver)
+    assert done.code == 0, done.stderr
+    assert "going on on this machine" in done.stderr and done.result["ops_after"] == 2
+    assert not folders[0].exists(), "temporary files were left"
+
+
+def test_an_address_where_nobody_is(slow: Project):
+    done = run(slow, "nowhere", "--cluster", "127.0.0.1:1")
+    assert done.code == 2
+    assert re.search(r"--cluster 127\.0\.0\.1:1: ConnectionRefusedError", done.stderr) and "`local`" in done.stderr
+
+
+def test_without_ray(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with (
+        pytest.raises(UsageError, match=r"pip install torch-minify\[ray\]"),
+        cluster_of({"cluster": "local", "workers": 1}),
+    ):
+        pass
