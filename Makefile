@@ -35,9 +35,10 @@ types: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/search_counts.py
 	$(BIN)/python benchmarks/own_cost.py
-	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/compare.py --write
 
 clean:
 	rm -rf .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out

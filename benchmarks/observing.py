@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import math
 import os
 import re
 import signal
@@ -19,11 +20,13 @@ _CHANGE_TORCH = ("TORCH", "PYTORCH", "AOT_", "TRITON")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that was run: wall seconds, what it printed, and whether it was stopped at the limit."""
+    """A command that was run: wall seconds, what it printed, whether it was stopped at the limit, and the largest
+    resident memory of any of its processes, in MiB (getrusage's; of those that it waited for)."""
 
     seconds: float
     output: str
     status: int | None
+    mebibytes: float = 0.0
 
     @property
     def unfinished(self) -> bool:
@@ -71,16 +74,25 @@ def run_python(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        status: int | None = None
         try:
-            status = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            pass
+            code, mebibytes = _wait(process.pid, started + limit)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    return Ran(time.monotonic() - started, log.read_text(errors="replace"), status)
+            process.returncode = 0  # it has been waited for
+    return Ran(time.monotonic() - started, log.read_text(errors="replace"), code, mebibytes)
+
+
+def _wait(pid: int, until: float) -> tuple[int | None, float]:
+    """(exit status, None if it had to be killed, peak MiB)."""
+    while True:
+        found, code, usage = os.wait4(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(code), usage.ru_maxrss / 1024
+        if time.monotonic() > until:
+            os.killpg(pid, signal.SIGKILL)
+            return None, os.wait4(pid, 0)[2].ru_maxrss / 1024
+        time.sleep(0.02)
 
 
 def error_in(output: str) -> Shown | None:
@@ -121,6 +133,17 @@ def ops_in_repro(source: str) -> int:
         or (isinstance(statement, (ast.Assign, ast.Expr)) and _computes(statement.value))
         for statement in forward[0].body
     )
+
+
+def elements_in_repro(source: str) -> int | None:
+    """How many elements the tensor inputs of a script of torch's minifier have together; None if it tells none."""
+    shapes = re.findall(r"reader\.tensor\(\w+, \(([^)]*)\)", source)
+    return sum(math.prod(int(size) for size in shape.split(",") if size.strip()) for shape in shapes) or None
+
+
+def lines_in(source: str) -> int:
+    """Lines that are not blank."""
+    return sum(bool(line.strip()) for line in source.splitlines())
 
 
 def _computes(value: ast.expr) -> bool:

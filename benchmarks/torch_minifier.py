@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from observing import Ran, Shown, error_in, imports_of, ops_in_repro, run_python
+from observing import Ran, Shown, elements_in_repro, error_in, imports_of, lines_in, ops_in_repro, run_python
 
 _INVALID = "InvalidBackend"
 
@@ -24,16 +25,22 @@ class TorchRun:
     ops: int | None = None
     helped: bool = False
     repro: str = ""
+    elements: int | None = None
+    lines: int | None = None
+    mebibytes: float = 0.0
 
 
-def run_torch_minifier(script: Path, folder: Path, limit: float, sought: Shown) -> TorchRun:
-    """Runs the script with the minifier on, then the launcher that it writes, then the repro."""
+def run_torch_minifier(
+    script: Path, arguments: Sequence[str], folder: Path, limit: float, sought: Shown, after: str
+) -> TorchRun:
+    """Runs the script with the minifier on, then the launcher that it writes, then the repro. `after` is what its
+    documentation says for the backend: `dynamo`, or `aot` for inductor."""
     variables = {
-        "TORCHDYNAMO_REPRO_AFTER": "dynamo",
+        "TORCHDYNAMO_REPRO_AFTER": after,
         "TORCHDYNAMO_REPRO_LEVEL": "2",
         "TORCH_COMPILE_DEBUG_DIR": str(folder),
     }
-    first = run_python([script], folder, limit, variables=variables)
+    first = run_python([script, *arguments], folder, limit, variables=variables)
     if first.unfinished:
         return TorchRun(first.seconds, f"the script was unfinished in {limit:.0f} s")
     launchers = sorted(folder.glob("torch_compile_debug/*/minifier/minifier_launcher.py"))
@@ -68,7 +75,8 @@ def queries_in(log: str) -> tuple[int | None, bool]:
 def _read(script: Path, folder: Path, first: Ran, second: Ran, limit: float, helped: bool, sought: Shown) -> TorchRun:
     queries, more = queries_in(second.output)
     repro = folder / "repro.py"
-    ops = ops_in_repro(repro.read_text(encoding="utf-8")) if repro.exists() else None
+    text = repro.read_text(encoding="utf-8") if repro.exists() else ""
+    ops = ops_in_repro(text) if text else None
     if second.unfinished:
         ended = f"unfinished in {limit:.0f} s"
     elif queries is None or more:
@@ -83,6 +91,9 @@ def _read(script: Path, folder: Path, first: Ran, second: Ran, limit: float, hel
         ops,
         helped,
         _repro_shows(repro, script, limit, sought) if repro.exists() else "none written",
+        elements_in_repro(text),
+        lines_in(text) if text else None,
+        max(first.mebibytes, second.mebibytes),
     )
 
 

@@ -127,11 +127,13 @@ def test_a_small_case_from_end_to_end(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cores" in done.stdout
-    assert "5 -> 1" in done.stdout
+    assert "5 → 1" in done.stdout and "- Exactly the planted ops: met." in done.stdout
     (row,) = json.loads(rows.read_text())["rows"]
     assert (row["case"], row["who"]) == ("small", "minify run")
     assert (row["ops_before"], row["ops_after"], row["ended"]) == (5, 1, "minimal")
-    assert row["repro"].startswith("yes; verified")
+    assert row["repro"] == "yes" and row["verified"] and row["elements"] == 1 and row["lines"] < 15
+    assert row["sizes"][0] == 5 and row["sizes"][-1] == 1 and len(row["sizes"]) == row["probes"]
+    assert 50 < row["mebibytes"] < 4000
     assert row["times"] == pytest.approx(row["seconds"] / json.loads(rows.read_text())["own"]["small"])
     assert sum(row["phases"].values()) == pytest.approx(row["seconds"])
 
@@ -145,4 +147,50 @@ def test_a_script_that_is_not_there_is_named():
         check=False,
     )
     assert done.returncode == 2
-    assert "absent.py is neither a script nor one of one_op, two_ops" in " ".join(done.stderr.split()).replace("│ ", "")
+    assert "absent.py is neither a script nor one of one_op_100, one_op_315" in " ".join(done.stderr.split()).replace(
+        "│ ", ""
+    )
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("part", ["no fork server", "no guess", "no live-outs", "ddmin"])
+def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part):
+    (tmp_path / "no_cosine_backend.py").write_text(BACKEND)
+    (tmp_path / "small.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [
+            *(sys.executable, BENCHMARKS / "ablated.py", part, "run", "--verify", "1", "--passes", "ops"),
+            *("--out", tmp_path / "out", tmp_path / "small.py"),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=190,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert (result["ops_before"], result["ops_after"]) == (5, 1) and not result["stopped_because"]
+
+
+def test_elements_and_lines_of_a_script_of_torchs_are_counted(module):
+    text = "def load_args(reader):\n    reader.tensor(buf0, (2, 16), is_leaf=True)\n\n    reader.tensor(buf1, (3,))\n"
+    observing = module("observing")
+    assert observing.elements_in_repro(text) == 35 and observing.lines_in(text) == 3
+    assert observing.elements_in_repro("import torch\n") is None
+
+
+def test_the_tables_say_what_was_reached(module, tmp_path):
+    measuring, results = module("measuring"), module("results")
+    ours = measuring.Row("one_op_315", measuring.MINIFY, 8.0, "minimal", 2.1, 9, False, 315, 1, 1, 9, "yes", True)
+    theirs = measuring.Row(
+        "one_op_315", measuring.TORCH, 200.0, "finished", 50.0, 96, False, 315, 2, 99, 80, "yes", True
+    )
+    own = {"one_op_315": 4.0}
+    assert "| 1/25 |" in results.table([ours, theirs], own) and "| 1.1 |" in results.table([ours], own)
+    told = results.targets([ours, theirs])
+    assert "median 2.10; at most 2.0: **not met**" in told and "median 25; at least 20: met" in told
+    assert "Exactly the planted ops: met" in told and "at most 16 elements: met" in told
+    results.picture([measuring.Row("a", "b", 1.0, "c", sizes=(9, 4, 1))], tmp_path / "plot.svg")
+    assert "<svg" in (tmp_path / "plot.svg").read_text()

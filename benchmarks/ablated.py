@@ -1,0 +1,130 @@
+"""`minify` without one of its ideas, to see what that is worth: `python benchmarks/ablated.py NAME run SCRIPT...`.
+
+Each replaces one function of the tool in this process, before the command starts; children are forked from it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+def without_fork_server() -> None:
+    """Each probe in a fresh interpreter, which imports torch and the backend and loads the Case."""
+    from minifier.case.edit import edit_from
+    from minifier.case.store import load, save
+    from minifier.cluster.actor import Actor, packed
+    from minifier.probe.children import Ended, Limits
+    from minifier.probe.prober import LocalProber
+
+    def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[Ended]:
+        folder = Path(tempfile.mkdtemp())
+        whole = replace(self.bench.case, needs=())
+        save(whole, folder)
+        base, content = load(folder), packed(folder)
+        recorded = self.bench.recorded
+        found = []
+        for case in cases:
+            actor = Actor({})
+            actor.load(content)
+            if recorded is not None:
+                actor.record(packed(recorded.folder))
+            rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}
+            answer = actor.probe({"probe": edit_from(base, case), **rest})
+            actor.close()
+            found.append(Ended(**answer["ended"]) if "ended" in answer else Ended(None, 0.0, fault=answer["error"]))
+        return found
+
+    LocalProber.probe = probe  # type: ignore[method-assign]
+
+
+def without_guess() -> None:
+    """Nothing of what the error names is tried first."""
+    from minifier.reduction.view import View
+
+    problem = View.problem
+    View.problem = lambda self: replace(problem(self), hints=())  # type: ignore[method-assign]
+
+
+def without_live_outs() -> None:
+    """A candidate returns what the whole graph returns and its last op's result, no more; what leads to neither goes,
+    as dead code does. So ops stay that only carry a value from one guilty op to the other."""
+    from minifier.case import Ref
+    from minifier.passes import ops
+
+    subset = ops.subset
+
+    def cut(graph: Any, names: Collection[str]) -> Any:
+        made = subset(graph, names)
+        if not made.ops:
+            return made
+        returned = set(graph.output.refs()) | {made.ops[-1].name}
+        kept = tuple(Ref(name) for name in dict.fromkeys(made.output.refs()) if name in returned)
+        needed = {ref.name for ref in kept}
+        for node in reversed(made.nodes[:-1]):
+            if node.name in needed:
+                needed.update(node.refs())
+        nodes = [node for node in made.nodes[:-1] if node.name in needed]
+        return replace(made, nodes=(*nodes, replace(made.output, args=(kept,))))
+
+    ops.subset = cut  # type: ignore[attr-defined]
+
+
+def with_ddmin() -> None:
+    """Zeller and Hildebrandt's ddmin (2002) over the atoms, in place of guess, prefix, ball and deletion."""
+    from minifier import search
+
+    def reduce(problem: Any, prober: Any, **_: Any) -> search.Result:
+        kept, parts, probes = sorted(problem.everything), 2, 0
+
+        def fails(atoms: Collection[int]) -> bool:
+            nonlocal probes
+            probes += 1
+            return bool(atoms) and bool(prober.probe([frozenset(atoms)])[0])
+
+        while len(kept) > 1:
+            size = -(-len(kept) // parts)
+            chunks = [kept[i : i + size] for i in range(0, len(kept), size)]
+            rests = [sorted(set(kept) - set(chunk)) for chunk in chunks]
+            smaller = next((c for c in chunks if fails(c)), None)
+            if smaller is not None:
+                kept, parts = smaller, 2
+                continue
+            smaller = next((c for c in rests if len(chunks) > 2 and fails(c)), None)
+            if smaller is not None:
+                kept, parts = smaller, max(parts - 1, 2)
+            elif parts >= len(kept):
+                break
+            else:
+                parts = min(2 * parts, len(kept))
+        return search.Result(frozenset(kept), search.Ended.PROVED, probes, probes, ())
+
+    search.reduce = reduce  # type: ignore[assignment]
+
+
+ABLATIONS: dict[str, Callable[[], None]] = {
+    "no fork server": without_fork_server,
+    "no guess": without_guess,
+    "no live-outs": without_live_outs,
+    "ddmin": with_ddmin,
+}
+
+
+def main() -> None:
+    """The command without what the first argument names."""
+    import importlib
+
+    name = sys.argv.pop(1)
+    importlib.import_module("torch")
+    ABLATIONS[name]()
+    importlib.import_module("minifier.cli").main()
+
+
+if __name__ == "__main__":
+    main()
