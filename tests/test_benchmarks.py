@@ -147,9 +147,8 @@ def test_a_script_that_is_not_there_is_named():
         check=False,
     )
     assert done.returncode == 2
-    assert "absent.py is neither a script nor one of one_op_100, one_op_315" in " ".join(done.stderr.split()).replace(
-        "│ ", ""
-    )
+    said = " ".join(done.stderr.split()).replace("│ ", "")
+    assert "absent.py is neither a script nor one of one_op_100, one_op_315" in said
 
 
 @pytest.mark.timeout(200)
@@ -159,7 +158,7 @@ def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part):
     (tmp_path / "small.py").write_text(SCRIPT)
     done = subprocess.run(
         [
-            *(sys.executable, BENCHMARKS / "ablated.py", part, "run", "--verify", "1", "--passes", "ops"),
+            *(sys.executable, BENCHMARKS / "ablated.py", part, "run", "--verify", "1", "--passes", "data"),
             *("--out", tmp_path / "out", tmp_path / "small.py"),
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

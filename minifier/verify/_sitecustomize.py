@@ -6,6 +6,7 @@ warned. It takes itself off the path and lets the user's own sitecustomize, if t
 a file `waits`, it imports torch and waits until there is a script to run.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -17,6 +18,9 @@ import sys
 from typing import Any
 
 here = os.path.dirname(os.path.abspath(__file__))
+
+
+has_failed = False
 
 
 def leave_the_path() -> None:
@@ -44,6 +48,8 @@ def note_exception() -> None:
     os.close(low)
 
     def write(links: list[Any], text: str) -> None:
+        global has_failed
+        has_failed = True
         with contextlib.suppress(OSError):  # the script has closed all files
             os.close(reserve)
         with open(os.path.join(here, "seen.json"), "w") as file:
@@ -68,10 +74,20 @@ def wait_for_the_script() -> None:
         else:
             os._exit(0)  # who would have said it has ended
     gc.enable()
+    atexit.register(end_at_once)  # the first that is registered is the last that is called
     if word["path"]:
         sys.path[:0] = word["path"]
         paths = [*word["path"], *filter(None, [os.environ.get("PYTHONPATH")])]
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+
+
+def end_at_once() -> None:
+    """Once all is said: taking apart all that torch has made takes as long again as a short script."""
+    if has_failed:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # the script may have closed it
+                stream.flush()
+        os._exit(1)
 
 
 def import_all(modules: list[str]) -> None:
