@@ -20,7 +20,8 @@ def without_fork_server() -> None:
     from minifier.case.edit import edit_from
     from minifier.case.store import load, save
     from minifier.cluster.actor import Actor, packed
-    from minifier.probe.children import Ended, Limits
+    from minifier.probe.children import Ended
+    from minifier.probe.life import Limits
     from minifier.probe.prober import LocalProber
 
     def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[Ended]:

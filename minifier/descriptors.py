@@ -50,3 +50,19 @@ def identity(number: int) -> tuple[int, int]:
     """What tells an open file from another that has got its number; raises OSError if it is closed."""
     found = os.fstat(number)
     return found.st_dev, found.st_ino
+
+
+_kept: list[int] = []  # open files that this tool talks to its own processes through
+
+
+def keep_from_scripts(number: int) -> int:
+    """Remembers an open file that no process which runs code of the user's is to have."""
+    _kept.append(number)
+    return number
+
+
+def close_for_scripts() -> None:
+    """In a process that is about to run such code: what a daemon of its holds open would never end."""
+    while _kept:
+        with contextlib.suppress(OSError):
+            os.close(_kept.pop())

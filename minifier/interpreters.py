@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from minifier.case.variables import ordinary
-from minifier.descriptors import out_of_the_way
-from minifier.memory import available
+from minifier.descriptors import keep_from_scripts, out_of_the_way
+from minifier.memory import cores, room
 
 SCRIPT = "repro.py"
 _HERE = Path(__file__).parent
 _SPARE = 4 * 2**30  # bytes of memory below which nothing is started ahead
+_MOST = 2
 _WAITS = "waits"  # the file beside the sitecustomize that has the number of the pipe to wait at
 
 
@@ -87,12 +88,19 @@ class Interpreter:
         return (self.folder / "output").read_text(errors="replace")
 
     def kill(self) -> None:
-        """Ends it and all it started."""
+        """Ends it and all it started, if it was started."""
+        if not hasattr(self, "process"):
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._close()
         self._printed.close()
+
+    def remove(self) -> None:
+        """Ends it, and removes every trace."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _close(self) -> None:
         if self.word is not None:
@@ -115,33 +123,47 @@ def clean_environment(
 
 
 _waiting: list[Interpreter] = []
+_wanted = 0
+
+
+def want_ahead(count: int) -> None:
+    """How many interpreters are worth starting ahead from now on."""
+    global _wanted
+    _wanted = min(count, _MOST)
+
+
+def may_do_more() -> bool:
+    """Whether there is a second core, and memory, for what is done beside the user's script."""
+    return cores() > 1 and (room() or 0) > _SPARE
 
 
 def start_ahead() -> None:
-    """Starts one more interpreter that imports torch and then waits for a script, where there is a second core, and
-    memory, to do that beside what else is done. To be ended with `end_ahead`; it ends itself if this process does."""
-    if len(os.sched_getaffinity(0)) < 2 or (available() or 0) < _SPARE:
+    """Starts one more interpreter that imports torch and then waits for a script, if one more is wanted and the machine
+    has room for it. To be ended with `end_ahead`; it ends itself if this process does."""
+    global _wanted
+    if _wanted < 1 or not may_do_more():
         return
-    made = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
-    theirs, ours = os.pipe()
-    made.word = out_of_the_way(ours)
-    (made.observer / _WAITS).write_text(str(theirs))
-    try:
-        made.start(SCRIPT, clean_environment(made.folder, more=()), given=(theirs,))
-    finally:
-        os.close(theirs)
-    _waiting.append(made)
+    _wanted -= 1
+    with contextlib.suppress(OSError):  # no room after all: the verification starts its own
+        made = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+        theirs, ours = os.pipe()
+        made.word = keep_from_scripts(out_of_the_way(ours))
+        try:
+            (made.observer / _WAITS).write_text(str(theirs))
+            made.start(SCRIPT, clean_environment(made.folder, more=()), given=(theirs,))
+        except OSError:
+            shutil.rmtree(made.folder, ignore_errors=True)
+            os.close(made.word)
+            raise
+        finally:
+            os.close(theirs)
+        _waiting.append(made)
 
 
 def import_ahead(modules: Sequence[str]) -> None:
     """Has those that wait import these modules as well."""
     for waiting in _waiting:
         waiting.say(imports=list(modules))
-
-
-def has_ahead() -> bool:
-    """Whether one waits already."""
-    return bool(_waiting)
 
 
 def take_ahead(script: Path) -> Interpreter | None:
@@ -154,16 +176,12 @@ def take_ahead(script: Path) -> Interpreter | None:
         taken = _waiting.pop(0)
         if taken.process.poll() is None:
             return taken
-        _remove(taken)
+        taken.remove()
     return None
 
 
 def end_ahead() -> None:
     """Ends those that nobody took."""
+    want_ahead(0)
     while _waiting:
-        _remove(_waiting.pop())
-
-
-def _remove(interpreter: Interpreter) -> None:
-    interpreter.kill()
-    shutil.rmtree(interpreter.folder, ignore_errors=True)
+        _waiting.pop().remove()

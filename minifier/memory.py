@@ -1,8 +1,10 @@
-"""A limit on the memory of a process that runs code of the user's, so that the machine survives it."""
+"""What the machine has to give, and a limit on the memory of a process that runs code of the user's, so that the
+machine survives it."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,29 @@ def available() -> int | None:
     except OSError:  # a system without /proc
         return None
     return None
+
+
+_GROUP = Path("/sys/fs/cgroup")  # of this process, in a container
+
+
+def room() -> int | None:
+    """`available`, or less where the group of processes that this one is in may not have that much."""
+    free = available()
+    try:
+        most, has = ((_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
+    except OSError:  # not in a container, or an older kernel's
+        return free
+    return free if not most.isdigit() else min(free or 0, max(0, int(most) - int(has)))
+
+
+def cores() -> int:
+    """How many cores this process may use, in a container too."""
+    count = len(os.sched_getaffinity(0))
+    try:
+        share, _, period = (_GROUP / "cpu.max").read_text().partition(" ")
+    except OSError:
+        return count
+    return min(count, max(1, int(share) // int(period))) if share.isdigit() else count
 
 
 def free_memory(share: float) -> int | None:

@@ -21,7 +21,11 @@ def collapse() -> int:
     advise = ctypes.CDLL(None, use_errno=True).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     made = 0
-    for found in _OURS.finditer(Path("/proc/self/maps").read_text()):
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return 0
+    for found in _OURS.finditer(maps):
         first, end = (int(part, 16) for part in found.group(1, 2))
         for start in range(-(-first // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
             made += advise(start, _HUGE, _COLLAPSE) == 0

@@ -25,8 +25,9 @@ from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
+from minifier.descriptors import close_for_scripts
 from minifier.failure import Failure, Kind, Stage
-from minifier.interpreters import has_ahead, start_ahead
+from minifier.interpreters import may_do_more, start_ahead
 from minifier.memory import limit_data
 from minifier.pages import collapse
 from minifier.processes import StageEnd, run_stage
@@ -108,10 +109,9 @@ def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:
 
 def _get_ready() -> None:
     """What is needed next, while the script keeps one core."""
-    if has_ahead():
-        start_ahead()
+    start_ahead()
     importlib.import_module("minifier.pipeline")
-    if len(os.sched_getaffinity(0)) > 1:
+    if may_do_more():
         collapse()
 
 
@@ -125,6 +125,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
         observe_backend_calls,
     )
 
+    close_for_scripts()
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None
     if program.given is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from minifier.case.graph import Graph
 from minifier.case.inputs import Input, TensorInput
-from minifier.case.values import Symbol
+from minifier.case.values import Symbol, TensorMeta
 from minifier.failure import Failure, Measure
 
 
@@ -146,6 +146,12 @@ class Case:
     def import_path(self) -> tuple[str, ...]:
         """All that the script had on the import path beyond the ordinary."""
         return tuple(dict.fromkeys((*self.script.path, *self.folders)))
+
+    @property
+    def devices(self) -> set[str]:
+        """Devices of the inputs, and of what the graph makes."""
+        values = [*(i.meta for i in self.inputs if isinstance(i, TensorInput)), *(n.value for n in self.graph.nodes)]
+        return {value.device for value in values if isinstance(value, TensorMeta)}
 
     @property
     def elements(self) -> int:

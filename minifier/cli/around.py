@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.errors import UsageError
-from minifier.interpreters import end_ahead, start_ahead
+from minifier.interpreters import end_ahead, start_ahead, want_ahead
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
@@ -42,8 +42,8 @@ def import_torch() -> None:
 @contextlib.contextmanager
 def verification_ahead(runs: int) -> Iterator[None]:
     """With the first of the interpreters for the verification started, and the others ended in the end."""
-    if runs > 1:
-        start_ahead()
+    want_ahead(runs - 1)
+    start_ahead()
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 from minifier.cluster.lines import Ended, Message, receive, send
+from minifier.processes import kill_tree
 
 
 class Actor:
@@ -29,7 +30,8 @@ class Actor:
     def load(self, case: bytes) -> Message:
         """Takes up the Case, a zip of its folder; {} or {"error": text}."""
         self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for left in self._folder.iterdir():
+            shutil.rmtree(left)
         _unpack(case, self._folder / "case")
         self._recorded = False
         return self._ask({})
@@ -85,7 +87,7 @@ class Actor:
         if self._process is None:
             return
         process, self._process = self._process, None
-        process.kill()
+        kill_tree(process.pid)
         for stream in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
                 if stream is not None:
@@ -106,7 +108,7 @@ def packed(folder: Path) -> bytes:
 def _unpack(content: bytes, folder: Path) -> None:
     """The inverse, into a new folder; names alone are taken, not paths."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir()
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         for name in file.namelist():
             (folder / Path(name).name).write_bytes(file.read(name))

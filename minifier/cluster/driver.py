@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
+import select
 import sys
 import time
 from collections import deque
@@ -21,7 +21,7 @@ from minifier.cluster.lines import Ended, Message, receive, send
 LOCAL = "local"
 _LOSSES = 3  # of workers over one candidate, after which it is given up
 _PATIENCE = 60.0  # seconds without any worker, after which the cluster is taken for gone
-_KNOCKING = 10.0  # seconds
+_FETCHING = 10.0  # seconds
 _SLACK = 120.0  # seconds beyond its own limit that a probe may take to come back
 
 
@@ -31,6 +31,7 @@ class Slots:
 
     def __init__(self, ray: Any, count: int) -> None:
         self._ray, self._count = ray, count
+        self._most = count
         self._case: Any = None
         self._recorded: Any = None
         self._options: dict[str, Any] = {"num_cpus": 1}
@@ -38,30 +39,36 @@ class Slots:
         self._coming: dict[Any, Any] = {}
         self._errors: list[str] = []
 
-    def load(self, folder: Path, device: str) -> Message:
-        """Gives the Case to every worker; waits for the first that has it."""
+    def load(self, folder: Path, gpus: int) -> Message:
+        """Gives the Case to every worker; waits for the first that has it. `gpus` is how many each of them needs."""
         for actor in [*self._idle, *self._coming.values()]:
             self._ray.kill(actor)
         self._idle, self._coming, self._errors, self._recorded = [], {}, [], None
-        self._options = {"num_cpus": 1, "num_gpus": 1 if device != "cpu" else 0}
+        self._options = {"num_cpus": 1, "num_gpus": gpus}
+        self._count = min(self._most, int(self._ray.cluster_resources().get("GPU", 0)) // gpus) if gpus else self._most
+        if not self._count:
+            return {"error": f"the cluster has not the {gpus} GPUs that the graph is on"}
         self._case = self._ray.put(packed(folder))
         for _ in range(self._count):
             self._ask_for_one()
-        while not self._idle and self._coming:
-            self._welcome(_PATIENCE)
+        until = time.monotonic() + _PATIENCE
+        while not self._idle and self._coming and time.monotonic() < until:
+            self._welcome(1.0)
         if not self._idle:
-            return {"error": self._errors[0] if self._errors else "the cluster gave no worker"}
+            return {"error": self._errors[0] if self._errors else f"it gave no worker within {_PATIENCE:.0f} s"}
         return {"slots": self._count}
 
     def record(self, folder: Path) -> Message:
-        """Gives the values of an eager run to every worker."""
+        """Gives the values of an eager run to every worker, those that are still taking up the Case included."""
         self._recorded = self._ray.put(packed(folder))
-        idle, self._idle = self._idle, []
-        self._coming |= {actor.record.remote(self._recorded): actor for actor in idle}
+        actors = [*self._idle, *self._coming.values()]
+        self._idle = []
+        self._coming = {actor.record.remote(self._recorded): actor for actor in actors}
         return {}
 
     def probe(self, edits: list[Message], rest: Message) -> Message:
-        """Every candidate at some worker; one that is lost on the way is given to another."""
+        """Every candidate at some worker; one that is lost on the way is given to another. Left alone where another
+        question comes, or none will: who asked has been interrupted."""
         waiting = deque(range(len(edits)))
         losses = [0] * len(edits)
         answers: list[Message | None] = [None] * len(edits)
@@ -76,6 +83,9 @@ class Slots:
                 lonely = time.monotonic()
             elif time.monotonic() - lonely > _PATIENCE or not self._coming:
                 return {"error": "the cluster has no worker left" + "".join(f": {e}" for e in self._errors[:1])}
+            if select.select([0], [], [], 0)[0]:
+                self._coming |= {reference: actor for reference, (_, actor, _) in asked.items()}
+                return {"error": "another question came"}
             self._ray.wait([*asked, *self._coming], timeout=1.0)
             done, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
             late = [reference for reference, (_, _, until) in asked.items() if time.monotonic() > until]
@@ -126,7 +136,9 @@ class Slots:
     def _answer(self, reference: Any) -> Message | None:
         """What a worker said; None if it is lost, or late."""
         try:
-            answer: Message = self._ray.get(reference, timeout=0.1)
+            answer: Message = self._ray.get(reference, timeout=_FETCHING)
+        except self._ray.exceptions.RayTaskError as error:
+            return {"error": str(error)}
         except self._ray.exceptions.RayError:
             return None
         return answer
@@ -142,24 +154,17 @@ def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
         count = slots or len(os.sched_getaffinity(0))
         ray.init(address=LOCAL, num_cpus=count, include_dashboard=False, _temp_dir=folder, **quiet)
         return ray, count
-    _knock(address)
     ray.init(address=address, **quiet)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     found = int(resources.get("CPU", 1))
     return ray, min(slots, found) if slots else found
 
 
-def _knock(address: str) -> None:
-    """Raises OSError if nobody listens at host:port or ray://host:port: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=_KNOCKING).close()
-
-
 def main() -> None:
     """Serves one reduction after the other until nobody asks any more."""
     address, slots = sys.argv[1], int(sys.argv[2])
-    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    # Nothing is read ahead, so that `select` tells whether there is a question.
+    asked, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Ray speaks to standard output
     try:
         try:
@@ -181,7 +186,7 @@ def main() -> None:
 
 def _serve(workers: Slots, message: Message, answers: Any) -> None:
     if "load" in message:
-        answer = workers.load(Path(message["load"]), message["device"])
+        answer = workers.load(Path(message["load"]), message["gpus"])
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from minifier.case import Case, TensorInput
+from minifier.case import Case
 from minifier.case.edit import edit_from
 from minifier.case.store import load
 from minifier.cluster.lines import Message
 from minifier.cluster.link import Cluster, Lost
 from minifier.failure import Stage
 from minifier.probe.bench import Bench
-from minifier.probe.children import Ended, Limits
+from minifier.probe.children import Ended
+from minifier.probe.life import Limits
 from minifier.probe.prober import LocalProber, Prober
 
 
@@ -24,10 +25,10 @@ class ClusterProber:
         self._base = load(folder)  # as the other side has it
         self._recorded: object = None
         self._instead: Prober | None = None
-        devices = {item.meta.device for item in bench.case.inputs if isinstance(item, TensorInput)} - {"cpu"}
-        self.slots = cluster.wait()
+        self.slots: int | None = cluster.wait()
+        places = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in bench.case.devices - {"cpu"}]
         try:
-            cluster.ask(load=str(folder), device=next(iter(devices), "cpu"))
+            self.slots = cluster.ask(load=str(folder), gpus=max(places, default=-1) + 1)["slots"]
         except Lost as lost:
             self._go_on_here(lost)
 
@@ -39,7 +40,7 @@ class ClusterProber:
             except Lost as lost:
                 self._go_on_here(lost)
         assert self._instead is not None
-        return self._instead.probe(cases, until, limits)
+        return [self._instead.probe([case], until, limits)[0] for case in cases]
 
     def _elsewhere(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
         recorded = self._bench.recorded
@@ -61,6 +62,5 @@ def _ended(answer: Message, limits: Limits) -> Ended:
     if "ended" in answer:
         found = answer["ended"]
         return Ended(**{**found, "loaded": tuple(found["loaded"])})
-    if "lost" in answer:  # what takes down every machine that tries it is not tried again
-        return Ended(None, limits.seconds, exhausted=True)
-    return Ended(None, 0.0, fault=answer["error"])
+    # What takes down every machine that tries it is not tried again, and says nothing about the failure.
+    return Ended(None, limits.seconds, fault=str(answer.get("lost") or answer["error"]))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 from typing import IO, Any
 
 Message = dict[str, Any]
+_CHUNK = 1 << 16
 
 
 class Ended(Exception):
@@ -28,3 +32,55 @@ def receive(stream: IO[bytes]) -> Message:
         raise Ended("end of messages")
     message: Message = json.loads(line)
     return message
+
+
+class Talk:
+    """Both ends of a talk that a Ctrl-C may interrupt, but not in the middle of a message. `read` and `write` are open
+    files."""
+
+    def __init__(self, read: int, write: int) -> None:
+        self.read, self.write = read, write
+        self._data = b""
+
+    def say(self, message: Message) -> None:
+        """Raises Ended where nobody reads any more."""
+        data = json.dumps(message).encode() + b"\n"
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            while data:
+                data = data[os.write(self.write, data) :]
+        except OSError as error:
+            raise Ended(str(error)) from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def hear(self) -> Message:
+        """The next message; raises Ended where none will come. What is no message is passed over: the tail of one that
+        another process was reading when it was killed."""
+        while True:
+            line, found, rest = self._data.partition(b"\n")
+            if found:
+                self._data = rest
+                try:
+                    message: Message = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(message, dict):
+                    return message
+                continue
+            select.select([self.read], [], [])
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                chunk = os.read(self.read, _CHUNK)
+                self._data += chunk
+            except OSError as error:
+                raise Ended(str(error)) from error
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if not chunk:
+                raise Ended("end of messages")
+
+    def close(self) -> None:
+        """Says that nothing more will come."""
+        for number in (self.write, self.read):
+            os.close(number)

@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,9 +15,13 @@ from collections.abc import Iterator
 from typing import IO
 
 from minifier.cluster.lines import Ended as NobodyThere
-from minifier.cluster.lines import Message, receive, send
-from minifier.descriptors import out_of_the_way
+from minifier.cluster.lines import Message, Talk
+from minifier.descriptors import keep_from_scripts, out_of_the_way
 from minifier.errors import UsageError
+
+_KNOCKING = 10.0  # seconds
+_PATIENCE = 10.0  # seconds that the driver has to end
+_TAIL = 2_000  # bytes of what it has printed
 
 
 class Lost(Exception):
@@ -25,11 +30,11 @@ class Lost(Exception):
 
 class Cluster:
     """The pipes to the driver, made before the first fork: whoever reduces asks through them. `address` is for people,
-    `slots` how many probes are made at once."""
+    `said` has what the driver prints."""
 
-    def __init__(self, address: str, asked: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, address: str, talk: Talk, said: IO[bytes]) -> None:
         self.address = address
-        self._asked, self._answers = asked, answers
+        self._talk, self._said = talk, said
         self._numbers = itertools.count(1)
         self._greeting: Message | None = None
 
@@ -38,25 +43,22 @@ class Cluster:
         makes at once. Raises UsageError if there is no such cluster."""
         if self._greeting is None:
             try:
-                self._greeting = receive(self._answers)
+                self._greeting = self._talk.hear()
             except NobodyThere:
-                self._greeting = {"error": "its driver ended without a word"}
+                self._said.seek(0)
+                text = self._said.read()[-_TAIL:].decode(errors="replace")
+                self._greeting = {"error": f"its driver ended:\n{text}"}
         if "error" in self._greeting:
-            raise UsageError(
-                f"--cluster {self.address}: {self._greeting['error']}\n"
-                "Give the address of a running Ray cluster, `auto` on one of its machines, or `local`."
-            )
+            raise UsageError(f"--cluster {self.address}: {self._greeting['error']}\n{_HELP}")
         return int(self._greeting["slots"])
 
     def ask(self, **question: object) -> Message:
         """The driver's answer; those to another reduction, which was interrupted, are left aside. Raises Lost."""
         number = os.getpid() * 1_000_000 + next(self._numbers)
         try:
-            send(self._asked, {"number": number, **question})
-            while True:
-                answer = receive(self._answers)
-                if answer["number"] == number:
-                    break
+            self._talk.say({"number": number, **question})
+            while (answer := self._talk.hear()).get("number") != number:
+                pass
         except NobodyThere:
             raise Lost("its driver has died") from None
         if "error" in answer:
@@ -64,12 +66,27 @@ class Cluster:
         return answer
 
 
+_HELP = "Give the address of a running Ray cluster, `auto` on one of its machines, or `local`."
+
+
+def _knock(address: str) -> None:
+    """Raises UsageError if nobody listens at host:port or ray://host:port: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_KNOCKING).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--cluster {address}: {type(error).__name__}: {error}\n{_HELP}") from None
+
+
 @contextlib.contextmanager
 def connected(address: str, slots: int | None) -> Iterator[Cluster]:
     """A driver for this cluster, or for one of this machine's cores (`local`), which ends with the `with`. It connects
-    while the caller goes on. Raises UsageError where Ray is not installed."""
+    while the caller goes on. Raises UsageError where Ray is not installed, or nobody is at the address."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--cluster takes Ray, which is not installed: `pip install torch-minify[ray]`.")
+    _knock(address)
     folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short name, as there are sockets in it
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -80,19 +97,17 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
             start_new_session=True,  # a Ctrl-C is for this process
         )
         assert process.stdin is not None and process.stdout is not None
-        ours = [out_of_the_way(os.dup(pipe.fileno())) for pipe in (process.stdin, process.stdout)]
+        ends = [keep_from_scripts(out_of_the_way(os.dup(p.fileno()))) for p in (process.stdout, process.stdin)]
         process.stdin.close()
         process.stdout.close()
-        asked, answers = os.fdopen(ours[0], "wb"), os.fdopen(ours[1], "rb")
+        talk = Talk(*ends)
         try:
-            yield Cluster(address, asked, answers)
+            yield Cluster(address, talk, said)
         finally:
-            with contextlib.suppress(OSError):
-                asked.close()
+            talk.close()
             try:
-                process.wait(30)
+                process.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            answers.close()
             shutil.rmtree(folder, ignore_errors=True)

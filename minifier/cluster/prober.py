@@ -19,7 +19,7 @@ from minifier.cluster.lines import Ended, Message, receive, send
 from minifier.errors import MinifyError
 from minifier.failure import Stage
 from minifier.probe.bench import StartsThreads, make_bench
-from minifier.probe.children import Limits
+from minifier.probe.life import Limits
 from minifier.probe.prober import LocalProber
 from minifier.processes import adopt_orphans
 from minifier.torch_private import inductor_cache, inductor_folder

@@ -123,7 +123,10 @@ class Bench:
         """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them.
         `compiled` is where children find what inductor has compiled."""
         self.preloaded = self.preloaded + 1 if modules else _PRELOADS
-        preload(modules, compiled)
+        preload(modules)
+        # What inductor finds out about the machine depends on some of its configuration, which children set.
+        if modules and not any((module, key) in _OF_MACHINES for module, key, _ in self.case.state.config):
+            warm_up_inductor(compiled)
 
     def import_all(self) -> None:
         """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
@@ -138,13 +141,13 @@ class Bench:
 
 
 _PRELOADS = 3
+_OF_MACHINES = {("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 INDUCTOR = "inductor"
 OF_INDUCTOR = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 
-def preload(modules: Sequence[str], compiled: Path) -> None:
-    """Imports modules of torch's that a child had to import, for those that come after it. `compiled` is where these
-    find what inductor has compiled."""
+def preload(modules: Sequence[str]) -> None:
+    """Imports modules of torch's that a child had to import, for those that come after it."""
     if not modules:
         return
     tame_inductor()  # which would start its workers when it is imported
@@ -152,7 +155,6 @@ def preload(modules: Sequence[str], compiled: Path) -> None:
     for name in modules:
         with contextlib.suppress(ImportError):  # a module that makes itself up at run time
             importlib.import_module(name)
-    warm_up_inductor(compiled)
 
 
 def extend_path(path: Sequence[str]) -> None:

@@ -6,31 +6,28 @@ import contextlib
 import gc
 import json
 import os
-import resource
 import selectors
 import shutil
 import signal
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minifier.consumption import descendants
 from minifier.descriptors import out_of_the_way
-from minifier.memory import MemoryWatch, limit_data
-from minifier.processes import LOOK, as_before_the_tool, die_with_parent, kill_orphans
-from minifier.stacks import ASK, read_stack, stack_file
+from minifier.memory import MemoryWatch
+from minifier.probe.life import STACKS, Job, Limits, live
+from minifier.processes import LOOK, kill_orphans
+from minifier.stacks import ASK, read_stack
 from minifier.torch_private import inductor_headers
 
-Job = Callable[[], dict[str, Any]]
 _TAIL = 4_000
-_STACKS = "stacks"  # the file with a dying child's stacks
 _MOMENT = 0.05  # seconds
-COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run
+COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run that are not at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +49,9 @@ class Ended:
     exhausted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """For each child: wall seconds, and bytes of memory beyond what the parent has (None: together they may use most of
-    what is free)."""
-
-    seconds: float
-    memory: int | None = None
-
-
-_told_to: int | None = None
-
-
-def tell(**facts: Any) -> None:
-    """From inside a child: facts that the parent is to know even if the child dies at its next step."""
-    if _told_to is not None:
-        _write(_told_to, json.dumps(facts).encode() + b"\n")
-
-
-@contextlib.contextmanager
-def imports_told() -> Iterator[None]:
-    """Within it the parent is told what was imported of torch, so that no later child has to."""
-    before = set(sys.modules)
-    try:
-        yield
-    finally:
-        tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
-
-
 class _Child:
-    def __init__(self, job: Job, limits: Limits, scratch: Path) -> None:
+    def __init__(self, job: Job, limits: Limits, scratch: Path, compiled: Path) -> None:
+        self.compiled = compiled
         self.folder = Path(tempfile.mkdtemp(dir=scratch))
         self.pipe, into = os.pipe()
         self.data, self.closed = b"", False
@@ -95,7 +65,7 @@ class _Child:
         if self.pid == 0:
             os.close(self.pipe)
             into = out_of_the_way(into)
-            _live(job, limits, self.folder, headers, into)
+            live(job, limits, self.folder, compiled, headers, into)
         os.close(into)
         os.set_blocking(self.pipe, False)
         # The process, not the pipe, tells the end: a grandchild may hold the pipe open.
@@ -132,10 +102,10 @@ class _Child:
         os.close(self.process)
         self.kill_group()
         seconds = time.monotonic() - self.started
-        output = read_stack(self.folder / _STACKS) or _tail(self.folder / "output")
+        output = read_stack(self.folder / STACKS) or _tail(self.folder / "output")
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.timed_out or os.WIFSIGNALED(code):  # it may have died while writing a library there
-            shutil.rmtree(self.folder.parent / COMPILED, ignore_errors=True)
+            shutil.rmtree(self.compiled, ignore_errors=True)
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
         status = None if number is not None else os.WEXITSTATUS(code)
         message: dict[str, Any] = {}
@@ -163,61 +133,6 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def _live(job: Job, limits: Limits, folder: Path, headers: Path | None, into: int) -> None:
-    """The child's life: it never returns."""
-    global _told_to
-    _told_to = into
-    message: dict[str, Any] = {}
-    try:
-        os.setsid()
-        die_with_parent()
-        as_before_the_tool()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        _quiet(folder, headers)
-        stack_file(folder / _STACKS)
-        _limit(limits)
-        message = {"result": job()}
-    except BaseException:  # noqa: BLE001 - a fault of the job's own code, told to the parent
-        message = {"fault": traceback.format_exc()}
-    finally:
-        try:
-            tell(**message)
-            for stream in (sys.stdout, sys.stderr):  # which the job may have closed or replaced
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-        finally:
-            os._exit(0)
-
-
-def _write(into: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(into, data) :]
-
-
-def _quiet(folder: Path, headers: Path | None) -> None:
-    """No terminal, no input, and temporary files in a folder that goes away with the child."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    work = folder / "work"
-    work.mkdir()
-    if headers is not None:
-        (work / headers.name).symlink_to(headers)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(work)
-    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ[variable] = str(folder.parent / COMPILED)
-    os.chdir(work)
-
-
-def _limit(limits: Limits) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limits.memory is not None:
-        limit_data(limits.memory)
-
-
 def _look_at_memory(memory: MemoryWatch, live: Sequence[_Child]) -> float:
     """Ends the children where they go on taking memory; gives the seconds until the next look."""
     pause = memory.look([pid for child in live for pid in (child.pid, *descendants(child.pid))])
@@ -240,6 +155,18 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
+def _compiled(scratch: Path, place: int) -> Path:
+    """Where the child at this place of those that run at once has its compiled code. What dies there may leave half a
+    library, which no other is to find."""
+    first = scratch / COMPILED
+    if not place:
+        return first
+    folder = scratch / f"{COMPILED}-{place}"
+    if first.exists() and not folder.exists():
+        shutil.copytree(first, folder, symlinks=True)
+    return folder
+
+
 def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
     """Runs each job in a child of its own, all at once, and waits for all.
 
@@ -248,14 +175,15 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
     gc.freeze()  # children then share the parent's pages instead of touching them in their own collections
     children: list[_Child] = []
     ended: dict[int, Ended] = {}
+    folders = [_compiled(scratch, place) for place in range(len(jobs))]  # while no child writes to any
     memory = MemoryWatch() if limits.memory is None else None
     due = time.monotonic() + LOOK
     with selectors.DefaultSelector() as selector:
         try:
-            for job in jobs:
+            for job, compiled in zip(jobs, folders, strict=True):
                 # A Ctrl-C inside fork() would be swallowed by its hooks, one right after it lose the child.
                 with _uninterrupted():
-                    child = _Child(job, limits, scratch)
+                    child = _Child(job, limits, scratch, compiled)
                     children.append(child)
                 selector.register(child.pipe, selectors.EVENT_READ, child)
                 selector.register(child.process, selectors.EVENT_READ, child)

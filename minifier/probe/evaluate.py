@@ -23,8 +23,8 @@ from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
 from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
-from minifier.probe.children import imports_told, tell
 from minifier.probe.compiling import Compiled, compile_candidate
+from minifier.probe.life import imports_told, tell
 from minifier.torch_private import (
     NoCompiler,
     as_while_compiling,

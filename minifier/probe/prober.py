@@ -9,15 +9,19 @@ from typing import Protocol
 from minifier.case import Case
 from minifier.failure import Kind, Stage
 from minifier.probe.bench import INDUCTOR, OF_INDUCTOR, Bench
-from minifier.probe.children import COMPILED, Ended, Job, Limits, run_children
+from minifier.probe.children import COMPILED, Ended, run_children
 from minifier.probe.evaluate import evaluate, evaluate_and_tell
+from minifier.probe.life import Job, Limits
 from minifier.torch_private import link_libraries
 
 _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
 class Prober(Protocol):
-    """Builds and runs candidates, all at once, each where its death harms nobody."""
+    """Builds and runs candidates, all at once, each where its death harms nobody. `slots` is how many that may be; None
+    where somebody else decides."""
+
+    slots: int | None
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
         """How each candidate ended; a stage beyond `until` is not run."""
@@ -25,6 +29,8 @@ class Prober(Protocol):
 
 class LocalProber:
     """Forks a child for each candidate. What the first children had to import of torch is imported for later ones."""
+
+    slots: int | None = None
 
     def __init__(self, bench: Bench, scratch: Path) -> None:
         self.bench, self.scratch = bench, scratch
@@ -42,8 +48,9 @@ class LocalProber:
             return lambda: work(self.bench, case, until)
 
         ended = run_children([job(case) for case in cases], limits, self.scratch)
-        if self.bench.asks_for_imports and ended:
-            self.preload(max((end.loaded for end in ended), key=len))
+        told = [end.loaded for end in ended if end.loaded or end.result is not None]  # one that has died tells nothing
+        if self.bench.asks_for_imports and told:
+            self.preload(max(told, key=len))
         return ended
 
     def preload(self, modules: Sequence[str]) -> None:

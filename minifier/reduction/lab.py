@@ -12,11 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.case import Case, TensorInput
+from minifier.case import Case
 from minifier.failure import Failure, Kind, Verdict, same
+from minifier.memory import cores, room
 from minifier.probe.bench import Bench
-from minifier.probe.children import Job, Limits, run_children
+from minifier.probe.children import run_children
 from minifier.probe.judge import Judged, judge
+from minifier.probe.life import Job, Limits
 from minifier.probe.prober import LocalProber, Prober
 
 _FIRST_TIMEOUT = 300.0
@@ -25,6 +27,8 @@ BESIDE_THE_SEARCH = ("check", "bodies", "simplify")  # phases whose answers are 
 _MISSED = 0.001  # how likely a probe may miss a flaky failure
 _MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
 _CHEAP = 1.0  # seconds
+_AT_ONCE = 4  # jobs beside the probes, at least
+_ROOM_FOR_ONE = 2**31  # bytes of memory for each probe of those that are made at once
 _WORTH_SPREADING = 0.5  # seconds of a probe
 _DOUBT = 1.28  # standard deviations by which a rate may have been met too often: one estimate in ten
 
@@ -87,10 +91,10 @@ class Lab:
 
     def spread(self, seconds: float) -> None:
         """Has one probe a core made at once, if the number is free and one takes so many seconds that it pays. Probes
-        that share a device other than the CPU get in each other's way."""
-        devices = {item.meta.device for item in self.bench.case.inputs if isinstance(item, TensorInput)}
-        if self.may_spread and seconds > _WORTH_SPREADING and devices <= {"cpu"}:
-            self.workers = len(os.sched_getaffinity(0))
+        that share a device other than the CPU, all memory, or a time limit that is met get in each other's way."""
+        alone = self.limits.memory is not None or self.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
+        if self.may_spread and seconds > _WORTH_SPREADING and not alone and self.bench.case.devices <= {"cpu"}:
+            self.workers = min(cores(), max(1, (room() or 0) // _ROOM_FOR_ONE))
 
     def allow(self, seconds: float) -> None:
         """Sets the timeout as it is."""
@@ -117,7 +121,10 @@ class Lab:
 
     def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
         """Runs jobs that are not probes (recording, looking at values); None for one that did not end well."""
-        ended = run_children(jobs, Limits(max(self.timeout or 0.0, 60.0), self.memory), self.scratch)
+        limits = Limits(max(self.timeout or 0.0, 60.0), self.memory)
+        at_once = max(cores(), _AT_ONCE)
+        parts = [jobs[i : i + at_once] for i in range(0, len(jobs), at_once)]
+        ended = [each for part in parts for each in run_children(part, limits, self.scratch)]
         self.faults += [e.fault for e in ended if e.fault]
         return [e.result for e in ended]
 
@@ -139,6 +146,11 @@ class Lab:
         if self.prober is None:
             self.prober = LocalProber(self.bench, self.scratch)
         ended = self.prober.probe(cases, self.sought.stage, self.limits)
+        self.workers = self.prober.slots or self.workers
+        if len(cases) > 1:  # what ran out of time or memory beside others may have enough of both alone
+            for place, each in enumerate(ended):
+                if each.exhausted or (each.timed_out and self.sought.kind is not Kind.TIMEOUT):
+                    (ended[place],) = self.prober.probe([cases[place]], self.sought.stage, self.limits)
         return [
             judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.bench.case.failure)
             for case, end in zip(cases, ended, strict=True)

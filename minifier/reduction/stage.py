@@ -99,7 +99,7 @@ def reduce_case(
     lab.may_spread = settings.workers is None
     cluster = elsewhere(bench, lab.scratch)
     if cluster is not None:
-        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots, False
+        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots or 1, False
     lab.doubtful = doubtful
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:

@@ -16,8 +16,9 @@ from minifier.failure import Fingerprint, Verdict
 from minifier.failure.observed import describe, text
 from minifier.fx.script import define
 from minifier.probe.bench import preload
-from minifier.probe.children import COMPILED, Ended, Limits, imports_told, run_children
+from minifier.probe.children import Ended, run_children
 from minifier.probe.judge import Judged, judge
+from minifier.probe.life import Limits, imports_told
 
 _LEAST = 5.0  # seconds
 
@@ -71,7 +72,7 @@ class SourceLab:
     def run(self, source: str, *, compiled: bool = True) -> Ended:
         """How the source ends; no probe."""
         (ended,) = run_children([lambda: run_source(source, compiled=compiled)], self._limits(), self.scratch)
-        preload(ended.loaded, self.scratch / COMPILED)
+        preload(ended.loaded)
         return ended
 
     def holds(self, sources: Sequence[str]) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -60,7 +61,8 @@ def link_libraries(into: Path, *, checks_only: bool = False) -> None:
             continue
         place = into / library.parent.name
         place.mkdir(parents=True, exist_ok=True)
-        (place / library.name).symlink_to(library)
+        with contextlib.suppress(FileExistsError):
+            (place / library.name).symlink_to(library)
 
 
 def _is_check(source: Path) -> bool:
@@ -80,7 +82,8 @@ def warm_up_inductor(cache: Path) -> None:
     before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     try:
-        valid_vec_isa_list()
+        with contextlib.suppress(Exception):  # no compiler, say: each child meets that for itself
+            valid_vec_isa_list()
     finally:
         if before is None:
             del os.environ["TORCHINDUCTOR_CACHE_DIR"]

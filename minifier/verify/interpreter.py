@@ -58,28 +58,33 @@ class Started:
         self.ahead = taken is not None
         self.interpreter = taken or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
+        self.started = time.monotonic()
+        self.deadline = self.started + timeout
+        self.memory = MemoryWatch() if plain else None
+        try:
+            self._start(script, extra_path, [] if plain else [memory, free_memory(_SHARE)], more)
+        except BaseException:
+            self.interpreter.remove()
+            raise
+        self.process = self.interpreter.process
+        _running.add(self.process.pid)
+
+    def _start(
+        self, script: Path, extra_path: Sequence[str], memory: Sequence[int | None], more: Collection[str] | None
+    ) -> None:
         for file in script.parent.iterdir():
             if file == script or file.suffix == ".safetensors":
                 shutil.copyfile(file, self.interpreter.work / file.name)
-        if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
+        if self.sought is not None and self.sought.kind is Kind.SILENT_FALLBACK:
             (self.observer / "watch-logs").touch()
-        limits: list[int] = []
-        self.memory: MemoryWatch | None = None
-        if plain:
-            self.memory = MemoryWatch()
-        else:
-            limits = [limit for limit in (memory, free_memory(_SHARE)) if limit is not None]
-        self.started = time.monotonic()
-        self.deadline = self.started + timeout
-        if taken is not None:
+        limits = [limit for limit in memory if limit is not None]
+        if self.ahead:
             self._link_compiled()
-            taken.go_on(extra_path)
+            self.interpreter.go_on(extra_path)
         else:
             environment = clean_environment(self.folder, extra_path, more)
             self._link_compiled()
             self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
-        self.process = self.interpreter.process
-        _running.add(self.process.pid)
 
     def _link_compiled(self) -> None:
         """What takes inductor ten seconds and more each time, and is of the machine, not of the script."""

@@ -62,7 +62,7 @@ def verify(
     `memory` is in bytes, for each run; if it is more, a share of what is free is the limit.
     `more` are the environment variables that the script gets beside the ordinary ones; None: all that there are.
     Interpreters are started only as long as every run so far has shown the failure. All but the first may have been
-    started ahead; where such a one does not show it, an interpreter that was not has the last word.
+    started ahead; where such a one does not show it, none of these counts.
     """
     began = time.monotonic()
     done: list[Run] = []
@@ -73,14 +73,20 @@ def verify(
             return stack.enter_context(started)
 
         waiting: list[Started] = []
+        first: list[Run] = []  # of interpreters that were not started ahead
+        may_be_ahead = True
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(start(ahead=bool(done or waiting)))
+                waiting.append(start(ahead=may_be_ahead and bool(done or waiting)))
             current = waiting.pop(0)
-            done.append(current.wait())
-            if current.ahead and not shows(done[-1], sought, match, any_stage):
-                done[-1] = start(ahead=False).wait()
-            if not shows(done[-1], sought, match, any_stage):
+            run = current.wait()
+            if current.ahead and not shows(run, sought, match, any_stage):
+                # To run it again instead would be one chance more: from here on only the others count.
+                done, waiting, may_be_ahead = first, [each for each in waiting if not each.ahead], False
+                continue
+            done = [*done, run]
+            first = first if current.ahead else [*first, run]
+            if not shows(run, sought, match, any_stage):
                 break
     agreeing = sum(shows(run, sought, match, any_stage) for run in done)
     return Verification(tuple(done), agreeing, time.monotonic() - began)

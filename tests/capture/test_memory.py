@@ -9,8 +9,9 @@ from minifier import memory
 from minifier.failure import Fingerprint, Kind, Stage, Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.memory import available, limit_data, spare_memory
-from minifier.probe.children import Limits, run_children
+from minifier.probe.children import run_children
 from minifier.probe.judge import judge
+from minifier.probe.life import Limits
 from minifier.verify import run_script, verify
 
 pytestmark = pytest.mark.timeout(120)

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from minifier.probe.children import Ended, Limits, run_children, tell
+from minifier.probe.children import Ended, run_children
+from minifier.probe.life import Limits, tell
 from minifier.processes import adopt_orphans, kill_orphans, run_stage
 
 pytestmark = pytest.mark.timeout(60)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from minifier import interpreters
+from minifier.descriptors import close_for_scripts
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.interpreters import end_ahead, has_ahead, start_ahead, take_ahead
+from minifier.interpreters import end_ahead, take_ahead, want_ahead
 from minifier.verify import verify
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.skipif(os.cpu_count() == 1, reason="one core: none is started")]
@@ -21,6 +22,16 @@ import torch
 assert "torch._dynamo" in sys.modules, "not started ahead"
 raise ValueError("as it is sought")
 """
+
+
+def start_ahead() -> None:
+    want_ahead(1)
+    interpreters.start_ahead()
+    assert has_ahead()
+
+
+def has_ahead() -> bool:
+    return bool(interpreters._waiting)
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +133,28 @@ def test_it_ends_with_who_started_it(tmp_path):
     while is_there(waiting) and time.monotonic() < until:
         time.sleep(0.1)
     assert not is_there(waiting)
+
+
+def test_no_more_are_started_than_are_wanted():
+    want_ahead(1)
+    for _ in range(3):
+        interpreters.start_ahead()
+    assert len(interpreters._waiting) == 1
+    end_ahead()
+    interpreters.start_ahead()
+    assert not has_ahead()
+
+
+def test_the_script_of_the_user_does_not_hold_it(tmp_path):
+    """A daemon that the script starts would keep the waiting interpreters alive for ever."""
+    start_ahead()
+    number = interpreters._waiting[0].word
+    pid = os.fork()
+    if pid == 0:
+        close_for_scripts()
+        try:
+            os.fstat(number)
+        except OSError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0 and os.fstat(number)
