@@ -36,8 +36,6 @@ types: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
-	$(BIN)/python benchmarks/search_counts.py
-	$(BIN)/python benchmarks/own_cost.py
 	$(BIN)/python benchmarks/compare.py --write
 
 clean:

@@ -9,6 +9,8 @@ import datetime
 import json
 import os
 import platform
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,12 +19,17 @@ from measuring import CASES, Row, measure, selected
 from results import phases, picture, table, targets
 
 HERE = Path(__file__).resolve().parent
+OTHERS = {"What a probe costs by itself": "own_cost.py", "Probes of the search, planted faults": "search_counts.py"}
 NOTE = (
     "Wall time is that of all processes, interpreter start and verification included; of torch's minifier that of the "
     "script under its variables, and of its launcher: finding out which import is missing there is not counted. Its "
     "repro is not verified by it: that run is not counted either. `/ bound` is probes over log2 C(n, m), the fewest "
     "that can find m ops of n. Peak memory is of the largest process, what it shares with others included."
 )
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def machine() -> str:
@@ -52,9 +59,7 @@ def main(
     own: dict[str, float] = {}
     rows: list[Row] = []
     for name, script in wanted.items():
-        own[name], found = measure(
-            name, script, limit, runs, not no_torch, not no_parts, lambda line: print(line, flush=True)
-        )
+        own[name], found = measure(name, script, limit, runs, not no_torch, not no_parts, _say)
         rows += found
         if json_path is not None:
             data = {"machine": machine(), "own": own, "rows": [asdict(row) for row in rows]}
@@ -63,10 +68,19 @@ def main(
     print("\n\n".join(parts))
     if write:
         picture(rows, HERE / "results.svg")
-        head = f"Made by `make bench` on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}; never by hand.\n\n{machine()}; at most {limit:.0f} s a step."  # noqa: E501
+        today = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
+        head = f"Made by `make bench` on {today}; never by hand.\n\n{machine()}; at most {limit:.0f} s a step."
         shown = "## Size over probes\n\n![Ops of the smallest failing candidate over probes, by case](results.svg)"
-        text = "\n\n".join(["# Results", head, *parts, shown])
+        others = [f"## {title}\n\n```\n{_printed(script)}\n```" for title, script in OTHERS.items()]
+        text = "\n\n".join(["# Results", head, *parts, shown, *others])
         (HERE / "RESULTS.md").write_text(text + "\n", encoding="utf-8")
+
+
+def _printed(script: str) -> str:
+    """What another script of this folder prints."""
+    done = subprocess.run([sys.executable, HERE / script], capture_output=True, text=True, check=True)
+    print(done.stdout)
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 
 
 if __name__ == "__main__":
