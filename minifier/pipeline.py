@@ -11,15 +11,15 @@ from minifier.capture.stage import FailingGraph
 from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import guard_gibibytes
-from minifier.errors import ExitCode, MinifyError, StoppedEarly
+from minifier.emit.repro import Repro, difference, guard_gibibytes, write_repro
+from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Kind
 from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.memory import free_memory
 from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
-from minifier.reduction.stage import Summary
+from minifier.reduction.stage import NEAREST, Summary
 from minifier.report.bundle import write_bundle
 from minifier.report.markdown import write_report
 from minifier.report.outcome import Outcome, Status, write_result
@@ -134,6 +134,7 @@ def finish(
         others,
         match=settings.match,
         match_log=settings.match_log,
+        nearest=_nearest(out, repro, settings.memory),
     )
     _write_all(out, outcome, settings.include_data)
     if repro is not None and repro.tensors is not None and not settings.include_data:
@@ -141,6 +142,18 @@ def finish(
             f"the repro reads real values from {TENSOR_FILE}; they are not in bundle.zip (--include-data puts them in)"
         )
     return outcome
+
+
+def _nearest(out: Path, repro: Repro | None, memory: int | None) -> str:
+    """What the repro would have to say otherwise for the failure to go, as a diff; nothing where that is not known."""
+    folder = out / NEAREST
+    if repro is None or repro.template is None or is_lifting(out) or not (folder / CASE).exists():
+        return ""
+    try:
+        other = write_repro(load(folder), repro.template, repro.variant, memory)
+    except NoRepro:
+        return ""
+    return difference(repro.text, other.text)
 
 
 def give_up(

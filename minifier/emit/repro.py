@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import platform
 import shutil
@@ -252,3 +253,17 @@ def write_repro(
         ),
     )
     return Repro(text, template, case.tensors if stored else None, variant)
+
+
+def difference(text: str, other: str) -> str:
+    """The lines in which the other script is not as this one, as a unified diff; comments at their ends left out."""
+    before, after = (_without_footer(each) for each in (text, other))
+    lines = difflib.unified_diff(before, after, "the repro", "what passes", lineterm="", n=1)
+    return "\n".join(lines)
+
+
+def _without_footer(text: str) -> list[str]:
+    lines = text.rstrip().splitlines()
+    while lines and (not lines[-1] or lines[-1].startswith("#")):
+        lines.pop()
+    return lines

@@ -40,7 +40,8 @@ class Simplifier:
     plainest so far; `ended` says of each pass `fixpoint` (none of its rows applies any more), `unfinished` or
     `skipped`. Without a budget of the user's it takes at most twice the seconds that the search took, or a minute:
     where compiling is slow, and many ops are left, nobody wants to wait for the last literal. `refused` has (pass, row)
-    of those that would leave a program without the failure.
+    of those that would leave a program without the failure, `neighbours` what some of these leave, and passes,
+    with the name of the pass.
 
     Where the lab has several workers, what would be asked next if the failure went is asked beside each question: the
     answers are those that one worker would get, in the same order, and so is the Case.
@@ -55,7 +56,10 @@ class Simplifier:
     ended: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
+    neighbours: list[tuple[str, Case]] = field(default_factory=list)
     _answers: dict[str, Failure | None] = field(default_factory=dict)  # what showed, if it is what is sought
+    _passed: set[str] = field(default_factory=set)
+    _passing: Case | None = None
     _settles: bool | None = None
     _was_judged: bool = False
     _until: float = math.inf
@@ -70,7 +74,7 @@ class Simplifier:
             self._begin()
             self._at_once()
             while True:
-                before, self.refused = self.case, []
+                before, self.refused, self.neighbours = self.case, [], []
                 for each in self.passes:
                     self._family(each)
                 if self.case == before:
@@ -138,9 +142,11 @@ class Simplifier:
         if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
         for number, row in enumerate(rows):
-            self._was_judged = False
+            self._was_judged, self._passing = False, None
             if not self._take_row(row, rows[number + 1 :]) and self._was_judged:
                 self.refused.append((family.name, row.name))
+                if self._passing is not None:
+                    self.neighbours.append((family.name, self._passing))
 
     def _take_row(self, row: Row, rest: Sequence[Row]) -> bool:
         """Makes the first of the row's edits that leaves a program with the failure."""
@@ -166,7 +172,11 @@ class Simplifier:
     def take(self, steps: Sequence[Step], later: Iterable[Sequence[Step]] = ()) -> bool:
         """Makes the steps, if the failure stays; `later` are those that would be tried next if it does not."""
         (candidate,) = self._settled([steps])
-        if candidate is None or candidate == self.case or not self._holds(candidate, later):
+        if candidate is None or candidate == self.case:
+            return False
+        if not self._holds(candidate, later):
+            if _key(candidate) in self._passed:  # the last of a row's is what is nearest to how it was
+                self._passing = candidate
             return False
         self.case = candidate
         self.lab.sight(candidate, self._answers[_key(candidate)])
@@ -223,6 +233,8 @@ class Simplifier:
             asked = {key: case, **self._next(later, spare)}
             for each, judged in zip(asked, self.lab.probe(list(asked.values())), strict=True):
                 self._answers[each] = judged.failure if judged.verdict is Verdict.SAME else None
+                if judged.verdict is Verdict.PASS:
+                    self._passed.add(each)
         self._was_judged = True
         return self._answers[key] is not None
 

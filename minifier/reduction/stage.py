@@ -26,6 +26,7 @@ from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
+from minifier.reduction.nearest import nearest
 from minifier.reduction.needs import with_needs
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
@@ -60,6 +61,8 @@ class Summary:
         """The summary that a reduction stage left in `folder`."""
         return cls(**json.loads((folder / "summary.json").read_text(encoding="utf-8")))
 
+
+NEAREST = "nearest"  # the folder of the nearest Case that passes, beside that of the minimal one
 
 _STOPPED = {
     search.Ended.PROVED: "",
@@ -121,11 +124,14 @@ def reduce_case(
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
         stopped = _make_plain(simplifier, stopped)
         reduced = simplifier.case
+        passing = _passing(simplifier) if simplifier.finished and not stopped else None
         parting: tuple[tuple[str, str], ...] = ()
         if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
             spent = time.monotonic() - started
             parting = parting_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
+        if passing is not None:
+            _save(lab, passing, folder / NEAREST)
         return Summary(
             ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
@@ -163,6 +169,14 @@ def _make_plain(simplifier: Simplifier, stopped: str) -> str:
         with contextlib.suppress(KeyboardInterrupt):
             simplifier.without_data()
     return stopped
+
+
+def _passing(simplifier: Simplifier) -> Case | None:
+    """The nearest Case that passes, as long as nobody interrupts."""
+    try:
+        return nearest(simplifier)
+    except KeyboardInterrupt:
+        return None
 
 
 def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:

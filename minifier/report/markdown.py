@@ -143,6 +143,17 @@ def _needs(outcome: Outcome) -> list[str]:
     return parts
 
 
+def _nearest(outcome: Outcome) -> list[str]:
+    """The nearest program that passes."""
+    if not outcome.nearest:
+        return []
+    return [
+        "## The nearest that passes\n",
+        "With this change the failure was gone:\n",
+        _fenced(outcome.nearest, "diff"),
+    ]
+
+
 def _phases(outcome: Outcome) -> list[str]:
     summary = outcome.summary
     if summary is None or not (summary.phases or summary.notes):
@@ -187,7 +198,7 @@ def report(outcome: Outcome) -> str:
             "## Why there is no repro\n" if outcome.repro is None else "## Note\n",
             outcome.reason + "\n",
         ]
-    parts += [*_sightings(outcome), *_parting(outcome), *_needs(outcome), *_phases(outcome)]
+    parts += [*_sightings(outcome), *_parting(outcome), *_needs(outcome), *_nearest(outcome), *_phases(outcome)]
     if outcome.summary is not None and outcome.summary.others:
         rows = "".join(
             f"- `{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "

@@ -32,7 +32,8 @@ class Outcome:
 
     `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
     are the script's other failing graphs, in sentences. `ops_before` counts the ops of a graph that could not be
-    written down; `match` and `match_log` are the user's own measures.
+    written down; `match` and `match_log` are the user's own measures; `nearest` is what in the repro would
+    have to change for the failure to go, as a diff.
     """
 
     status: Status
@@ -48,6 +49,7 @@ class Outcome:
     ops_before: int | None = None
     match: str | None = None
     match_log: str | None = None
+    nearest: str = ""
 
     @property
     def parts(self) -> str:
@@ -104,6 +106,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "verified": {"runs": runs, "same": agreeing},
         "one_minimal": bool(summary is not None and summary.one_minimal),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
+        "nearest": outcome.nearest or None,
         "passes": dict(summary.passes) if summary is not None else {},
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
         "repro": "repro.py" if outcome.repro is not None else None,
