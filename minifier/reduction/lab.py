@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from minifier.probe.prober import LocalProber, Prober
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
-BESIDE_THE_SEARCH = ("check", "bodies", "simplify")  # phases whose answers are not about the graph's ops
+BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
 _MISSED = 0.001  # how likely a probe may miss a flaky failure
 _MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
 _CHEAP = 1.0  # seconds
@@ -69,6 +70,7 @@ class Lab:
     last_seconds: float = 0.0
     prober: Prober | None = None
     _passed: list[frozenset[int]] = field(default_factory=list)
+    _beside: str = ""
 
     def __post_init__(self) -> None:
         self.sought = self.bench.case.failure.fingerprint
@@ -81,6 +83,26 @@ class Lab:
         """Makes this the Case whose parts are tried from now on."""
         self.bench.case = case
         self.position = {node.name: i for i, node in enumerate(case.graph.ops)}
+
+    @contextlib.contextmanager
+    def beside(self, phase: str, case: Case) -> Iterator[Callable[[], None]]:
+        """Within it another Case is the one whose parts are tried, a phase of its own to the journal; the function
+        that is given has it stay."""
+        before = self.bench.case, self.position, self.sighted, self._passed, self._beside
+        stays = False
+
+        def keep() -> None:
+            nonlocal stays
+            stays = True
+
+        self.sighted, self._passed, self._beside = {}, [], phase
+        self.adopt(case)
+        try:
+            yield keep
+        finally:
+            self._beside = before[-1]
+            if not stays:
+                self.bench.case, self.position, self.sighted, self._passed, _ = before
 
     def calibrate(self, seconds: float) -> None:
         """Sets the timeout from a run that ended: ten times as long, within 2 and 300 s. A timeout that the user
@@ -191,7 +213,7 @@ class Lab:
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[ops] = judged.failure
         line = {
-            "phase": self.phase,
+            "phase": self._beside or self.phase,
             "ops": ops,
             "verdict": judged.verdict.value,
             "seconds": round(judged.seconds, 4),

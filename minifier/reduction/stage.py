@@ -30,6 +30,7 @@ from minifier.reduction.nearest import nearest
 from minifier.reduction.needs import with_needs
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
+from minifier.reduction.parts import reduce_parts
 from minifier.reduction.simplify import Simplifier
 from minifier.settings import Settings
 
@@ -119,6 +120,8 @@ def reduce_case(
         ended = result.ended
         if ended is search.Ended.PROVED and settings.wants("bodies"):
             reduced, ended = reduce_bodies(lab, reduced, limit)
+        if ended is search.Ended.PROVED and settings.wants("parts"):
+            reduced, ended = reduce_parts(lab, reduced, limit)
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[ended]
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)

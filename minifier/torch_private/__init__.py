@@ -58,6 +58,7 @@ from minifier.torch_private.modes import (
     without_modes,
 )
 from minifier.torch_private.numbers import as_hint, expression_of, is_fake, storage_key
+from minifier.torch_private.parts import parts_of
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -133,6 +134,7 @@ __all__ = [
     "observe_backend_calls",
     "other_function_modes",
     "outside_transforms",
+    "parts_of",
     "registered_names",
     "registration_stack",
     "set_config",
