@@ -152,7 +152,7 @@ def test_a_script_that_is_not_there_is_named():
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("part", ["no fork server", "no guess", "no live-outs", "ddmin"])
+@pytest.mark.parametrize("part", ["no fork server", "ddmin"])
 def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part):
     (tmp_path / "no_cosine_backend.py").write_text(BACKEND)
     (tmp_path / "small.py").write_text(SCRIPT)

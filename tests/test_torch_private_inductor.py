@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import torch
 
 from minifier.torch_private import (
     inductor_cache,
-    inductor_folder,
-    link_headers,
     link_libraries,
     tame_inductor,
     warm_up_inductor,
@@ -91,20 +88,25 @@ def test_without_a_compiler_nothing_is_found_out(forked, tmp_path):
     assert forked(work, 200)
 
 
-def test_headers_are_found_from_another_temporary_folder(forked, tmp_path):
-    def work():
-        ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-        ours.mkdir()
-        tempfile.tempdir = str(theirs)
-        os.environ["TMPDIR"] = str(theirs)
-        inductor_folder.cache_clear()
-        (inductor_folder() / "precompiled_headers").mkdir(parents=True)
-        tempfile.tempdir = str(ours)
-        link_headers()
-        link_headers()
-        from torch._inductor.codecache import _HEADER_DIR
+HEADERS = """
+import os, sys, tempfile
+from pathlib import Path
+from minifier.torch_private import inductor_folder, link_headers
 
-        return _HEADER_DIR, Path(_HEADER_DIR).resolve()
+ours, theirs = Path(sys.argv[1]) / "ours", Path(sys.argv[1]) / "theirs"
+ours.mkdir(), theirs.mkdir()
+tempfile.tempdir = str(theirs)
+(inductor_folder() / "precompiled_headers").mkdir(parents=True)
+tempfile.tempdir = str(ours)
+link_headers()
+link_headers()
+from torch._inductor.codecache import _HEADER_DIR
 
-    where, resolved = forked(work, 200)
-    assert where.startswith(str(tmp_path / "ours")) and resolved.is_relative_to(tmp_path / "theirs")
+assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
+assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
+"""
+
+
+def test_headers_are_found_from_another_temporary_folder(tmp_path):
+    """In a fresh interpreter, as inductor looks for its headers once, when it is imported."""
+    subprocess.run([sys.executable, "-c", HEADERS, tmp_path], check=True, timeout=100)

@@ -59,7 +59,7 @@ def test_a_script_that_is_none(project, name, content, said):
         (["--atol", "0.1"], "--rtol and --atol go together"),
         (["--rtol", "-1", "--atol", "0"], "--rtol"),
         (["--ignore", "colour"], "--ignore"),
-        (["--passes", "sizes,speed"], "--passes: there is no pass speed. There are bodies, data"),
+        (["--passes", "sizes,speed"], "--passes: there is no pass speed. There are bodies, parts, data"),
         (["--skip-pass", "size"], "--skip-pass: there is no pass size. Did you mean sizes?"),
         (["--predicate", "gone.py"], "--predicate gone.py cannot be read"),
         (["--predicate", "."], "--predicate . cannot be read"),
