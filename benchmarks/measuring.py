@@ -108,7 +108,7 @@ def measure_minify(
     if result["repro"]:
         text = (out / result["repro"]).read_text(encoding="utf-8")
         again = run_python([out / result["repro"]], folder, limit, [script.path.parent])
-        repro = told(again, sought) if without is None else "yes"
+        repro = told(again, sought)
     seconds = result["seconds"]
     phases = {phase: seconds[phase] for phase in ("capture", "reduce", "verify")}
     phases["rest"] = ran.seconds - sum(phases.values())

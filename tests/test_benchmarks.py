@@ -108,23 +108,26 @@ def test_queries_are_read_from_the_log(module, log, told):
     assert module("torch_minifier").queries_in(log) == told
 
 
-@pytest.mark.timeout(120)
-def test_a_small_case_from_end_to_end(tmp_path):
-    (tmp_path / "no_cosine_backend.py").write_text(BACKEND)
-    (tmp_path / "small.py").write_text(SCRIPT)
-    rows = tmp_path / "rows.json"
-    done = subprocess.run(
-        [
-            *(sys.executable, BENCHMARKS / "compare.py", "--no-torch", "--runs", "1"),
-            *("--cases", tmp_path / "small.py", "--json", rows, "--limit", "100"),
-        ],
+def run_on_small(folder, program, *arguments, timeout):
+    """A program of the benchmarks, with a failing script small.py in the folder that it is run in."""
+    (folder / "no_cosine_backend.py").write_text(BACKEND)
+    (folder / "small.py").write_text(SCRIPT)
+    return subprocess.run(
+        [sys.executable, BENCHMARKS / program, *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=timeout,
         check=False,
     )
+
+
+@pytest.mark.timeout(120)
+def test_a_small_case_from_end_to_end(tmp_path):
+    rows = tmp_path / "rows.json"
+    arguments = ["--no-torch", "--runs", "1", "--cases", tmp_path / "small.py", "--json", rows, "--limit", "100"]
+    done = run_on_small(tmp_path, "compare.py", *arguments, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cores" in done.stdout
     assert "5 → 1" in done.stdout and "- Exactly the planted ops: met." in done.stdout
@@ -154,20 +157,8 @@ def test_a_script_that_is_not_there_is_named():
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("part", ["no fork server", "ddmin"])
 def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part):
-    (tmp_path / "no_cosine_backend.py").write_text(BACKEND)
-    (tmp_path / "small.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [
-            *(sys.executable, BENCHMARKS / "ablated.py", part, "run", "--verify", "1", "--passes", "data"),
-            *("--out", tmp_path / "out", tmp_path / "small.py"),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=190,
-        check=False,
-    )
+    arguments = ["--verify", "1", "--passes", "data", "--out", tmp_path / "out", tmp_path / "small.py"]
+    done = run_on_small(tmp_path, "ablated.py", part, "run", *arguments, timeout=190)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert (result["ops_before"], result["ops_after"]) == (5, 1) and not result["stopped_because"]
