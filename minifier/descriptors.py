@@ -61,6 +61,12 @@ def keep_from_scripts(number: int) -> int:
     return number
 
 
+def let_go(number: int) -> None:
+    """Closes it: what gets its number next is not this tool's to close."""
+    _kept.remove(number)
+    os.close(number)
+
+
 def close_for_scripts() -> None:
     """In a process that is about to run such code: what a daemon of its holds open would never end."""
     while _kept:

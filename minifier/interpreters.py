@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from minifier.case.variables import ordinary
-from minifier.descriptors import keep_from_scripts, out_of_the_way
+from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.memory import cores, room
 
 SCRIPT = "repro.py"
@@ -104,7 +104,7 @@ class Interpreter:
 
     def _close(self) -> None:
         if self.word is not None:
-            os.close(self.word)
+            let_go(self.word)
             self.word = None
 
 
@@ -153,7 +153,7 @@ def start_ahead() -> None:
             made.start(SCRIPT, clean_environment(made.folder, more=()), given=(theirs,))
         except OSError:
             shutil.rmtree(made.folder, ignore_errors=True)
-            os.close(made.word)
+            let_go(made.word)
             raise
         finally:
             os.close(theirs)

@@ -12,8 +12,7 @@ class Settings:
     """What the user asked of a reduction; seconds throughout, memory in bytes. `workers` is how many probes are
     made at once (None: one a core where they take long). `compare` is auto, always or never;
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
-    beside that of the ops (None: all), `skipped` those not to try. `cluster` is the address of a Ray
-    cluster that makes the probes, or `local`."""
+    beside that of the ops (None: all), `skipped` those not to try."""
 
     match: str | None = None
     timeout: float | None = None
@@ -28,7 +27,6 @@ class Settings:
     verify: int = 3
     passes: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()
-    cluster: str | None = None
 
     def wants(self, name: str) -> bool:
         """Whether the pass of this name is to be tried."""

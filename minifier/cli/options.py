@@ -129,7 +129,6 @@ def settings_from(given: dict[str, Any]) -> Settings:
         timeout=given["timeout"],
         memory=memory * _MIB if memory is not None else None,
         workers=given["workers"],
-        cluster=given["cluster"],
         budget=given["budget"],
         max_probes=given["max_probes"],
         include_data=given["include_data"],

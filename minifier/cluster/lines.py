@@ -79,8 +79,3 @@ class Talk:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             if not chunk:
                 raise Ended("end of messages")
-
-    def close(self) -> None:
-        """Says that nothing more will come."""
-        for number in (self.write, self.read):
-            os.close(number)

@@ -16,7 +16,7 @@ from typing import IO
 
 from minifier.cluster.lines import Ended as NobodyThere
 from minifier.cluster.lines import Message, Talk
-from minifier.descriptors import keep_from_scripts, out_of_the_way
+from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.errors import UsageError
 
 _KNOCKING = 10.0  # seconds
@@ -104,7 +104,8 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
         try:
             yield Cluster(address, talk, said)
         finally:
-            talk.close()
+            for number in ends:
+                let_go(number)
             try:
                 process.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
