@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from minifier.cluster.lines import Ended, Message, receive, send
+from minifier.cluster.lines import Ended, Message, Talk
 from minifier.processes import kill_tree
 
 
@@ -25,6 +25,7 @@ class Actor:
             self._environment.pop("OMP_NUM_THREADS", None)
         self._folder = Path(tempfile.mkdtemp(prefix="minify-slot-"))
         self._process: subprocess.Popen[bytes] | None = None
+        self._talk: Talk | None = None
         self._recorded = False
 
     def load(self, case: bytes) -> Message:
@@ -73,15 +74,17 @@ class Actor:
             env=self._environment,
             start_new_session=True,
         )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._talk = Talk(self._process.stdout.fileno(), self._process.stdin.fileno())
         answer = self._exchange({"load": str(self._folder / "case")})
         if self._recorded and "error" not in answer:
             answer = self._exchange({"recorded": str(self._folder / "recorded")})
         return answer
 
     def _exchange(self, message: Message) -> Message:
-        assert self._process is not None and self._process.stdin is not None and self._process.stdout is not None
-        send(self._process.stdin, message)
-        return receive(self._process.stdout)
+        assert self._talk is not None
+        self._talk.say(message)
+        return self._talk.hear()
 
     def _end(self) -> None:
         if self._process is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import sys
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from typing import Any
 
 from minifier.case.variables import variables
 from minifier.cluster.actor import Actor, packed
-from minifier.cluster.lines import Ended, Message, receive, send
+from minifier.cluster.lines import Ended, Message, Talk
 
 LOCAL = "local"
 _LOSSES = 3  # of workers over one candidate, after which it is given up
@@ -29,8 +28,8 @@ class Slots:
     """The workers, each with an actor that has the Case or is taking it up. A lost one is asked for again: Ray starts
     it where there is room."""
 
-    def __init__(self, ray: Any, count: int) -> None:
-        self._ray, self._count = ray, count
+    def __init__(self, ray: Any, count: int, talk: Talk) -> None:
+        self._ray, self._count, self._talk = ray, count, talk
         self._most = count
         self._case: Any = None
         self._recorded: Any = None
@@ -83,7 +82,7 @@ class Slots:
                 lonely = time.monotonic()
             elif time.monotonic() - lonely > _PATIENCE or not self._coming:
                 return {"error": "the cluster has no worker left" + "".join(f": {e}" for e in self._errors[:1])}
-            if select.select([0], [], [], 0)[0]:
+            if self._talk.is_due:
                 self._coming |= {reference: actor for reference, (_, actor, _) in asked.items()}
                 return {"error": "another question came"}
             self._ray.wait([*asked, *self._coming], timeout=1.0)
@@ -163,20 +162,19 @@ def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
 def main() -> None:
     """Serves one reduction after the other until nobody asks any more."""
     address, slots = sys.argv[1], int(sys.argv[2])
-    # Nothing is read ahead, so that `select` tells whether there is a question.
-    asked, answers = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
+    talk = Talk(os.dup(0), os.dup(1))
     os.dup2(2, 1)  # Ray speaks to standard output
     try:
         try:
             ray, count = _connect(address, slots, sys.argv[3])
         except Exception as error:  # noqa: BLE001 - the user's address, network or versions
-            send(answers, {"error": f"{type(error).__name__}: {error}"})
+            talk.say({"error": f"{type(error).__name__}: {error}"})
             return
-        send(answers, {"slots": count})
-        workers = Slots(ray, count)
+        talk.say({"slots": count})
+        workers = Slots(ray, count, talk)
         try:
             while True:
-                _serve(workers, receive(asked), answers)
+                _serve(workers, talk)
         finally:
             workers.close()
             ray.shutdown()
@@ -184,14 +182,15 @@ def main() -> None:
         return
 
 
-def _serve(workers: Slots, message: Message, answers: Any) -> None:
+def _serve(workers: Slots, talk: Talk) -> None:
+    message = talk.hear()
     if "load" in message:
         answer = workers.load(Path(message["load"]), message["gpus"])
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:
         answer = workers.probe(message["edits"], message["rest"])
-    send(answers, {"number": message["number"], **answer})
+    talk.say({"number": message["number"], **answer})
 
 
 if __name__ == "__main__":

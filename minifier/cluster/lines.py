@@ -6,7 +6,7 @@ import json
 import os
 import select
 import signal
-from typing import IO, Any
+from typing import Any
 
 Message = dict[str, Any]
 _CHUNK = 1 << 16
@@ -14,24 +14,6 @@ _CHUNK = 1 << 16
 
 class Ended(Exception):
     """The other side has closed its end."""
-
-
-def send(stream: IO[bytes], message: Message) -> None:
-    """Raises Ended where nobody reads any more."""
-    try:
-        stream.write(json.dumps(message).encode() + b"\n")
-        stream.flush()
-    except (BrokenPipeError, ValueError) as error:
-        raise Ended(str(error)) from error
-
-
-def receive(stream: IO[bytes]) -> Message:
-    """The next message; raises Ended where none will come."""
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        raise Ended("end of messages")
-    message: Message = json.loads(line)
-    return message
 
 
 class Talk:
@@ -53,6 +35,11 @@ class Talk:
             raise Ended(str(error)) from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to hear, if only the end."""
+        return bool(self._data or select.select([self.read], [], [], 0)[0])
 
     def hear(self) -> Message:
         """The next message; raises Ended where none will come. What is no message is passed over: the tail of one that

@@ -11,11 +11,10 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import BinaryIO
 
 from minifier.case.edit import edited
 from minifier.case.store import load
-from minifier.cluster.lines import Ended, Message, receive, send
+from minifier.cluster.lines import Ended, Message, Talk
 from minifier.errors import MinifyError
 from minifier.failure import Stage
 from minifier.probe.bench import StartsThreads, make_bench
@@ -46,7 +45,7 @@ class Session:
         return {"ended": dataclasses.asdict(ended)}
 
 
-def serve(asked: BinaryIO, answers: BinaryIO, scratch: Path) -> None:
+def serve(talk: Talk, scratch: Path) -> None:
     """Answers until nobody asks any more. What goes wrong here is an answer too."""
     inductor_folder(), inductor_cache()  # as they are found now
     scratch.mkdir(parents=True, exist_ok=True)
@@ -54,7 +53,7 @@ def serve(asked: BinaryIO, answers: BinaryIO, scratch: Path) -> None:
     session: Session | None = None
     while True:
         try:
-            message = receive(asked)
+            message = talk.hear()
         except Ended:
             return
         try:
@@ -69,12 +68,12 @@ def serve(asked: BinaryIO, answers: BinaryIO, scratch: Path) -> None:
             answer = {"error": str(error)}
         except Exception:  # noqa: BLE001 - told to whom it concerns
             answer = {"error": traceback.format_exc()}
-        send(answers, answer)
+        talk.say(answer)
 
 
 def main() -> None:
     """Standard input has the questions, standard output the answers; what a backend prints goes nowhere."""
-    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    talk = Talk(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
@@ -82,7 +81,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     try:
         with contextlib.suppress(Ended):
-            serve(asked, answers, folder / "scratch")
+            serve(talk, folder / "scratch")
     finally:  # who owns this process has been killed: nobody else removes the Case from this machine
         shutil.rmtree(folder, ignore_errors=True)
 
