@@ -45,6 +45,7 @@ from minifier.torch_private import (
     noting_draws,
     numbered_launch,
     observe_backend_calls,
+    parts_of,
     registered_names,
     registration_stack,
     set_config,
@@ -576,3 +577,20 @@ def test_a_launch_of_a_kernel_runs_it_with_what_it_was_given():
     result = torch.zeros(2)
     graph_module(torch.nn.Module(), graph)(torch.ones(2), result)
     assert result.tolist() == [10.0, 10.0]
+
+
+def test_what_ops_are_made_of():
+    """What the pass stands on: torch's own table."""
+
+    def targets(function, *inputs):
+        return [str(node.target) for node in parts_of(function, inputs).graph.nodes if node.op == "call_function"]
+
+    x = torch.ones(2, 3)
+    assert targets(lambda x: torch.softmax(x, -1), x)[:3] == [
+        "aten.amax.default",
+        "aten.sub.Tensor",
+        "aten.exp.default",
+    ]
+    assert "aten.rsqrt.default" in targets(lambda x: torch.nn.functional.layer_norm(x, (3,)), x)
+    assert targets(torch.tanh, x) == ["aten.tanh.default"]
+    assert len(targets(lambda x, y: torch.nn.functional.cross_entropy(x, y), x, torch.zeros(2, dtype=torch.int64))) > 1

@@ -1,16 +1,24 @@
 """What the tool knows of where inductor keeps things, and of what it finds out about the machine."""
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 
 from minifier.torch_private import (
+    INDUCTOR,
+    INDUCTOR_MODULES,
+    MACHINE_SETTINGS,
+    has_config,
     inductor_cache,
+    inductor_folder,
+    link_headers,
     link_libraries,
     tame_inductor,
     warm_up_inductor,
@@ -88,25 +96,30 @@ def test_without_a_compiler_nothing_is_found_out(forked, tmp_path):
     assert forked(work, 200)
 
 
-HEADERS = """
-import os, sys, tempfile
-from pathlib import Path
-from minifier.torch_private import inductor_folder, link_headers
+def find_headers_elsewhere(folder: Path) -> None:
+    ours, theirs = folder / "ours", folder / "theirs"
+    ours.mkdir(), theirs.mkdir()
+    tempfile.tempdir = str(theirs)
+    (inductor_folder() / "precompiled_headers").mkdir(parents=True)
+    tempfile.tempdir = str(ours)
+    link_headers()
+    link_headers()
+    from torch._inductor.codecache import _HEADER_DIR
 
-ours, theirs = Path(sys.argv[1]) / "ours", Path(sys.argv[1]) / "theirs"
-ours.mkdir(), theirs.mkdir()
-tempfile.tempdir = str(theirs)
-(inductor_folder() / "precompiled_headers").mkdir(parents=True)
-tempfile.tempdir = str(ours)
-link_headers()
-link_headers()
-from torch._inductor.codecache import _HEADER_DIR
-
-assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
-assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
-"""
+    assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
+    assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
 
 
 def test_headers_are_found_from_another_temporary_folder(tmp_path):
     """In a fresh interpreter, as inductor looks for its headers once, when it is imported."""
-    subprocess.run([sys.executable, "-c", HEADERS, tmp_path], check=True, timeout=100)
+    work = "import sys, test_torch_private_inductor as it; it.find_headers_elsewhere(it.Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", work, tmp_path], cwd=Path(__file__).parent, check=True, timeout=100)
+
+
+def test_what_is_imported_for_it_is_there():
+    """As one that is gone would only be passed over."""
+    for name in INDUCTOR_MODULES:
+        importlib.import_module(name)
+    for module, key in MACHINE_SETTINGS:
+        assert has_config(module, key)
+    assert INDUCTOR in torch._dynamo.list_backends(None)

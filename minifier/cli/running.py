@@ -144,8 +144,8 @@ class _One:
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
     from minifier.pipeline import adopt, finish, give_up
-    from minifier.probe.bench import INDUCTOR, OF_INDUCTOR
     from minifier.reducing import Surroundings
+    from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES
 
     failing, place, folder = one.failing, one.place, one.folder
     if failing.unsaved and (folder / ATEN / CASE).exists():
@@ -163,7 +163,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     settings = settings_from(given)
     around = Surroundings(console.say, console.on_probe, one.cluster)
     if case.backend.name == INDUCTOR:
-        import_ahead(OF_INDUCTOR)
+        import_ahead(INDUCTOR_MODULES)
     try:
         outcome = finish(case, place, settings, around, one.started, one.capture_seconds, one.others)
     except NothingToReduce:

@@ -25,6 +25,7 @@ from minifier.fx.values import RecordedValues, is_as_stored, make_inputs
 from minifier.passes.symbols import is_symbolic
 from minifier.probe.ambient import make_plain, set_environment, settled
 from minifier.torch_private import (
+    MACHINE_SETTINGS,
     as_dynamo_calls,
     compiler_for,
     fake_tensor,
@@ -125,7 +126,7 @@ class Bench:
         self.preloaded = self.preloaded + 1 if modules else _PRELOADS
         preload(modules)
         # What inductor finds out about the machine depends on some of its configuration, which children set.
-        if modules and not any((module, key) in _OF_MACHINES for module, key, _ in self.case.state.config):
+        if modules and not any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config):
             warm_up_inductor(compiled)
 
     def import_all(self) -> None:
@@ -141,9 +142,6 @@ class Bench:
 
 
 _PRELOADS = 3
-_OF_MACHINES = {("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
-INDUCTOR = "inductor"
-OF_INDUCTOR = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")
 
 
 def preload(modules: Sequence[str]) -> None:

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from minifier.case import Case
 from minifier.failure import Kind, Stage
-from minifier.probe.bench import INDUCTOR, OF_INDUCTOR, Bench
+from minifier.probe.bench import Bench
 from minifier.probe.children import COMPILED, Ended, run_children
 from minifier.probe.evaluate import evaluate, evaluate_and_tell
 from minifier.probe.life import Job, Limits
-from minifier.torch_private import link_libraries
+from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES, link_libraries
 
 _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
@@ -38,7 +38,7 @@ class LocalProber:
         killed = bench.case.failure.fingerprint.kind in _KILLED
         link_libraries(scratch / COMPILED, checks_only=killed)
         if bench.case.backend.name == INDUCTOR and not bench.late:
-            self.preload(OF_INDUCTOR)
+            self.preload(INDUCTOR_MODULES)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
         """How each candidate ended."""

@@ -40,6 +40,9 @@ from minifier.torch_private.fakes import (
     static_context,
 )
 from minifier.torch_private.inductor import (
+    INDUCTOR,
+    INDUCTOR_MODULES,
+    MACHINE_SETTINGS,
     inductor_cache,
     inductor_folder,
     inductor_headers,
@@ -75,8 +78,11 @@ from minifier.torch_private.unsettled import move, unsettled
 __all__ = [
     "BACKWARD",
     "FORWARD",
+    "INDUCTOR",
+    "INDUCTOR_MODULES",
     "INFERENCE",
     "LAUNCH",
+    "MACHINE_SETTINGS",
     "AskedBackend",
     "Call",
     "Draw",

@@ -9,6 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+INDUCTOR = "inductor"
+INDUCTOR_MODULES = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")  # nearly all that compiling imports
+# Configuration by which it finds out what the machine can do, so that one answer does not do for all children.
+MACHINE_SETTINGS = {("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
+
 
 def tame_inductor() -> None:
     """Makes inductor compile in this process and answer from no cache of whole graphs.
