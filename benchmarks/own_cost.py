@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 # All that the tool imports before it forks anything.
-import minifier.capture.observer  # noqa: E402
+import minifier.capturing.observer  # noqa: E402
 import minifier.reduction.stage  # noqa: E402, F401
-from minifier.capture.script import Program  # noqa: E402
-from minifier.capture.stage import capture  # noqa: E402
+from minifier.capturing.script import Program  # noqa: E402
+from minifier.capturing.stage import capture  # noqa: E402
 from minifier.case import Case  # noqa: E402
 from minifier.case.store import load  # noqa: E402
 from minifier.failure import Verdict  # noqa: E402

@@ -53,32 +53,52 @@ def baseline_of_a_repro() -> Baseline:
     Raises MinifyError if that interpreter does not answer.
     """
     here = baseline_here()
-    if not own(variables(os.environ)):
-        return here
-    modules = sorted({module for module, _ in here.config})
-    found = json.loads(_ask(modules))
-    config = {(module, key): write(unpack_arg(value)) for module, key, value in found["config"]}
-    return Baseline({**here.config, **config}, {**here.switches, **found["switches"]})
+    return Fresh(here).baseline if own(variables(os.environ)) else here
+
+
+class Fresh:
+    """A new interpreter, without what environment variables of torch's make of it, that tells torch's defaults: it is
+    started at once, and waited for when these are wanted. `here` has the values that it cannot tell."""
+
+    def __init__(self, here: Baseline) -> None:
+        self._here = here
+        modules = sorted({module for module, _ in here.config})
+        without = dict(own(variables(os.environ)))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START, str(Path(__file__).parent.parent), *modules],
+            env={name: value for name, value in os.environ.items() if name not in without},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @functools.cached_property
+    def _told(self) -> dict[str, Any]:
+        """Asked in this very folder: some values are made of it. Raises MinifyError if it does not answer."""
+        try:
+            said, errors = self._process.communicate(timeout=_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            said, errors = self._process.communicate()
+        if self._process.returncode != 0:
+            raise MinifyError(f"a fresh interpreter that should tell torch's defaults failed:\n{errors}")
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return found
+
+    @property
+    def baseline(self) -> Baseline:
+        """What it is set to."""
+        config = {(module, key): write(unpack_arg(value)) for module, key, value in self._told["config"]}
+        return Baseline({**self._here.config, **config}, {**self._here.switches, **self._told["switches"]})
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """What every interpreter of this environment has on its import path."""
+        return tuple(self._told["path"])
 
 
 _START = "import sys; sys.path[0] = sys.argv[1]; from minifier.baseline import answer; print(answer(sys.argv[2:]))"
-
-
-def _ask(modules: Sequence[str]) -> str:
-    """In this very folder: some values are made of it."""
-    without = dict(own(variables(os.environ)))
-    done = subprocess.run(
-        [sys.executable, "-c", _START, str(Path(__file__).parent.parent), *modules],
-        env={name: value for name, value in os.environ.items() if name not in without},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise MinifyError(f"a fresh interpreter that should tell torch's defaults failed:\n{done.stderr}")
-    return done.stdout.splitlines()[-1]
 
 
 def answer(modules: Sequence[str]) -> str:
@@ -92,4 +112,4 @@ def answer(modules: Sequence[str]) -> str:
             config.append([module, key, pack_arg(read(value))])
         except CannotSave:
             continue  # the asking process goes by its own value
-    return json.dumps({"config": config, "switches": switches_now()})
+    return json.dumps({"config": config, "switches": switches_now(), "path": sys.path[1:]})

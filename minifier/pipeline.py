@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capture.stage import FailingGraph
-from minifier.case import BackendReference, Case, Graph, Node, Reach, Script
+from minifier.capturing.stage import FailingGraph
+from minifier.case import BackendReference, Case, Drawn, Graph, Node, Reach, Script, TensorInput
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, difference, guard_gibibytes, write_repro
@@ -20,9 +20,9 @@ from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
 from minifier.reduction.stage import NEAREST, Summary
-from minifier.report.bundle import write_bundle
-from minifier.report.markdown import write_report
-from minifier.report.outcome import Outcome, Status, write_result
+from minifier.report.environment import Collector
+from minifier.report.finished import write_reports
+from minifier.report.outcome import Outcome, Status
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
 
@@ -102,6 +102,7 @@ def finish(
         # So that each probe fails soon and in the same way, with room beyond what the repro is given.
         settings = replace(settings, memory=min(free_memory(3 / 4) or 2**63, 2 * guard_gibibytes(case) * 2**30) or None)
     found = Found()
+    collector: Collector | None = None
     if case.backend.reach is Reach.NONE:
         found.reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
@@ -109,6 +110,7 @@ def finish(
         )
     else:
         found = reduced(case, out, settings, around)
+        collector = Collector()
         if found.candidates:
             try:
                 _prove(found, case, out, settings, around)
@@ -135,13 +137,31 @@ def finish(
         match=settings.match,
         match_log=settings.match_log,
         nearest=_nearest(out, repro, settings.memory),
+        environment=collector.text() if collector is not None else "",
     )
-    _write_all(out, outcome, settings.include_data)
-    if repro is not None and repro.tensors is not None and not settings.include_data:
-        around.say(
-            f"the repro reads real values from {TENSOR_FILE}; they are not in bundle.zip (--include-data puts them in)"
-        )
+    bundle = write_reports(out, outcome, _may_go_along(outcome, settings, around))
+    for name, size in bundle.left_out:
+        around.say(f"{name} ({size / 2**20:.0f} MiB) is not in {bundle.path.name}: trackers take no more than 25 MB")
     return outcome
+
+
+def _may_go_along(outcome: Outcome, settings: Settings, around: Surroundings) -> bool:
+    """Whether the values that the repro reads from a file may be in the bundle: what the user has said, or says now."""
+    if outcome.repro is None or outcome.repro.tensors is None or outcome.minimal is None:
+        return False
+    values = [
+        f"{item.name} ({item.meta.dtype}, {' x '.join(map(str, item.meta.shape)) or 'one value'})"
+        for item in outcome.minimal.inputs
+        if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
+    ]
+    size = outcome.repro.tensors.stat().st_size / 2**20
+    around.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
+    if settings.include_data is not None:
+        return settings.include_data
+    if around.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
+        return True
+    around.say("they are not in bundle.zip: `minify report --include-data` puts them in")
+    return False
 
 
 def _nearest(out: Path, repro: Repro | None, memory: int | None) -> str:
@@ -169,14 +189,8 @@ def give_up(
         Status.NO_REPRO, case, None, None, None, None, reason, capture_seconds, seconds, others, failing.ops
     )
     out.mkdir(parents=True, exist_ok=True)
-    _write_all(out, outcome)
+    write_reports(out, outcome)
     return outcome
-
-
-def _write_all(out: Path, outcome: Outcome, include_data: bool = False) -> None:
-    write_report(out, outcome)
-    write_result(out, outcome)
-    write_bundle(out, outcome, include_data)
 
 
 def adopt(captured: Path, out: Path, forward: int | None = None, source: str = "") -> Case:

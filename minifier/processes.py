@@ -47,6 +47,11 @@ def adopt_orphans() -> None:
     _adopter = os.getpid()
 
 
+def spare(pid: int) -> None:
+    """Has `kill_orphans` leave this child of ours alone."""
+    _found.add(pid)
+
+
 def kill_orphans() -> None:
     """Kills all children of a process that adopts orphans, but for those that it had before: what a probe left
     behind in a session of its own. Repeated, since the death of one brings its children."""

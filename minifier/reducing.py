@@ -28,11 +28,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the stages say and whom they tell: lines for the user, probes for the progress display."""
+    """What the stages say and whom they tell: lines for the user, probes for the progress display; and whom they ask a
+    question that is answered by yes or no."""
 
     say: Say
     on_probe: OnProbe | None = None
     cluster: Cluster | None = None
+    ask: Callable[[str], bool] = lambda _: False
 
 
 _ENDING: dict[int, type[MinifyError]] = {

@@ -12,7 +12,8 @@ class Settings:
     """What the user asked of a reduction; seconds throughout, memory in bytes. `workers` is how many probes are
     made at once (None: one a core where they take long). `compare` is auto, always or never;
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
-    beside that of the ops (None: all), `skipped` those not to try."""
+    beside that of the ops (None: all), `skipped` those not to try. `include_data` is whether real values may go
+    into the bundle (None: the user is asked)."""
 
     match: str | None = None
     timeout: float | None = None
@@ -20,7 +21,7 @@ class Settings:
     workers: int | None = None
     budget: float | None = None
     max_probes: int | None = None
-    include_data: bool = False
+    include_data: bool | None = None
     match_log: str | None = None
     compare: str = "auto"
     measure: Measure = field(default_factory=Measure)

@@ -17,7 +17,7 @@ _SECTION = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)[^\n]*\n((?:  [^
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>[^\n]*)')
 _TOOL = str(Path(__file__).parent) + os.sep
 # In these, code of the user's is called: what is further out is the way this tool came there.
-_OUTERMOST = tuple(_TOOL + name for name in ("capture/script.py", "probe/life.py", "processes.py"))
+_OUTERMOST = tuple(_TOOL + name for name in ("capturing/script.py", "probe/life.py", "processes.py"))
 
 
 def stack_file(path: Path) -> None:

@@ -187,9 +187,9 @@ class Bureau:
     def capture(self, text: str, *arguments: str, timeout: float = 60, limit: float | None = None, **terms: Any) -> Any:
         """What running a script of this text showed, on these terms, each backend call getting `limit` seconds; the
         Cases are in `graphs`."""
-        from minifier.capture.script import Program
-        from minifier.capture.stage import capture
-        from minifier.capture.terms import Terms
+        from minifier.capturing.script import Program
+        from minifier.capturing.stage import capture
+        from minifier.capturing.terms import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
         script = self.folder / "failing.py"
@@ -208,9 +208,9 @@ class Bureau:
         self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
     ) -> tuple[Any, Any, str]:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
-        from minifier.capture.again import with_inputs
-        from minifier.capture.script import Program
-        from minifier.capture.terms import Terms
+        from minifier.capturing.again import with_inputs
+        from minifier.capturing.script import Program
+        from minifier.capturing.terms import Terms
         from minifier.case.store import load
 
         failing = captured.failing[index]

@@ -29,7 +29,7 @@ def import_torch() -> None:
             f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
         ) from None
     try:
-        importlib.import_module("minifier.capture.observer")
+        importlib.import_module("minifier.capturing.observer")
         importlib.import_module("minifier.reduction.stage")
     except (ImportError, AttributeError) as error:
         raise UsageError(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.case import Level
 from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
+from minifier.cli.unpacking import unpack_bundle
 from minifier.emit.forms import Template
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -33,15 +36,20 @@ class _Sought:
 
 def check_command(given: Path, timeout: float) -> int:
     """Runs the repro once; prints what was seen."""
-    script = given / "repro.py" if given.is_dir() else given
-    if not script.is_file():
-        print(f"minify: {script} does not exist.", file=sys.stderr)
-        return SOMETHING_ELSE
     try:
-        sought = _sought_from_result(script.with_name("result.json"), script)
+        if given.is_file() and (given.suffix == ".zip" or zipfile.is_zipfile(given)):
+            with tempfile.TemporaryDirectory(prefix="minify-") as folder:
+                return _check(unpack_bundle(given, Path(folder)), timeout)
+        return _check(given / "repro.py" if given.is_dir() else given, timeout)
     except UsageError as error:
         print(f"minify: {error}", file=sys.stderr)
         return SOMETHING_ELSE
+
+
+def _check(script: Path, timeout: float) -> int:
+    if not script.is_file():
+        raise UsageError(f"{script} does not exist.")
+    sought = _sought_from_result(script.with_name("result.json"), script)
     folders = _folders(script.parent / "minimal")
     if sought is None:
         run = run_script(script, timeout, folders)

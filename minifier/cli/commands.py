@@ -53,11 +53,18 @@ def cli() -> None:
     metavar="N",
     help="Reduce the failure of the script's N-th graph, not the first.",
 )
+@click.option(
+    "--backend",
+    metavar="NAME",
+    help="Of an exported program (.pt2): the backend to compile it with, by its registered name, or MODULE:NAME of one "
+    "that a module registers or holds.",
+)
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | None, every: bool, **given: Any) -> int:
-    """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it.
+    """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
+    program that torch.export.save wrote: it is compiled with --backend and called with its own inputs.
 
     The script is not changed. What it prints and reads is its own. Example:
 
@@ -92,7 +99,7 @@ def reduce(case_dir: Path, **given: Any) -> int:
 )
 @click.argument("repro", type=click.Path(path_type=Path))
 def check(repro: Path, timeout: float) -> int:
-    """Run REPRO, a repro.py or the folder that holds it, and say whether it still fails as it should.
+    """Run REPRO, a repro.py, the folder that holds it, or a bundle.zip, and say whether it still fails as it should.
 
     \b
     Exit codes, as `git bisect run` wants them:
@@ -103,6 +110,23 @@ def check(repro: Path, timeout: float) -> int:
     from minifier.cli.checking import check_command
 
     return check_command(repro, timeout)
+
+
+@cli.command()
+@click.option(
+    "--include-data/--no-include-data",
+    default=None,
+    help="Whether real values that the repro needs go into bundle.zip. Default: as the run was told.",
+)
+@click.argument("folder", type=click.Path(path_type=Path))
+def report(folder: Path, include_data: bool | None) -> int:
+    """Write report.md, report.html and bundle.zip of a finished run anew. FOLDER is its output folder. Example:
+
+    minify report minify-out/train-1 --include-data
+    """
+    from minifier.cli.reporting import report_command
+
+    return report_command(folder, include_data)
 
 
 @cli.command()

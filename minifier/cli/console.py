@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from minifier.errors import ExitCode
 
 if TYPE_CHECKING:  # importing these would import torch before the arguments are checked
@@ -39,6 +41,16 @@ class Console:
         """What went wrong; written even when quiet."""
         self.clear()
         print(f"minify: {text}", file=sys.stderr, flush=True)
+
+    def ask(self, question: str) -> bool:
+        """A question that is answered by yes or no; no, where there is nobody to answer."""
+        if not self._live or not sys.stdin.isatty():
+            return False
+        self.clear()
+        try:
+            return click.confirm(f"minify: {question}", err=True)
+        except click.Abort:
+            return False
 
     def clear(self) -> None:
         """Takes the progress line away."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from minifier.capture.script import Program
+from minifier.capturing.script import Program
 from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import Captured
+    from minifier.capturing.stage import Captured
 
 _MOST = 3  # lines of logs that are shown
 _WIDEST = 160
@@ -17,7 +17,7 @@ _WIDEST = 160
 
 def nothing_failed(program: Program, captured: Captured, compared: Captured | None) -> MinifyError:
     """Why there is nothing to reduce, and what was checked."""
-    name = program.target
+    name = program.said
     if captured.end.interrupted:
         return StoppedEarly(f"{name} was interrupted before a backend call had failed")
     checked = (

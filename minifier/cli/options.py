@@ -103,9 +103,10 @@ _SHARED = (
         help="In how many fresh interpreters the repro has to show the failure.",
     ),
     click.option(
-        "--include-data",
-        is_flag=True,
-        help="Put real values into bundle.zip if the repro needs them. They are beside the repro in any case.",
+        "--include-data/--no-include-data",
+        default=None,
+        help="Whether real values that the repro needs go into bundle.zip. They are beside the repro in any case. "
+        "Default: you are asked, or they do not where nobody can be.",
     ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
 )

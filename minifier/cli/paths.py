@@ -10,7 +10,7 @@ import tempfile
 import tokenize
 from pathlib import Path
 
-from minifier.capture.script import Program
+from minifier.capturing.script import Program
 from minifier.errors import UsageError
 
 

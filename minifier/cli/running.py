@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minifier.capture.given import StandardInput
-from minifier.capture.script import Program
+from minifier.capturing.given import StandardInput
+from minifier.capturing.script import Program
 from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
+from minifier.cli.exported import as_script, check_exported, is_exported
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import case_folder, check_program, output_folder, reserved
@@ -23,7 +24,7 @@ from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 from minifier.interpreters import import_ahead
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capture.stage import FailingGraph
+    from minifier.capturing.stage import FailingGraph
     from minifier.cluster.link import Cluster
     from minifier.report.outcome import Outcome
     from minifier.settings import Settings
@@ -42,7 +43,12 @@ def run_command(
     if every and graph is not None:
         raise UsageError("--graph and --all contradict each other: give one of them.")
     program = Program(script, arguments, is_module)
-    check_program(program)
+    if is_exported(script):
+        check_exported(program, given["backend"])
+    elif given["backend"] is not None:
+        raise UsageError("--backend is for exported programs (.pt2): a script says itself what compiles it.")
+    else:
+        check_program(program)
     out = output_folder(given["out"], program.name)
     console = Console(given["quiet"])
     with verification_ahead(given["verify"]), cluster_of(given) as cluster:
@@ -61,12 +67,14 @@ def _run(
     cluster: Cluster | None,
 ) -> int:
     settings = settings_from(given)
-    from minifier.capture.looking import look
-    from minifier.capture.terms import Terms
+    from minifier.capturing.looking import look
+    from minifier.capturing.terms import Terms
     from minifier.source.stage import is_of_torch
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with temporary_folder() as work:
+        if is_exported(program.target):
+            program = as_script(program, given["backend"], work)
         if given["level"] == "source":
             return _reduce_script(program, out, given, console, started, 0.0)
         program = replace(program, given=StandardInput(work / "stdin"))
@@ -161,7 +169,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     case = adopt(folder, place, failing.forward, one.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given)
-    around = Surroundings(console.say, console.on_probe, one.cluster)
+    around = Surroundings(console.say, console.on_probe, one.cluster, console.ask)
     if case.backend.name == INDUCTOR:
         import_ahead(INDUCTOR_MODULES)
     try:
@@ -249,6 +257,8 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     if not resumes:
         case = adopt(folder, out)
     with temporary_folder(), cluster_of(given) as cluster:
-        outcome = finish(case, out, settings, Surroundings(console.say, console.on_probe, cluster), started, 0.0)
+        outcome = finish(
+            case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0
+        )
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

@@ -19,7 +19,9 @@ _WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
 _BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.backends", "torch.jit")
 _CALLERS = ("minifier.", "torch._dynamo.output_graph")
 # Frames of this tool, which stood around the backend's call, with their lines of source.
-_OWN_FRAMES = re.compile(r'  File "[^"\n]*/minifier/(?:capture|probe)/[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
+_OWN_FRAMES = re.compile(
+    r'  File "[^"\n]*/minifier/(?:capturing|probe|inplace)/[^"\n]*", line \d+, in \w+\n(?:    .*\n)*'
+)
 # How torch's allocators, and C++ below it, say that there is no more memory.
 _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: |can't allocate memory|not enough memory: you tried to allocate|std::bad_alloc"

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from minifier.capture.logs import let_through, overheard
+from minifier.capturing.logs import let_through, overheard
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys

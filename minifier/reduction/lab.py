@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,10 +19,10 @@ from minifier.probe.children import run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Job, Limits
 from minifier.probe.prober import LocalProber, Prober
+from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
-BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
 _MISSED = 0.001  # how likely a probe may miss a flaky failure
 _MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
 _CHEAP = 1.0  # seconds
@@ -47,8 +45,8 @@ class Other:
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
     messages, `match_log` one that is looked for in logs; `prober` makes the probes, children of this process unless
-    another is given; `timeout` is for each probe, in seconds, None to
-    calibrate it from the first failing run."""
+    another is given; `part` is the pass, within its phase, that probes are made for; `timeout` is for each probe, in
+    seconds, None to calibrate it from the first failing run."""
 
     bench: Bench
     folder: Path
@@ -63,6 +61,7 @@ class Lab:
     faults: list[str] = field(default_factory=list)
     sighted: dict[str, Failure] = field(default_factory=dict)
     phase: str = "check"
+    part: str = ""
     rate: float = 1.0
     repeats: int = 1
     doubtful: bool = False
@@ -76,7 +75,7 @@ class Lab:
         self.sought = self.bench.case.failure.fingerprint
         self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        self._journal = os.open(self.folder / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.journal = Journal(self.folder / JOURNAL)
         self.adopt(self.bench.case)
 
     def adopt(self, case: Case) -> None:
@@ -150,8 +149,11 @@ class Lab:
         self.faults += [e.fault for e in ended if e.fault]
         return [e.result for e in ended]
 
-    def probe(self, cases: Sequence[Case]) -> list[Judged]:
-        """Tries each Case in a child of its own, all at once; again those that pass, where failures are flaky."""
+    def probe(self, cases: Sequence[Case], keys: Sequence[str] | None = None) -> list[Judged]:
+        """Tries each Case in a child of its own, all at once; again those that pass, where failures are flaky. By its
+        key, if it is given one, an answer is known to a later run of the same reduction."""
+        entries = [self._entry(case, key) for case, key in zip(cases, keys or [""] * len(cases), strict=True)]
+        self.journal.begin(entries)
         judged = self._once(cases)
         for _ in range(self.repeats - 1):
             passed = [i for i, each in enumerate(judged) if each.verdict is Verdict.PASS]
@@ -159,9 +161,12 @@ class Lab:
                 break
             for i, again in zip(passed, self._once([cases[i] for i in passed]), strict=True):
                 judged[i] = again
-        for case, each in zip(cases, judged, strict=True):
-            self._note(case, each)
+        for case, each, entry in zip(cases, judged, entries, strict=True):
+            self._note(case, each, entry)
         return judged
+
+    def _entry(self, case: Case, key: str) -> Entry:
+        return Entry(self._beside or self.phase, ranges(self.position[node.name] for node in case.graph.ops), key)
 
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
         # A stage beyond the sought one is never run: what fails while compiling need not be run.
@@ -203,22 +208,16 @@ class Lab:
         if failure is not None:
             self.sighted[ranges(self.position[node.name] for node in case.graph.ops)] = failure
 
-    def _note(self, case: Case, judged: Judged) -> None:
+    def _note(self, case: Case, judged: Judged, entry: Entry) -> None:
         self.counts[judged.verdict] += 1
         self.last_seconds = judged.seconds
         positions = frozenset(self.position[node.name] for node in case.graph.ops)
-        ops = ranges(positions)
         if judged.verdict is Verdict.PASS and self.phase not in BESIDE_THE_SEARCH:
             self._passed.append(positions)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
-            self.sighted[ops] = judged.failure
-        line = {
-            "phase": self._beside or self.phase,
-            "ops": ops,
-            "verdict": judged.verdict.value,
-            "seconds": round(judged.seconds, 4),
-        }
-        os.write(self._journal, (json.dumps(line) + "\n").encode())
+            self.sighted[entry.ops] = judged.failure
+        more = {"pass": self.part} if self.part else {}
+        self.journal.end(entry, judged.verdict, judged.seconds, elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)
         # What a backend says to options taken away from it is no bug of its, nor what it says to a graph without ops.

@@ -19,6 +19,7 @@ from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
 from minifier.probe.evaluate import look_at_inputs, run_eagerly
 from minifier.probe.settle import pack_parts, runs, settle, with_parts
+from minifier.reduction.journal import digest
 from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit
 
@@ -59,6 +60,7 @@ class Simplifier:
     neighbours: list[tuple[str, Case]] = field(default_factory=list)
     _answers: dict[str, Failure | None] = field(default_factory=dict)  # what showed, if it is what is sought
     _passed: set[str] = field(default_factory=set)
+    _of_earlier: set[str] = field(default_factory=set)  # of these answers, what an interrupted run has seen
     _passing: Case | None = None
     _settles: bool | None = None
     _was_judged: bool = False
@@ -66,6 +68,9 @@ class Simplifier:
 
     def __post_init__(self) -> None:
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all}
+        known = self.lab.journal.known.made
+        self._answers = {key: self.case.failure if shown else None for key, shown in known.items()}
+        self._of_earlier = set(self._answers)
 
     def run(self) -> Case:
         """The plainest Case found."""
@@ -79,10 +84,18 @@ class Simplifier:
                     self._family(each)
                 if self.case == before:
                     break
+            self._see_again()
             self.ended |= {each.name: "fixpoint" for each in self.passes}
         except Spent as spent:
             self.stopped = str(spent)
         return self.case
+
+    def _see_again(self) -> None:
+        """Tries the Case itself, if what it shows was seen by an earlier run alone."""
+        if _key(self.case) in self._of_earlier:
+            self.lab.part = ""
+            del self._answers[_key(self.case)]
+            self._holds(self.case)
 
     @property
     def finished(self) -> bool:
@@ -120,6 +133,7 @@ class Simplifier:
 
     def _at_once(self) -> None:
         """Everything that nobody asked for, with sizes of one, or of two and three; then by halves."""
+        self.lab.part = "all at once"
         together = [each for each in self.passes if not each.asked and not each.alone and each.name != "sizes"]
         steps = [_flat(row) for each in together for row in each.rows(self.case)]
         sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
@@ -138,6 +152,7 @@ class Simplifier:
         self._halves(steps[middle:])
 
     def _family(self, family: Pass) -> None:
+        self.lab.part = family.name
         rows = family.rows(self.case)
         if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
@@ -231,7 +246,7 @@ class Simplifier:
             self._check_budget()
             spare = self.lab.workers - 1 if left is None else min(self.lab.workers, left) - 1
             asked = {key: case, **self._next(later, spare)}
-            for each, judged in zip(asked, self.lab.probe(list(asked.values())), strict=True):
+            for each, judged in zip(asked, self.lab.probe(list(asked.values()), list(asked)), strict=True):
                 self._answers[each] = judged.failure if judged.verdict is Verdict.SAME else None
                 if judged.verdict is Verdict.PASS:
                     self._passed.add(each)
@@ -261,7 +276,7 @@ class Simplifier:
 
 
 def _key(case: Case) -> str:
-    return json.dumps(pack_parts(case))
+    return digest(json.dumps(pack_parts(case)))
 
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Step]]:

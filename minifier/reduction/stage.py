@@ -21,11 +21,13 @@ from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import Bench, make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
+from minifier.reduction.backends import through_others
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.lab import BESIDE_THE_SEARCH, Lab
+from minifier.reduction.journal import JOURNAL, Known
+from minifier.reduction.lab import Lab
 from minifier.reduction.nearest import nearest
 from minifier.reduction.needs import with_needs
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
@@ -53,6 +55,7 @@ class Summary:
     parting: tuple[tuple[str, str], ...] = ()
     passes: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    backends: tuple[tuple[str, str], ...] = ()
     error: str = ""
     exit_code: int = 0
     traceback: str = field(default="")
@@ -97,7 +100,6 @@ def reduce_case(
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
-    known = _journal(folder / "journal.jsonl")
     lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
     lab.workers = settings.workers or 1
     lab.may_spread = settings.workers is None
@@ -109,10 +111,11 @@ def reduce_case(
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
     try:
+        known = _known(lab)
         without_wrappers(lab)
         case = start(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
-        reduced, result = reduce_ops(lab, case, limit, known)
+        reduced, result = reduce_ops(lab, case, limit, known.ops)
         if case.failure.fingerprint.kind is Kind.TIMEOUT:
             reduced, result = _patiently(lab, case, limit, reduced, result)
         else:
@@ -127,11 +130,12 @@ def reduce_case(
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
         stopped = _make_plain(simplifier, stopped)
         reduced = simplifier.case
-        passing = _passing(simplifier) if simplifier.finished and not stopped else None
+        passing = _passing(simplifier) if not stopped else None
         parting: tuple[tuple[str, str], ...] = ()
         if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
             spent = time.monotonic() - started
             parting = parting_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
+        backends = through_others(lab, reduced) if ended is not search.Ended.INTERRUPTED else ()
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         if passing is not None:
             _save(lab, passing, folder / NEAREST)
@@ -141,17 +145,19 @@ def reduce_case(
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,
             probes={"total": lab.total, **{v.value: lab.counts[v] for v in Verdict}},
-            one_minimal=ended is search.Ended.PROVED,
-            stopped_because=stopped,
+            one_minimal=ended is search.Ended.PROVED and not known.skipped,
+            stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
             phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
             others=tuple(_save_others(lab, folder / "others")),
             parting=parting,
+            backends=backends,
             passes=simplifier.ended,
             needs=tuple(": ".join(each) for each in simplifier.refused) if simplifier.finished else (),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:
+        lab.journal.close()
         shutil.rmtree(lab.scratch, ignore_errors=True)
 
 
@@ -175,11 +181,27 @@ def _make_plain(simplifier: Simplifier, stopped: str) -> str:
 
 
 def _passing(simplifier: Simplifier) -> Case | None:
-    """The nearest Case that passes, as long as nobody interrupts."""
+    """The nearest Case that passes, if the reduction came to its end and nobody interrupts."""
     try:
-        return nearest(simplifier)
+        return nearest(simplifier) if simplifier.finished else None
     except KeyboardInterrupt:
         return None
+
+
+def _known(lab: Lab) -> Known:
+    """What an interrupted run knew; raises NoRepro if the machine went down with the whole graph."""
+    known = lab.journal.known
+    if any(entry.phase == "check" for entry in known.skipped):
+        raise NoRepro(
+            "the last run ended, and perhaps the machine with it, while the whole graph was tried. It is not tried "
+            f"again: remove {JOURNAL} from the output folder to have it tried nevertheless"
+        )
+    return known
+
+
+def _skipped(known: Known) -> str:
+    count = len(known.skipped)
+    return f"{count} candidates were left out, as the process or the machine ended with them before" if count else ""
 
 
 def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
@@ -257,21 +279,6 @@ def _save_others(lab: Lab, folder: Path) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _journal(path: Path) -> dict[str, bool]:
-    """Answers of an interrupted run on the same Case: positions of ops to whether the failure showed."""
-    if not path.exists():
-        return {}
-    known = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            entry = json.loads(line)
-            if entry["phase"] not in BESIDE_THE_SEARCH:
-                known[entry["ops"]] = entry["verdict"] == Verdict.SAME.value
-        except (ValueError, KeyError, TypeError):
-            continue  # a line cut short by the end of the process that wrote it
-    return known
 
 
 def write_summary(folder: Path, summary: Summary) -> None:

@@ -1,37 +1,82 @@
-"""bundle.zip: the repro, the report, the result and the reduced graph. No weights, no inputs, no paths,
-unless the user agrees."""
+"""bundle.zip: the repro, the reports, the result and the reduced Case. No weights, no inputs, no paths, unless the user
+agrees; and no more than a tracker takes."""
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.case.store import CASE, GRAPH
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.report.outcome import Outcome
-from minifier.report.privacy import without_private_paths
+from minifier.report.privacy import shareable, shareable_case, shareable_graph, without_private_paths
+
+LIMIT = 25 * 2**20  # bytes that an attachment may have on GitHub
+BUNDLE = "bundle.zip"
+_OVERHEAD = 1 << 12  # bytes for each entry's name and place
 
 
-def write_bundle(folder: Path, outcome: Outcome, include_data: bool) -> Path:
-    """Writes bundle.zip into the output folder.
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What was written, and what had to be left out for its size, with that size in bytes."""
+
+    path: Path
+    left_out: tuple[tuple[str, int], ...]
+
+
+def write_bundle(folder: Path, outcome: Outcome, include_data: bool, limit: int = LIMIT) -> Bundle:
+    """Writes bundle.zip into the output folder, the most important first as long as there is room.
 
     `include_data` is the user's word that real values may go along: those that a repro reads from a file,
     which is there only if the failure needs exactly these.
     """
-    path = folder / "bundle.zip"
+    path = folder / BUNDLE
     beside = folder / f".bundle.{os.getpid()}"
+    left_out = []
+    try:
+        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
+            room = limit - _OVERHEAD
+            for name, content in _content(folder, outcome, include_data):
+                data = content()
+                size = len(zlib.compress(data)) + _OVERHEAD
+                if size > room:
+                    left_out.append((name, len(data)))
+                    continue
+                room -= size
+                bundle.writestr(name, data)
+            if left_out:
+                rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
+                bundle.writestr("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return Bundle(path, tuple(left_out))
+
+
+def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tuple[str, Callable[[], bytes]]]:
     private = outcome.case.script.path
-    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name in ("repro.py", "report.md", "result.json", "minimal/graph.json"):
-            if (folder / name).exists():
-                bundle.writestr(name, without_private_paths((folder / name).read_text(encoding="utf-8"), private))
-        if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
-            bundle.write(folder / TENSOR_FILE, TENSOR_FILE)
-        if (folder / "minimal" / "case.json").exists():
-            data = json.loads((folder / "minimal" / "case.json").read_text(encoding="utf-8"))
-            for part, field in (("script", "path"), ("script", "folders"), ("backend", "folders")):
-                data[part].pop(field, None)
-            bundle.writestr("minimal/case.json", without_private_paths(json.dumps(data, indent=1), private))
-    os.replace(beside, path)
-    return path
+
+    def text(path: Path, made: Callable[[str, Iterable[str]], str]) -> Callable[[], bytes]:
+        return lambda: made(path.read_text(encoding="utf-8"), private).encode()
+
+    for name, made in (
+        ("repro.py", without_private_paths),
+        ("report.md", _as_it_is),
+        ("result.json", shareable),
+        (f"minimal/{CASE}", shareable_case),
+        (f"minimal/{GRAPH}", shareable_graph),
+        ("report.html", _as_it_is),
+    ):
+        if (folder / name).exists():
+            yield name, text(folder / name, made)
+    if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
+        yield TENSOR_FILE, (folder / TENSOR_FILE).read_bytes
+
+
+def _as_it_is(text: str, _private: Iterable[str]) -> str:
+    """A report, which was made to be handed on."""
+    return text

@@ -33,7 +33,7 @@ class Outcome:
     `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
     are the script's other failing graphs, in sentences. `ops_before` counts the ops of a graph that could not be
     written down; `match` and `match_log` are the user's own measures; `nearest` is what in the repro would
-    have to change for the failure to go, as a diff.
+    have to change for the failure to go, as a diff; `environment` is what torch's collector says of the machine.
     """
 
     status: Status
@@ -50,6 +50,7 @@ class Outcome:
     match: str | None = None
     match_log: str | None = None
     nearest: str = ""
+    environment: str = ""
 
     @property
     def parts(self) -> str:

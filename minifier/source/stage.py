@@ -14,7 +14,7 @@ from pathlib import Path
 import libcst as cst
 
 from minifier import search
-from minifier.capture.script import Program
+from minifier.capturing.script import Program
 from minifier.case import BackendReference, Case, Graph, Level, Node, Reach, Script
 from minifier.case.encode import pack, unpack
 from minifier.case.store import save, write_atomically
@@ -27,9 +27,9 @@ from minifier.probe.judge import seen
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.reduction.ops import deadline_after
 from minifier.reduction.stage import Summary
-from minifier.report.bundle import write_bundle
-from minifier.report.markdown import write_report
-from minifier.report.outcome import Outcome, Status, write_result
+from minifier.report.environment import Collector
+from minifier.report.finished import write_reports
+from minifier.report.outcome import Outcome, Status
 from minifier.settings import Settings
 from minifier.slicing import Wanted, folders_imported_from, names_bound, names_given, slice_module
 from minifier.slicing.slices import tidied
@@ -124,7 +124,7 @@ def _reduce(
                 "files beside it: with their absolute paths it can be run there"
             )
         if eager.result is None or eager.result["status"] != "pass":
-            raise NothingToReduce(f"{program.target} fails by itself, without torch.compile as well: {failure.line}")
+            raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {failure.line}")
         lab.sought = failure.fingerprint
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
@@ -219,6 +219,7 @@ def _finished(
     )
     repro = Repro(_with_footer(found.source, found.failure), None)
     path = repro.write(out)
+    collector = Collector()
     check = verify(
         path,
         found.failure.fingerprint,
@@ -256,11 +257,10 @@ def _finished(
         capture_seconds,
         time.monotonic() - started,
         match=settings.match,
+        environment=collector.text(),
     )
     save(case, out / "minimal")  # what has to be on the import path is in it
-    write_report(out, outcome)
-    write_result(out, outcome)
-    write_bundle(out, outcome, include_data=False)
+    write_reports(out, outcome)
     return outcome
 
 

@@ -41,9 +41,10 @@ Call = Callable[[], Callable[..., Any]]
 Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..., Any]]
 
 
-def observe_backend_calls(observe: Observe) -> None:
+def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     """From now on `observe(compiler_fn, graph_module, example_inputs, call)` stands around every backend
-    call of this process; it must call `call()` and give back what that gives, or a wrapper of it."""
+    call of this process; it must call `call()` and give back what that gives, or a wrapper of it. Gives a function that
+    ends this; the last that was begun has to be ended first."""
     original = OutputGraph.call_user_compiler
 
     def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
@@ -58,6 +59,12 @@ def observe_backend_calls(observe: Observe) -> None:
         self.minify_asked = (mode, dict(options) if options else None)
 
     wrapper.__init__ = __init__  # type: ignore[method-assign]
+
+    def end() -> None:
+        OutputGraph.call_user_compiler = original  # type: ignore[method-assign]
+        wrapper.__init__ = make  # type: ignore[method-assign]
+
+    return end
 
 
 @dataclass(frozen=True)

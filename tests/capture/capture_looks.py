@@ -7,10 +7,10 @@ import sys
 
 from vocabulary import CASES, in_child, source_of
 
-from minifier.capture.given import StandardInput
-from minifier.capture.looking import look
-from minifier.capture.script import Program
-from minifier.capture.terms import Terms
+from minifier.capturing.given import StandardInput
+from minifier.capturing.looking import look
+from minifier.capturing.script import Program
+from minifier.capturing.terms import Terms
 from minifier.cli.nothing import nothing_failed
 from minifier.settings import Settings
 

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from minifier.capture.written import write_object
+from minifier.capturing.written import write_object
 from minifier.errors import CannotSave
 
 SOURCE = """

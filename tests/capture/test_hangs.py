@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from minifier.capture import watch as watch_module
-from minifier.capture.status import Status
-from minifier.capture.terms import Keep, Terms
-from minifier.capture.watch import FIRST, LEAST, Watch
+from minifier.capturing import watch as watch_module
+from minifier.capturing.status import Status
+from minifier.capturing.terms import Keep, Terms
+from minifier.capturing.watch import FIRST, LEAST, Watch
 from minifier.consumption import descendants, processor_seconds
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors

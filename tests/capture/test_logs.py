@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from minifier.capture.logs import let_through, overheard
+from minifier.capturing.logs import let_through, overheard
 from minifier.failure import Kind, Stage
 from minifier.fx.tensors import StoredTensors
 

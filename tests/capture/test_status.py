@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minifier.capture.status import Status
+from minifier.capturing.status import Status
 from minifier.failure import Stage
 
 pytestmark = pytest.mark.timeout(60)

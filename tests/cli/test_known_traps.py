@@ -8,9 +8,9 @@ import pytest
 from scripts import DEFINITION, ONE_OP
 from vocabulary import CASES, in_child, source_of
 
-from minifier.capture.script import Program
-from minifier.capture.stage import capture
-from minifier.capture.terms import Comparing, Terms
+from minifier.capturing.script import Program
+from minifier.capturing.stage import capture
+from minifier.capturing.terms import Comparing, Terms
 from minifier.failure import Measure
 
 pytestmark = pytest.mark.timeout(200)

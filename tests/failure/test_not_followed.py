@@ -3,7 +3,7 @@
 import pytest
 from vocabulary import source_of
 
-from minifier.capture.terms import Comparing
+from minifier.capturing.terms import Comparing
 from minifier.failure import Measure
 
 pytestmark = pytest.mark.timeout(120)

@@ -20,11 +20,11 @@ from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, chosen_cells, script
 from forked_repro import run_forked
 from vocabulary import CASES, in_child
 
-import minifier.capture.observer
+import minifier.capturing.observer
 import minifier.reduction.stage  # noqa: F401
-from minifier.capture.looking import look
-from minifier.capture.script import Program
-from minifier.capture.terms import Terms
+from minifier.capturing.looking import look
+from minifier.capturing.script import Program
+from minifier.capturing.terms import Terms
 from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage

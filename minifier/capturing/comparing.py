@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from minifier.capture.held import as_before, as_inputs, hold_others, written_by_eager
-from minifier.capture.observer import ComparedCall
-from minifier.capture.terms import Comparing
+from minifier.capturing.held import as_before, as_inputs, hold_others, written_by_eager
+from minifier.capturing.observer import ComparedCall
+from minifier.capturing.terms import Comparing
 from minifier.case import Case
 from minifier.case.graph import tensor_keys
 from minifier.case.store import load
@@ -22,7 +22,7 @@ from minifier.fx.tensors import StoredTensors
 from minifier.fx.values import make_inputs
 
 if TYPE_CHECKING:
-    from minifier.capture.record import Record
+    from minifier.capturing.record import Record
 
 
 @dataclass(frozen=True, slots=True)

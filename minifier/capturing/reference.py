@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capture.written import as_told, first_name, option, write_object
+from minifier.capturing.written import as_told, first_name, option, write_object
 from minifier.case import BackendReference, Reach
 from minifier.case.literals import SCRIPT, objects_made, string
 from minifier.case.values import Made
@@ -69,7 +69,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
         names = [asked.name]
     for name in names:
         stack = registration_stack(name)
-        module = importing_module(stack)
+        module = importing_module(stack) if stack else _home(asked.function)
         point = entry_point_of(name)
         by_torch = any(function == "lookup_backend" for _, function in stack)
         if point is not None and (by_torch or module is None):
@@ -92,6 +92,13 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
     if names and held is not None:
         return BackendReference(names[0], Reach.DEFINED, string(names[0]), names=(first_name(held),))
     return None
+
+
+def _home(function: Any) -> str | None:
+    """The module that a function is defined in, for one that was registered before this tool was there to see it: by
+    far the most register what they define."""
+    module = getattr(function, "__module__", None) or ""
+    return module if module in sys.modules and module != SCRIPT and not module.startswith("torch.") else None
 
 
 def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capture.script import Program
-from minifier.capture.stage import Captured, FailingGraph, capture
-from minifier.capture.terms import Keep, Terms
+from minifier.capturing.script import Program
+from minifier.capturing.stage import Captured, FailingGraph, capture
+from minifier.capturing.terms import Keep, Terms
 from minifier.case.store import load, save
 from minifier.failure import Kind, same
 

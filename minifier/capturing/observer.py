@@ -19,12 +19,12 @@ from typing import Any
 import torch
 
 from minifier.baseline import Baseline
-from minifier.capture.aot import AotObserver
-from minifier.capture.logs import Said
-from minifier.capture.record import Record
-from minifier.capture.status import Status, Token
-from minifier.capture.terms import Comparing, Terms
-from minifier.capture.training import Training
+from minifier.capturing.aot import AotObserver
+from minifier.capturing.logs import Said
+from minifier.capturing.record import Record
+from minifier.capturing.status import Status, Token
+from minifier.capturing.terms import Comparing, Terms
+from minifier.capturing.training import Training
 from minifier.descriptors import Reserve, identity, out_of_the_way
 from minifier.failure import Stage
 from minifier.torch_private import backend_error, is_failure, transforms_ended
@@ -69,7 +69,8 @@ class _Mine(threading.local):
 
 
 class Observer:
-    """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it."""
+    """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it. `on_failure` is
+    called with what is raised, once it is written down."""
 
     def __init__(
         self,
@@ -79,7 +80,9 @@ class Observer:
         baseline: Baseline,
         terms: Terms = Terms(),  # noqa: B008 - it is frozen
         status: Status | None = None,
+        on_failure: Callable[[Record, BaseException], None] = lambda record, error: None,
     ) -> None:
+        self.on_failure = on_failure
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline = ordinary_path, baseline
         self.keep, self.comparing = terms.keep, terms.comparing
@@ -92,6 +95,7 @@ class Observer:
         self.mine = _Mine()
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
+        self.closed = False  # whether it has seen enough
         self._trains = False
         self._said: set[tuple[int, str]] = set()
 
@@ -115,7 +119,7 @@ class Observer:
     @property
     def is_watching(self) -> bool:
         """Whether what happens now is the script's doing: not a forked process's, nor a comparison's."""
-        return os.getpid() == self.log.pid and not self.mine.comparing
+        return os.getpid() == self.log.pid and not (self.mine.comparing or self.closed)
 
     def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
         """What compiling the record's graph gives, with an eye on how it goes."""
@@ -129,6 +133,7 @@ class Observer:
             if is_failure(error) and self._is_new(error):
                 with self.reserve:
                     record.failed(stage, error, inputs)
+                self.on_failure(record, error)
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
@@ -187,6 +192,7 @@ class Observer:
             if is_failure(error) and self._is_new(error):
                 with self.reserve:
                     record.failed(stage, error, args, number, _versions(args) != before)
+                self.on_failure(record, error)
             raise
         if current.matched:
             record.fell_back(stage, current.matched, args, number, _versions(args) != before)

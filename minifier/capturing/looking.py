@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.capture.again import with_inputs
-from minifier.capture.script import Program
-from minifier.capture.stage import Captured, FailingGraph, capture
-from minifier.capture.terms import Comparing, Terms
+from minifier.capturing.again import with_inputs
+from minifier.capturing.script import Program
+from minifier.capturing.stage import Captured, FailingGraph, capture
+from minifier.capturing.terms import Comparing, Terms
 from minifier.errors import MinifyError
 from minifier.settings import Settings
 

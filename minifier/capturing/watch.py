@@ -7,8 +7,8 @@ import signal
 import time
 from pathlib import Path
 
-from minifier.capture.status import Running, Status
-from minifier.capture.terms import Terms
+from minifier.capturing.status import Running, Status
+from minifier.capturing.terms import Terms
 from minifier.consumption import descendants, processor_seconds
 from minifier.failure import Stage
 from minifier.memory import MemoryWatch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from minifier.capture.status import Running, Status
-from minifier.capture.watch import Watch, sent_from_outside
+from minifier.capturing.status import Running, Status
+from minifier.capturing.watch import Watch, sent_from_outside
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.processes import StageEnd
 from minifier.stacks import read_stack

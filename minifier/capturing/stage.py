@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capture.ended import STACKS, fatal_call, how_it_ended
-from minifier.capture.logs import Said, overheard
-from minifier.capture.script import Program, run_program
-from minifier.capture.status import Running, Status
-from minifier.capture.terms import Terms
-from minifier.capture.watch import Watch
+from minifier.capturing.ended import STACKS, fatal_call, how_it_ended
+from minifier.capturing.logs import Said, overheard
+from minifier.capturing.script import Program, run_program
+from minifier.capturing.status import Running, Status
+from minifier.capturing.terms import Terms
+from minifier.capturing.watch import Watch
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
@@ -117,7 +117,7 @@ def _get_ready() -> None:
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:
     from minifier.baseline import baseline_of_a_repro
-    from minifier.capture.observer import Observer
+    from minifier.capturing.observer import Observer
     from minifier.torch_private import (
         note_backward_passes,
         note_inference_mode,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 
-from minifier.capture.given import StandardInput
+from minifier.capturing.given import StandardInput
 from minifier.memory import spare_memory
 
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -27,12 +27,19 @@ _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the user asked to run: a script's path or a module's name, its arguments, and what it reads from."""
+    """What the user asked to run: a script's path or a module's name, its arguments, and what it reads from. `made_of`
+    is the file that the user named, if the script was made of that."""
 
     target: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
     given: StandardInput | None = None
+    made_of: str = ""
+
+    @property
+    def said(self) -> str:
+        """What the user named."""
+        return self.made_of or self.target
 
     @property
     def name(self) -> str:

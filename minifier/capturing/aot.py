@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capture.record import Record
+from minifier.capturing.record import Record
 from minifier.failure import Stage
 from minifier.torch_private import (
     BACKWARD,
@@ -21,7 +21,7 @@ from minifier.torch_private import (
 )
 
 if TYPE_CHECKING:
-    from minifier.capture.observer import Observer
+    from minifier.capturing.observer import Observer
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capture.hints import hints
-from minifier.capture.reference import folders_of, operator_imports, reference
-from minifier.capture.sizes import Sizes, symbolic_sizes
-from minifier.capture.state import at_the_call, current_state
-from minifier.capture.terms import Comparing
+from minifier.capturing.hints import hints
+from minifier.capturing.reference import folders_of, operator_imports, reference
+from minifier.capturing.sizes import Sizes, symbolic_sizes
+from minifier.capturing.state import at_the_call, current_state
+from minifier.capturing.terms import Comparing
 from minifier.case import (
     BackendReference,
     Case,
@@ -50,7 +50,7 @@ from minifier.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
 
 if TYPE_CHECKING:
-    from minifier.capture.observer import Observer
+    from minifier.capturing.observer import Observer
 
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
@@ -178,7 +178,7 @@ class Record:
         """The same for a first call, its inputs being kept, whose result is not eager's."""
         unable = ""
         with spare_memory(), _Kept(self):
-            from minifier.capture.comparing import compare_call
+            from minifier.capturing.comparing import compare_call
 
             if self._kept and not self.unsaved:
                 found = compare_call(self, compiled, comparing)

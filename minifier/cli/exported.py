@@ -1,0 +1,47 @@
+"""An exported program as a script: `minify run model.pt2 --backend NAME`."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+from minifier.capturing.script import Program
+from minifier.errors import UsageError
+
+_SCRIPT = """\
+import sys
+
+import torch
+
+sys.path[0] = {here!r}
+{backend}
+program = torch.export.load({path!r})
+arguments, keywords = program.example_inputs
+torch.compile(program.module(), backend=backend)(*arguments, **keywords)
+"""
+
+
+def is_exported(target: str) -> bool:
+    """Whether this names a saved ExportedProgram."""
+    return target.endswith(".pt2")
+
+
+def check_exported(program: Program, backend: str | None) -> None:
+    """Raises UsageError unless it is a file that may be an exported program, and a backend is given."""
+    path = Path(program.target)
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        raise UsageError(f"{path} is not an exported program: torch.export.save writes one.")
+    if backend is None:
+        raise UsageError(f"{path} is an exported program: say with --backend what is to compile it.")
+
+
+def as_script(program: Program, backend: str, folder: Path) -> Program:
+    """A script that compiles the exported program with a backend, and calls it with the inputs that it was exported
+    with. `backend` is a name, or MODULE:NAME of one that a module registers or holds."""
+    path = Path(program.target)
+    module, _, name = backend.rpartition(":")
+    held = f"import {module}\n\nbackend = getattr({module}, {name!r}, {name!r})" if module else f"\nbackend = {name!r}"
+    script = folder / f"{path.stem}.py"
+    script.write_text(_SCRIPT.format(here=os.getcwd(), backend=held, path=str(path.absolute())), encoding="utf-8")
+    return Program(str(script), program.arguments, made_of=program.target)

@@ -1,0 +1,25 @@
+"""`minify report`: the reports of a finished run, made again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from minifier.cli.around import import_torch
+from minifier.errors import ExitCode, UsageError
+
+
+def report_command(folder: Path, include_data: bool | None) -> int:
+    """Writes report.md, report.html and bundle.zip of an output folder anew; prints where they are."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
+    import_torch()
+    from minifier.report.finished import read_finished, write_reports
+
+    outcome, included = read_finished(folder)
+    bundle = write_reports(folder, outcome, included if include_data is None else include_data)
+    for name, size in bundle.left_out:
+        print(f"minify: {name} ({size} bytes) is too large for {bundle.path.name}", file=sys.stderr)
+    for name in ("report.md", "report.html", "bundle.zip"):
+        print(folder / name)
+    return int(ExitCode.REDUCED)

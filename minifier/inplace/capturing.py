@@ -1,0 +1,39 @@
+"""`with minifier.capture(DIR):` writes down the backend call that fails, and does nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from minifier.inplace.notes import add_note
+from minifier.inplace.session import Session, keep, new_folder
+
+
+@contextlib.contextmanager
+def capture(folder: Path | str) -> Iterator[None]:
+    """Within it, the first call of a backend that fails is written into `folder` as a Case; the exception goes on with
+    a note that says so. For machines on which nothing else may run: `minify reduce FOLDER` makes the repro elsewhere.
+
+    What was compiled before is not observed: compile within it. Raises UsageError if there is something in the folder.
+    """
+    out = new_folder(folder)
+    done = False
+
+    def failed(number: int, error: BaseException) -> None:
+        nonlocal done
+        if done:
+            return
+        done = True
+        if keep(session, number, out) is None:
+            add_note(error, "minifier: the failing graph could not be written down; `minify run` may do more")
+        else:
+            add_note(
+                error, f"minifier: the failing backend call is in {out}: `minify reduce {out}` makes a repro of it"
+            )
+
+    session = Session(out.name, lambda compiler_fn: compiler_fn, failed)
+    try:
+        yield
+    finally:
+        session.end()

@@ -1,0 +1,140 @@
+"""An observer of backend calls in a process that is not ours, where what is seen becomes a Case at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from minifier.baseline import Fresh, baseline_here
+from minifier.capturing.observer import Observer
+from minifier.case import Case
+from minifier.case.store import CASE
+from minifier.errors import UsageError
+from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
+
+note_registrations()  # of what is registered from now on it is known which import did it
+note_inference_mode()
+
+Wanted = Callable[[Any], Any]
+"""From the compiler function of a backend call to the one that is to be observed in its place; None: not this call."""
+OnFailure = Callable[[int, BaseException], None]
+
+
+class Session:
+    """Observes backend calls of this process until it is ended. `folder` is a new one, in which what is seen of each
+    graph is kept as long as the session lasts; `on_failure` is called with the number of a graph that failed and with
+    what is about to be raised."""
+
+    def __init__(self, name: str, wanted: Wanted, on_failure: OnFailure) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
+        self._name, self._wanted, self._on_failure = name, wanted, on_failure
+        self._fresh = Fresh(baseline_here())  # which starts while the script goes on
+        self._observer: Observer | None = None
+        self._lock = threading.Lock()
+        _sessions.append(self)
+        if len(_sessions) == 1:
+            global _end_hook
+            _end_hook = observe_backend_calls(_observe)
+
+    def end(self) -> None:
+        """Observes no longer; what was seen is gone."""
+        if self in _sessions:
+            _sessions.remove(self)
+        if self._observer is not None:
+            self._observer.closed = True
+        if not _sessions and _end_hook is not None:
+            _end_hook()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def wants(self, compiler_fn: Any) -> Any:
+        """The compiler function that is observed, if a call of this one is this session's business."""
+        return self._wanted(compiler_fn)
+
+    @property
+    def observer(self) -> Observer:
+        """Made at the first call of a backend, as it waits for a fresh interpreter to tell what is ordinary."""
+        with self._lock:
+            if self._observer is None:
+                self._observer = Observer(
+                    self.folder,
+                    self._name,
+                    self._fresh.path,
+                    self._fresh.baseline,
+                    on_failure=lambda record, error: self._on_failure(record.number, error),
+                )
+            return self._observer
+
+    def case_folder(self, number: int) -> Path | None:
+        """Where the Case of a graph is, if it could be written down."""
+        folder = self.folder / str(number)
+        return folder if (folder / CASE).exists() else None
+
+
+_sessions: list[Session] = []
+_end_hook: Callable[[], None] | None = None
+
+
+def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
+    """Every backend call of the process comes by here: the last session that wants it observes it."""
+    for session in reversed(_sessions):
+        wanted = session.wants(compiler_fn)
+        if wanted is not None:
+            return session.observer(wanted, gm, inputs, call)
+    return call()
+
+
+def keep(session: Session, number: int, out: Path) -> Case | None:
+    """Writes the Case of a graph into `out`, as case/, with what it needs of the script's source; None if it could not
+    be written down."""
+    from minifier.pipeline import adopt
+
+    folder = session.case_folder(number)
+    if folder is None:
+        return None
+    out.mkdir(parents=True, exist_ok=True)
+    return adopt(folder, out, _forward_of(session.folder, number), source_here())
+
+
+def _forward_of(folder: Path, number: int) -> int | None:
+    """Of a backward graph, the number of Dynamo's graph that it belongs to."""
+    for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
+        event = json.loads(line)
+        if event["event"] == "failed" and event["number"] == number:
+            found: int | None = event["forward"]
+            return found
+    return None
+
+
+def source_here() -> str:
+    """The source of the script that this process runs, or of the cells of a notebook that were run so far; empty where
+    there is neither."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is not None and Path(file).suffix == ".py" and Path(file).exists():
+        return Path(file).read_text(encoding="utf-8")
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None:
+        return ""
+    return "\n\n".join(shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip())
+
+
+def new_folder(folder: Path | str) -> Path:
+    """The folder, made if need be; raises UsageError if there is something in it already."""
+    path = Path(folder).absolute()
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path} is not an empty folder: name one that is, or that does not exist.")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def unwrapped(compiler_fn: Any) -> Any:
+    """What torch.compile was given as its backend."""
+    return asked_backend(compiler_fn).function

@@ -1,0 +1,80 @@
+"""What torch's own collector says of the machine, found out beside other work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from minifier.processes import die_with_parent, spare
+
+_PATIENCE = 20.0  # seconds that are waited for it in the end
+_LOOK = 0.02
+
+
+class Collector:
+    """A child that runs `torch.utils.collect_env`, which starts a dozen programs and may look for GPUs."""
+
+    def __init__(self) -> None:
+        self._file = Path(tempfile.mkdtemp(prefix="minify-")) / "environment.txt"
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _collect(self._file, parent)
+        spare(self._pid)
+        self._text: str | None = None
+
+    def text(self) -> str:
+        """What it says; a line that says so if it did not end well, or in time."""
+        if self._text is None:
+            until = time.monotonic() + _PATIENCE
+            while not self._has_ended() and time.monotonic() < until:
+                time.sleep(_LOOK)
+            self.end()
+            self._text = "torch.utils.collect_env said nothing"
+            if self._file.exists():
+                self._text = self._file.read_text(encoding="utf-8").strip()
+            shutil.rmtree(self._file.parent, ignore_errors=True)
+        return self._text
+
+    def _has_ended(self) -> bool:
+        try:
+            return os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
+
+    def end(self) -> None:
+        """Kills it if it has not ended; what it wrote by then is no more than half."""
+        if not self._has_ended():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)
+
+
+def _collect(file: Path, parent: int) -> None:
+    """In the child; it never returns."""
+    status = 1
+    try:
+        os.setsid()
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
+        os.nice(10)
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        from torch.utils import collect_env
+
+        beside = file.with_name(file.name + ".new")
+        told: Any = collect_env.get_pretty_env_info()  # type: ignore[no-untyped-call]
+        beside.write_text(told, encoding="utf-8")
+        os.replace(beside, file)
+        status = 0
+    finally:
+        os._exit(status)

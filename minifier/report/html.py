@@ -1,0 +1,55 @@
+"""report.html: one file with the same as report.md, and the pictures; nothing is fetched for it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from html import escape
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from minifier.report.blocks import Block, Report
+
+_CODE = re.compile(r"`([^`]+)`")
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
+
+
+def page(report: Report) -> str:
+    """The report as an HTML document."""
+    template = _environment().get_template("page.html.jinja")
+    return template.render(report=report)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("minifier", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters |= {"inline": _inline, "kind": _kind, "coloured": _coloured, "anchor": _anchor}
+    return environment
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__
+
+
+def _inline(text: str) -> Markup:
+    """What Markdown has within a line, as HTML."""
+    made = _STRONG.sub(r"<strong>\1</strong>", escape(text, quote=False))
+    return Markup(_CODE.sub(r"<code>\1</code>", made))
+
+
+def _coloured(text: str, language: str) -> Markup:
+    """A program with a class on each of its words."""
+    if not language:
+        return Markup(escape(text))
+    made = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
+    return Markup(made.rstrip("\n"))
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower()).strip("-")

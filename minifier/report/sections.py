@@ -1,0 +1,224 @@
+"""What a report says, from a finished run: in the order of the fields of PyTorch's own bug report."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+
+from minifier import __version__
+from minifier.case import Case, Level, Reach
+from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
+from minifier.report.drawing import boxes_of, mermaid, op_kinds
+from minifier.report.history import Probed, steps_of
+from minifier.report.outcome import Outcome
+from minifier.report.pictures import overview, reduced, size_over_probes
+from minifier.report.telling import both_errors, duplicates, sentence_of, title_of
+
+_MOST_DRAWN = 60  # nodes of a graph that is still a picture
+_MOST_KINDS = 24
+_REACHED = {
+    Reach.REGISTERED: "registered by name",
+    Reach.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
+    Reach.IMPORTED: "an object that is imported",
+    Reach.EXPRESSION: "made by a call",
+    Reach.DEFINED: "defined in the failing script",
+    Reach.NONE: "out of reach of a fresh interpreter",
+}
+
+
+def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
+    """The whole report; `history` has the probes of the run."""
+    return Report(
+        title_of(outcome.case),
+        (
+            *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
+            *_what_fails(outcome),
+            *_needs(outcome),
+            *_nearest(outcome),
+            *_parting(outcome),
+            *_repro(outcome),
+            *both_errors(outcome),
+            *_reduced_graph(outcome),
+            *_original_graph(outcome),
+            *_how(outcome, history),
+            *_met(outcome),
+            *duplicates(outcome.case),
+            *_versions(outcome),
+        ),
+    )
+
+
+def _course(outcome: Outcome) -> Iterable[Block]:
+    case = outcome.minimal or outcome.case
+    if case.rate < 1:
+        yield Text(f"It is flaky: it shows in about {case.rate:.0%} of all attempts.")
+    yield Text(_minimality(outcome))
+
+
+def _minimality(outcome: Outcome) -> str:
+    summary = outcome.summary
+    if summary is None or summary.error:
+        return "The graph was not reduced."
+    text = f"From {summary.ops_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
+    if summary.one_minimal and outcome.case.level is Level.SOURCE:
+        return text + "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
+    if summary.one_minimal:
+        return text + (
+            "Minimal: each remaining op was taken away alone (one with several results together with these), "
+            "and the failure was gone every time."
+        )
+    return text + f"Not proved minimal: {summary.stopped_because}."
+
+
+def _what_fails(outcome: Outcome) -> Iterable[Section]:
+    """Which backends fail on the same graph, and what the guilty one is."""
+    case = outcome.minimal or outcome.case
+    if case.level is Level.SOURCE:
+        return ()
+    sought = case.failure.fingerprint
+    fails = f"fails ({sought.stage.value}, {sought.kind.value})"
+    rows = [(f"`{name}`", how) for name, how in (outcome.summary.backends if outcome.summary is not None else ())]
+    compared = Table(("backend", "the same graph"), (*rows, (f"`{case.backend.name}`", fails))) if rows else None
+    return sections_of("The backend", compared, _reference(case), level=3, weight=1)
+
+
+def _reference(case: Case) -> Table:
+    backend = case.backend
+    package = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else "none"
+    rows = [
+        ("name", f"`{backend.name}`"),
+        ("distribution", package),
+        ("how it is had", _REACHED[backend.reach]),
+        *(("import", f"`{line}`") for line in backend.imports),
+        *([("given to torch.compile as", f"`{backend.expression}`")] if backend.expression else []),
+    ]
+    return Table(("", ""), tuple(rows))
+
+
+def _needs(outcome: Outcome) -> Iterable[Section]:
+    """What the failure takes of all that is not an op."""
+    case, summary = outcome.minimal, outcome.summary
+    if case is None or summary is None or not summary.passes:
+        return ()
+    taken = {name for name, end in summary.passes.items() if end == "fixpoint"}
+    blocks: list[Block] = []
+    if case.needs:
+        blocks.append(Text(f"{' and '.join(case.needs).capitalize()}."))
+    elif {"sizes", "dtypes", "layout", "data"} <= taken:
+        blocks.append(Text("No particular size, dtype, stride or value of an input."))
+    if summary.needs:
+        blocks.append(Text("The failure is gone as soon as one of these is made plainer:"))
+        pairs = [(family, name) for family, _, name in (need.partition(": ") for need in summary.needs)]
+        blocks.append(Items(tuple(f"{name} ({family})" for family, name in pairs)))
+    return sections_of("What it takes", *blocks, level=3, weight=1)
+
+
+def _nearest(outcome: Outcome) -> Iterable[Section]:
+    if not outcome.nearest:
+        return ()
+    said = Text("With this change the failure was gone:")
+    return sections_of("The nearest that passes", said, Code(outcome.nearest, "diff"), level=3, weight=1)
+
+
+def _parting(outcome: Outcome) -> Iterable[Section]:
+    """Where in the graph compiled and eager part, if the reduction looked: pairs of an op and a sentence."""
+    pairs = outcome.summary.parting if outcome.summary is not None else ()
+    items = Items(tuple(f"`{op}`: {sentence}" for op, sentence in pairs)) if pairs else None
+    return sections_of("Ops where compiled and eager part", items, level=3, weight=2)
+
+
+def _repro(outcome: Outcome) -> Iterable[Section]:
+    reason = Text(outcome.reason) if outcome.reason else None
+    if outcome.repro is None:
+        return sections_of("Minified repro", Text("There is none."), reason)
+    folders = outcome.minimal.folders if outcome.minimal is not None else ()
+    beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
+    path = Text(f"Run it with `PYTHONPATH={':'.join(folders)}`.") if folders else None
+    return sections_of("Minified repro", Code(outcome.repro.text, "python"), beside, path, reason)
+
+
+def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
+    case = outcome.minimal
+    if case is None or case.level is Level.SOURCE or not case.graph.ops:
+        return ()
+    if len(case.graph.nodes) > _MOST_DRAWN:
+        said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
+        return sections_of("The reduced graph", said, level=3, weight=3)
+    picture = Drawing(reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
+    return sections_of("The reduced graph", picture, level=3, weight=3)
+
+
+def _original_graph(outcome: Outcome) -> Iterable[Section]:
+    """Kinds of ops as captured, and where among them those are that are left."""
+    case, minimal = outcome.case, outcome.minimal
+    if case.level is Level.SOURCE or not case.graph.ops:
+        return ()
+    kinds = list(op_kinds(case.graph))
+    left = dict(op_kinds(minimal.graph)) if minimal is not None else {}
+    rows = [(f"`{name}`", str(count), str(left.get(name, ""))) for name, count in kinds[:_MOST_KINDS]]
+    if len(kinds) > _MOST_KINDS:
+        rows.append((f"{len(kinds) - _MOST_KINDS} more", str(sum(n for _, n in kinds[_MOST_KINDS:])), ""))
+    of_it = minimal is not None and minimal.level is case.level
+    kept = {node.name for node in minimal.graph.ops} if minimal is not None and of_it else set()
+    picture = Drawing(overview(case.graph, kept), f"All {len(case.graph.ops)} ops; those that are left are marked")
+    table = Table(("op", "as captured", "left"), tuple(rows))
+    return sections_of("The graph as captured", picture, table, level=3, weight=4)
+
+
+def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
+    """The steps of the reduction, and how the size went down."""
+    summary = outcome.summary
+    blocks: list[Block] = []
+    size = f"{outcome.parts} left" if outcome.case.level is not Level.SOURCE else "lines left"
+    if history:
+        whole = max(each.size for each in history)
+        blocks.append(Drawing(size_over_probes(history, whole), f"{size.capitalize()} over probes"))
+        rows = [
+            (each.name, *map(_or_none, (each.probes, each.kept, each.size, each.elements)), f"{each.seconds:.2f}")
+            for each in steps_of(history)
+        ]
+        blocks.append(Table(("step", "probes", "with the failure", size, "elements", "seconds"), tuple(rows)))
+    if summary is not None:
+        skipped = [name for name, end in summary.passes.items() if end == "skipped"]
+        unfinished = [name for name, end in summary.passes.items() if end == "unfinished"]
+        notes = [*summary.notes]
+        notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
+        notes += [f"not finished: {', '.join(unfinished)}"] if unfinished else []
+        blocks += [Items(tuple(notes))] if notes else []
+    return sections_of("How it was reduced", *blocks, level=3, weight=5)
+
+
+def _or_none(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _met(outcome: Outcome) -> Iterable[Section]:
+    """Other failures, and state that is not in the repro."""
+    if outcome.summary is not None and outcome.summary.others:
+        items = (
+            f"`{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
+            f"seen {other['sightings']} times ({other['case']})"
+            for other in outcome.summary.others
+        )
+        yield from sections_of("Other failures met on the way, not followed", Items(tuple(items)), level=3, weight=3)
+    skipped = (outcome.minimal or outcome.case).state.skipped
+    if skipped:
+        yield from sections_of("State that could not be written down", Items(skipped), level=3, weight=2)
+    if outcome.others:
+        yield from sections_of("Other failing graphs of the script", Items(outcome.others), level=3, weight=3)
+
+
+def _versions(outcome: Outcome) -> Iterable[Section]:
+    import torch
+
+    backend = outcome.case.backend
+    rows = [
+        ("torch", torch.__version__),
+        ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else ""),
+        ("Python", platform.python_version()),
+        ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        ("torch-minify", __version__),
+    ]
+    table = Table(("", ""), tuple(row for row in rows if row[1]))
+    more = Folded("torch.utils.collect_env", Code(outcome.environment)) if outcome.environment else None
+    return sections_of("Versions", table, more)

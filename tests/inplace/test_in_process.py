@@ -1,0 +1,205 @@
+"""`minifier.wrap` and `minifier.capture` in scripts that are run by plain python."""
+
+import subprocess
+import sys
+
+import pytest
+from vocabulary import Project
+
+pytestmark = pytest.mark.timeout(200)
+
+HEAD = """
+import sys
+import torch
+import minifier
+
+ONCE = dict(out=sys.argv[1], options=["--verify", "1"])
+"""
+
+
+def ran(project: Project, text: str, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The script of this text, run by python."""
+    script = project.write(HEAD + text)
+    done = subprocess.run(
+        [sys.executable, *command, script, project.out],
+        cwd=project.folder,
+        env=project.environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert project.litter() == [], "temporary files were left"
+    return done
+
+
+REGISTERED = """
+import oddlib
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
+
+torch.compile(fn, backend=minifier.wrap("oddlib_tanh", **ONCE))(torch.randn(2, 3))
+"""
+
+
+def test_the_error_goes_on_with_a_note_where_the_repro_is(project):
+    done = ran(project, REGISTERED)
+    assert done.returncode == 1
+    lines = done.stderr.strip().splitlines()
+    assert lines[-1] == f"minifier: the repro is {project.out / 'repro.py'}"
+    assert any("no lowering for tanh" in line for line in lines)
+    repro = (project.out / "repro.py").read_text()
+    assert "import oddlib.backends\n" in repro and 'backend="oddlib_tanh"' in repro and "return x.tanh()" in repro
+    assert "minifier" not in repro
+
+
+FORMS = {
+    "defined in the script, in a call of what it compiled, the thousandth": """
+        def mine(gm, inputs):
+            calls = 0
+            def run(*args):
+                nonlocal calls
+                calls += 1
+                if calls % 1000 == 0 and any(node.target is torch.sin for node in gm.graph.nodes):
+                    raise LookupError("the thousandth")
+                return gm(*args)
+            return run
+
+        step = torch.compile(lambda x: torch.sin(x).cos() * 2, backend=minifier.wrap(mine, **ONCE))
+        for n in range(2000):
+            step(torch.randn(2))
+        """,
+    "in the backward pass": """
+        from torch._dynamo.backends.common import aot_autograd
+
+        def forward_compiler(gm, inputs):
+            return gm.forward
+
+        def backward_compiler(gm, inputs):
+            if any("tanh_backward" in str(node.target) for node in gm.graph.nodes):
+                raise LookupError("no tanh_backward")
+            return gm.forward
+
+        mine = aot_autograd(fw_compiler=forward_compiler, bw_compiler=backward_compiler)
+        x = torch.randn(3, requires_grad=True)
+        torch.compile(lambda x: x.sin().tanh().cos(), backend=minifier.wrap(mine, **ONCE))(x).sum().backward()
+        """,
+    "in a thread": """
+        import threading
+
+        def mine(gm, inputs):
+            if any(node.target is torch.sin for node in gm.graph.nodes):
+                raise LookupError("no sin")
+            return gm.forward
+
+        compiled = torch.compile(lambda x: torch.sin(x.cos()) + 1, backend=minifier.wrap(mine, **ONCE))
+        def work():
+            try:
+                compiled(torch.randn(3))
+            except Exception:
+                import traceback
+                traceback.print_exc()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """,
+}
+
+
+@pytest.mark.parametrize("what", FORMS)
+def test_whatever_the_script_does(project, what):
+    import textwrap
+
+    done = ran(project, textwrap.dedent(FORMS[what]))
+    assert f"minifier: the repro is {project.out / 'repro.py'}" in done.stderr, done.stderr
+    repro = (project.out / "repro.py").read_text()
+    assert "LookupError" in repro and repro.count("    return ") <= 8
+
+
+def test_what_works_is_left_alone(project):
+    text = """
+import oddlib
+
+wrapped = minifier.wrap("oddlib_tanh", **ONCE)
+fn = torch.compile(lambda x: x.sin() * 2, backend=wrapped)
+x = torch.randn(3)
+assert torch.equal(fn(x), x.sin() * 2) and wrapped.repro is None
+print("well")
+"""
+    done = ran(project, text)
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+    assert not project.out.exists()
+
+
+def test_the_first_rank_that_fails_is_reduced(project):
+    done = ran(project, REGISTERED, "-m", "torch.distributed.run", "--nproc_per_node", "2")
+    assert done.returncode != 0
+    folders = sorted(path.name for path in project.out.iterdir() if path.is_dir())
+    assert folders == ["rank-0", "rank-1"]
+    repros = list(project.out.glob("rank-*/repro.py"))
+    assert len(repros) <= 1, "more than one rank was reduced"
+    assert all((project.out / name / "case" / "case.json").exists() for name in folders)
+    # torchrun ends the others when one has failed: the one that is reduced may be among them.
+    assert repros or "another rank failed first" in done.stderr
+
+
+CELLS = '''
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+cells = ["""
+import torch
+import minifier
+%matplotlib --list
+""", """
+def mine(gm, inputs):
+    if any(node.target is torch.sin for node in gm.graph.nodes):
+        raise LookupError("no sin")
+    return gm.forward
+""", f"""
+wrapped = minifier.wrap(mine, out={sys.argv[1]!r}, options=["--verify", "1"])
+torch.compile(lambda x: torch.sin(x.cos()) + 1, backend=wrapped)(torch.randn(3))
+"""]
+for cell in cells:
+    result = shell.run_cell(cell, store_history=True)
+'''
+
+
+def test_in_a_notebook(project):
+    pytest.importorskip("IPython")
+    done = ran(project, CELLS)
+    assert f"minifier: the repro is {project.out / 'repro.py'}" in done.stdout + done.stderr
+    repro = (project.out / "repro.py").read_text()
+    assert "def mine(gm, inputs):" in repro and "ipython" not in repro
+
+
+CAPTURED = """
+import oddlib
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
+
+with minifier.capture(sys.argv[1]):
+    torch.compile(fn, backend="oddlib_tanh")(torch.randn(2, 3))
+"""
+
+
+def test_a_case_alone_is_written_and_reduced_elsewhere(project):
+    done = ran(project, CAPTURED)
+    assert done.returncode == 1 and f"`minify reduce {project.out}` makes a repro of it" in done.stderr
+    assert [path.name for path in project.out.iterdir()] == ["case"]
+    assert project.minify("reduce", "--verify", "1", project.out).code == 0
+    assert "return x.tanh()" in (project.out / "repro.py").read_text()
+
+
+@pytest.mark.parametrize("call", ["minifier.capture(sys.argv[1]).__enter__()", "minifier.wrap(FAILS, **ONCE)"])
+def test_a_folder_with_something_in_it_is_not_written_to(project, call):
+    project.out.mkdir()
+    (project.out / "mine.txt").write_text("mine")
+    failing = "def FAILS(gm, inputs): raise LookupError('no')\n"
+    compiled = f"{failing}found = {call}\ntorch.compile(torch.sin, backend=found)(torch.ones(2))"
+    done = ran(project, compiled)
+    assert done.returncode == 1 and "is not an empty folder" in done.stderr
+    assert [path.name for path in project.out.iterdir()] == ["mine.txt"]

@@ -1,0 +1,108 @@
+"""A report fits into an issue and a bundle onto it, whatever the run was."""
+
+import zipfile
+from dataclasses import replace
+
+import pytest
+from case_samples import small_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minifier.case.store import save
+from minifier.emit.repro import Repro
+from minifier.errors import UsageError
+from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
+from minifier.report.bundle import write_bundle
+from minifier.report.finished import read_finished, write_reports
+from minifier.report.markdown import LIMIT, markdown
+from minifier.report.outcome import Outcome, Status
+
+LINES = st.integers(0, 4000).map(lambda count: "\n".join(f"line {number} of it" for number in range(count)))
+BLOCKS = st.one_of(
+    LINES.map(Text),
+    st.builds(Code, LINES, st.sampled_from(["", "python", "diff"])),
+    LINES.map(lambda text: Items(tuple(text.splitlines()))),
+    LINES.map(lambda text: Table(("a",), tuple((line,) for line in text.splitlines()))),
+    LINES.map(lambda text: Folded("more", Code(text))),
+)
+SECTIONS = st.builds(Section, st.text("abc", min_size=1), st.tuples(BLOCKS), weight=st.integers(0, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SECTIONS, max_size=8), st.sampled_from([2_000, 20_000, LIMIT]))
+def test_a_report_is_never_longer_than_an_issue_may_be(sections, limit):
+    report = Report("title", tuple(sections))
+    text = markdown(report, limit)
+    assert len(text) <= limit and text.startswith("# title\n")
+    if len(markdown(report, 10**9)) <= limit:
+        assert text == markdown(report, 10**9)
+
+
+def test_what_is_left_out_is_listed_the_least_important_first():
+    long = Section("Long", (Code("word\n" * 2000),), weight=1)
+    report = Report("t", (Section("Needed", (Text("this"),)), replace(long, title="Longer", weight=3), long))
+    text = markdown(report, 15_000)
+    assert "## Long\n" in text and "## Longer\n" not in text and text.endswith("- Longer\n")
+    assert "Left out" not in markdown(report, 10**6)
+
+
+def test_half_a_program_is_not_shown():
+    report = Report("t", (Section("Minified repro", (Code("x = 1\n" * 9000, "python"),)),))
+    text = markdown(report, 20_000)
+    assert "x = 1" not in text and "`repro.py` in bundle.zip" in text
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A run without a reduction: (its output folder, its Outcome)."""
+    case = small_case()
+    values = tmp_path / "inputs.safetensors"
+    values.write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "repro.py").write_text("import oddlib\n")
+    save(case, tmp_path / "case")
+    save(case, tmp_path / "minimal")
+    repro = Repro("import oddlib\n", None, values)
+    return tmp_path, Outcome(Status.REDUCED, case, case, None, repro, None, "", 1.0, 2.0, environment="Python: 3")
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_values_go_along_if_the_user_says_so(finished, include):
+    out, outcome = finished
+    with zipfile.ZipFile(write_reports(out, outcome, include).path) as bundle:
+        assert ("inputs.safetensors" in bundle.namelist()) is include
+        assert {"repro.py", "report.md", "report.html", "result.json", "minimal/case.json"} <= set(bundle.namelist())
+        assert "/somewhere" not in bundle.read("minimal/case.json").decode()
+
+
+def test_what_is_too_large_is_left_out_and_listed(finished):
+    out, outcome = finished
+    write_reports(out, outcome, True)
+    (out / "report.html").write_text("".join(str(hash(n)) for n in range(40_000)))
+    bundle = write_bundle(out, outcome, True, limit=60_000)
+    assert [name for name, _ in bundle.left_out] == ["report.html"] and bundle.path.stat().st_size <= 60_000
+    with zipfile.ZipFile(bundle.path) as file:
+        assert "report.html" not in file.namelist() and "inputs.safetensors" in file.namelist()
+        assert "report.html: " in file.read("LEFT_OUT.txt").decode()
+    assert not list(out.glob(".bundle*"))
+
+
+def test_a_finished_run_is_read_back_as_it_was(finished):
+    out, outcome = finished
+    write_reports(out, outcome, True)
+    reports = [(out / name).read_text() for name in ("report.md", "report.html", "result.json")]
+    again, include = read_finished(out)
+    assert include and again.repro.text == outcome.repro.text and again.environment == "Python: 3"
+    write_reports(out, again, include)
+    assert [(out / name).read_text() for name in ("report.md", "report.html", "result.json")] == reports
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"version": 9}', '{"version": 1, "status": "odd"}', "\0"])
+def test_a_damaged_run_is_told(finished, damage):
+    out, outcome = finished
+    write_reports(out, outcome)
+    (out / "finished.json").write_text(damage)
+    with pytest.raises(UsageError, match=r"finished\.json is damaged"):
+        read_finished(out)
+    (out / "finished.json").unlink()
+    with pytest.raises(UsageError, match="not the output folder"):
+        read_finished(out)

@@ -1,0 +1,80 @@
+"""report.html in a real browser."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from case_samples import call, graph, output, placeholder, small_case
+from PIL import Image
+from test_sections import outcome
+
+from minifier.case import Ref
+from minifier.report.history import Probed
+from minifier.report.html import page
+from minifier.report.sections import report_of
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+in_a_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed on this machine")
+pytestmark = pytest.mark.timeout(120)
+HISTORY = tuple(Probed("delete", size, size % 2 == 0, 0.1) for size in (300, 151, 76, 38, 3, 2, 1))
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory) -> Path:
+    """The report of a run on 300 ops, with all its pictures."""
+    ops = [call("a0", "torch.sin", Ref("x"))] + [call(f"a{n}", "torch.cos", Ref(f"a{n - 1}")) for n in range(1, 300)]
+    given = outcome(small_case().failure)
+    given = replace(given, case=replace(given.case, graph=graph(placeholder("x"), *ops, output("a299"))))
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(report_of(given, HISTORY)), encoding="utf-8")
+    return path
+
+
+def test_it_is_one_file_that_fetches_nothing(document):
+    text = document.read_text()
+    assert "<script" not in text and "src=" not in text and "href=" not in text and "@import" not in text
+    assert text.count("<svg") == 3 and text.count('class="gone"') == 300
+
+
+def test_what_a_backend_says_is_text_not_markup():
+    failure = replace(small_case().failure, message="<script>alert('`x`')</script> & more", traceback="<b>bold</b>")
+    text = page(report_of(outcome(failure)))
+    assert "<script" not in text and "<b>" not in text and "&lt;b&gt;bold" in text
+
+
+def shot(document: Path, width: int, *options: str) -> Image.Image:
+    """The page as drawn."""
+    picture = document.with_name("shot.png")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
+    subprocess.run(
+        [*command, f"--window-size={width},1500", f"--screenshot={picture}", document.as_uri()],
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
+    return Image.open(picture).convert("RGB")
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [420, 1100])
+@pytest.mark.parametrize(("scheme", "page_colour"), [("1", (255, 255, 255)), ("0", (13, 17, 23))])
+def test_it_is_drawn_in_the_colours_of_the_reader(document, width, scheme, page_colour):
+    found = shot(document, width, f"--blink-settings=preferredColorScheme={scheme}")
+    colours = {colour: count for count, colour in found.getcolors(2**24)}
+    assert colours[page_colour] > found.width * found.height / 3, "the page is not in the colours that were asked for"
+    assert len(colours) > 20, "there is nothing on it"
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [380, 1100])
+def test_nothing_hangs_over_the_edge(document, width, tmp_path):
+    """Wide things scroll in themselves: the document is no wider than the window."""
+    probe = tmp_path / "probe.html"
+    told = "<script>document.title = document.documentElement.scrollWidth + '/' + innerWidth</script></body>"
+    probe.write_text(document.read_text().replace("</body>", told))
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    dom = subprocess.run([*command, probe.as_uri()], check=True, capture_output=True, text=True, timeout=100).stdout
+    wide, window = map(int, dom.split("<title>")[1].split("</title>")[0].split("/"))
+    assert wide <= window

@@ -1,0 +1,125 @@
+"""What the report says of a run, by its kind of failure."""
+
+from dataclasses import replace
+
+import pytest
+from case_samples import call, graph, output, placeholder, small_case
+
+from minifier.case import Reach, Ref
+from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
+from minifier.reduction.stage import Summary
+from minifier.report.drawing import boxes_of, layers_of
+from minifier.report.history import Probed
+from minifier.report.markdown import markdown
+from minifier.report.outcome import Outcome, Status, result_data
+from minifier.report.sections import report_of
+from minifier.report.telling import identity
+
+WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
+DIFFERENCES = (
+    Difference(Aspect.VALUES, "output 0", "output 0 is off by 0.02, eager by 1e-08", 0.0213456, 1e-8, 2e-8),
+    Difference(Aspect.DTYPE, "output 1", "output 1 is of type float64, in eager of float32 | or so"),
+)
+
+
+def outcome(failure, **more):
+    case = replace(small_case(), failure=failure, **more)
+    notes = ("a probe failed by itself: no space left",)
+    summary = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, notes=notes, backends=(("eager", "passes"),))
+    return Outcome(Status.NO_REPRO, case, case, summary, None, None, "", 0.0, 1.0, match="a.*b")
+
+
+def text_of(given, history=()):
+    return markdown(report_of(given, history))
+
+
+def test_a_comparison_is_a_table_with_the_error_of_each_output():
+    failure = Failure(WRONG, "wrong-result", DIFFERENCES[0].sentence, differences=DIFFERENCES)
+    text = text_of(outcome(failure))
+    assert text.startswith("# Compiled and eager differ (values): torch.compile backend `oddlib_tanh`\n")
+    assert "| output 0 | values | 0.0213 | 1e-08 | 2e-08 |  |\n" in text
+    assert "| output 1 | dtype |  |  |  | output 1 is of type float64, in eager of float32 \\| or so |\n" in text
+
+
+def test_the_first_sentence_is_for_somebody_who_has_never_seen_the_script():
+    said = text_of(outcome(small_case().failure)).splitlines()[4]
+    assert said == (
+        '`torch.compile(..., backend="oddlib_tanh")` of a function with 2 ops, `tanh` and `add`, fails while the '
+        "backend compiles: it raises `RuntimeError: no lowering for tanh`. Without a backend the same program runs."
+    )
+
+
+def test_the_steps_are_a_table_of_what_the_journal_says():
+    history = (
+        Probed("check", 9, True, 0.5, 100),
+        Probed("delete", 4, False, 0.25, 50),
+        Probed("delete", 4, True, 0.25, 60),
+        Probed("sizes", 1, False, 0.1, 1),
+    )
+    text = text_of(outcome(small_case().failure), history)
+    assert (
+        "| check | 1 | 1 | 9 | 100 | 0.50 |\n| delete | 2 | 1 | 4 | 60 | 0.50 |\n| sizes | 1 | 0 |  |  | 0.10 |\n"
+        in text
+    )
+    assert "- a probe failed by itself: no space left\n" in text
+
+
+def test_which_backends_fail_on_the_graph():
+    text = text_of(outcome(small_case().failure))
+    assert "| `eager` | passes |\n| `oddlib_tanh` | fails (compile, exception) |\n" in text
+    assert "| import | `import oddlib` |\n" in text and "| how it is had | registered by name |\n" in text
+
+
+@pytest.mark.parametrize("reach", Reach)
+def test_every_way_to_a_backend_has_words(reach):
+    backend = replace(small_case().backend, reach=reach)
+    assert "| how it is had | " in text_of(outcome(small_case().failure, backend=backend))
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("stage", Stage)
+def test_every_failure_has_a_sentence(kind, stage):
+    failure = Failure(Fingerprint(stage, kind, ("E",), message="m"), "E", "m")
+    said = text_of(outcome(failure)).splitlines()[4]
+    assert said.endswith(".") and "m" in said and "None" not in said
+
+
+def test_the_stack_of_a_death_is_shown_and_its_rate():
+    stack = 'Current thread 0x1 (most recent call first):\n  File "lowering.py", line 3 in lower'
+    failure = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL, message="SIGSEGV"), "signal", "SIGSEGV", stack)
+    text = text_of(outcome(failure, rate=0.3))
+    assert "lowering.py" in text and "about 30% of all attempts" in text and "`signal: SIGSEGV`" in text
+
+
+def test_where_compiled_and_eager_part_is_shown_if_it_is_known():
+    given = outcome(small_case().failure)
+    parts = (("torch.tanh", "off by 0.02"),)
+    text = text_of(replace(given, summary=replace(given.summary, parting=parts)))
+    assert "## Ops where compiled and eager part\n\n- `torch.tanh`: off by 0.02\n" in text
+    assert "compiled and eager part" not in text_of(given)
+
+
+def test_the_same_failure_has_the_same_identity_whatever_the_numbers():
+    found = small_case().failure.fingerprint
+    first, again = (identity(replace(found, message=f"no lowering for tanh of {size} elements")) for size in (3, 88))
+    assert first == again != identity(found) and len(first) == 12
+    assert identity(replace(found, stage=Stage.RUN)) != identity(found)
+
+
+def test_a_graph_is_drawn_from_its_inputs_down():
+    x, y = placeholder("x"), placeholder("y")
+    ops = (
+        call("a", "torch.sin", Ref("x")),
+        call("b", "torch.cos", Ref("a")),
+        call("c", "torch.add", Ref("b"), Ref("y")),
+    )
+    boxes = boxes_of(graph(x, y, *ops, output("c", "a")))
+    assert [box.label for box in boxes] == ["input", "input", "sin", "cos", "add", "output"]
+    assert boxes[4].below == (3, 1) and boxes[2].detail == "f32[2, 3]"
+    assert layers_of(boxes) == ((0,), (2,), (3, 1), (4,), (5,))
+
+
+@pytest.mark.parametrize("field", ["level", "template", "match", "match_log"])
+def test_the_result_says_what_check_needs(field):
+    wanted = {"level": "dynamo", "template": None, "match": "a.*b", "match_log": None}
+    assert result_data(outcome(small_case().failure))[field] == wanted[field]
