@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from minifier.baseline import Fresh, baseline_here
 from minifier.capturing.observer import Observer
 from minifier.case import Case
-from minifier.case.store import CASE
+from minifier.case.store import CASE, load, save
 from minifier.errors import UsageError
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
@@ -100,7 +101,11 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     if folder is None:
         return None
     out.mkdir(parents=True, exist_ok=True)
-    return adopt(folder, out, _forward_of(session.folder, number), source_here())
+    source, is_file = source_here()
+    if not is_file:  # a line of one cell says nothing of a place among all of them
+        case = load(folder)
+        save(replace(case, script=replace(case.script, line=0)), folder)
+    return adopt(folder, out, _forward_of(session.folder, number), source)
 
 
 def _forward_of(folder: Path, number: int) -> int | None:
@@ -113,17 +118,18 @@ def _forward_of(folder: Path, number: int) -> int | None:
     return None
 
 
-def source_here() -> str:
-    """The source of the script that this process runs, or of the cells of a notebook that were run so far; empty where
-    there is neither."""
+def source_here() -> tuple[str, bool]:
+    """The source of the script that this process runs, or of the cells of a notebook that were run so far, empty where
+    there is neither; and whether it is that of a file."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     if file is not None and Path(file).suffix == ".py" and Path(file).exists():
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8"), True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
-        return ""
-    return "\n\n".join(shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip())
+        return "", False
+    cells = [shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip()]
+    return "\n\n".join(cells), False
 
 
 def new_folder(folder: Path | str) -> Path:

@@ -1,5 +1,5 @@
-"""The journal of a reduction: a line ahead of each probe and one after it, so that whatever ends the process, or the
-machine, what is known is known, and what ended it is too."""
+"""The journal of a reduction: a line for each probe that has ended, and, in a file beside it while the reduction lasts,
+one ahead of it. So whatever ends the process, or the machine, what is known is known, and what ended it is too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from minifier.errors import UsageError
 from minifier.failure import Verdict
 
-JOURNAL = "journal.jsonl"
+JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
 BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 2  # of a candidate during which the process was killed, the machine going on
@@ -46,35 +46,52 @@ class Journal:
     """Appends to the journal of a folder; raises UsageError where another process does."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._begun = path.with_name(BEGUN)
+        self._ahead = _open(self._begun)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._ahead, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._file)
+            os.close(self._ahead)
             raise UsageError(
                 f"another minify is at work in {path.parent}: wait for it, or give another --out."
             ) from None
         self.known = read_known(path)
-        if _ends_amid_a_line(self._file):
-            os.write(self._file, b"\n")
+        self._file = _open(path)
 
     def begin(self, entries: Sequence[Entry]) -> None:
-        """Writes that these are about to be tried; on the disk when this returns."""
-        told = [[entry.phase, entry.ops, entry.key] for entry in entries]
-        self._write({"boot": _boot(), "begun": told})
-        os.fdatasync(self._file)
+        """Writes that these are about to be tried; it is on the disk when this returns."""
+        _write(self._ahead, {"boot": _boot(), "begun": [_told(entry) for entry in entries]})
+        os.fdatasync(self._ahead)
 
     def end(self, entry: Entry, verdict: Verdict, seconds: float, **more: Any) -> None:
         """Writes how one of them ended."""
         line = {"phase": entry.phase, "ops": entry.ops, "verdict": verdict.value, "seconds": round(seconds, 4)}
-        self._write({**line, **({"key": entry.key} if entry.key else {}), **more})
+        _write(self._file, {**line, **({"key": entry.key} if entry.key else {}), **more})
+        _write(self._ahead, {"ended": _told(entry)})
 
-    def _write(self, line: dict[str, Any]) -> None:
-        os.write(self._file, (json.dumps(line) + "\n").encode())
-
-    def close(self) -> None:
-        """Lets another process go on with it."""
+    def close(self, *, finished: bool) -> None:
+        """Lets another process go on with it; where there is nothing left to go on with, what began is forgotten."""
+        if finished:
+            self._begun.unlink(missing_ok=True)
+        os.close(self._ahead)
         os.close(self._file)
+
+
+def _told(entry: Entry) -> list[str]:
+    return [entry.phase, entry.ops, entry.key]
+
+
+def _open(path: Path) -> int:
+    """For appending; what a line that was cut short left is no part of the next one."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")
+    return file
+
+
+def _write(file: int, line: dict[str, Any]) -> None:
+    os.write(file, (json.dumps(line) + "\n").encode())
 
 
 def digest(text: str) -> str:
@@ -87,39 +104,44 @@ def _boot() -> str:
     return _BOOT.read_text().strip() if _BOOT.exists() else ""
 
 
-def _ends_amid_a_line(file: int) -> bool:
-    size = os.fstat(file).st_size
-    return bool(size) and os.pread(file, 1, size - 1) != b"\n"
-
-
 def read_known(path: Path) -> Known:
     """What a journal says; lines that are damaged, as the last of a process that was killed may be, say nothing."""
-    known = Known()
-    open_: Counter[Entry] = Counter()
+    ops: dict[str, bool] = {}
+    made: dict[str, bool] = {}
+    for line in _lines(path):
+        try:
+            entry, shown = Entry(line["phase"], line["ops"], line.get("key", "")), line["verdict"] == Verdict.SAME.value
+        except KeyError:
+            continue
+        _note(ops, made, entry, shown)
+    lost = _lost(path.with_name(BEGUN))
+    for entry in lost:
+        _note(ops, made, entry, False)
+    return Known(ops, made, lost)
+
+
+def _note(ops: dict[str, bool], made: dict[str, bool], entry: Entry, shown: bool) -> None:
+    if entry.phase not in BESIDE_THE_SEARCH:
+        ops[entry.ops] = shown
+    elif entry.key:
+        made[entry.key] = shown
+
+
+def _lost(path: Path) -> tuple[Entry, ...]:
+    """What began and did not end, and took the machine with it, or the process more than once."""
+    begun: Counter[Entry] = Counter()
     boots: dict[Entry, str] = {}
     for line in _lines(path):
         try:
-            if "begun" in line:
-                for entry in (Entry(*each) for each in line["begun"]):
-                    open_[entry] += 1
-                    boots[entry] = line["boot"]
+            if "ended" in line:
+                begun.pop(Entry(*line["ended"]), None)
                 continue
-            entry = Entry(line["phase"], line["ops"], line.get("key", ""))
-            shown = line["verdict"] == Verdict.SAME.value
-        except (KeyError, TypeError, AttributeError):
+            for entry in (Entry(*each) for each in line["begun"]):
+                begun[entry] += 1
+                boots[entry] = line["boot"]
+        except (KeyError, TypeError):
             continue
-        open_.pop(entry, None)
-        if entry.phase not in BESIDE_THE_SEARCH:
-            known.ops[entry.ops] = shown
-        elif entry.key:
-            known.made[entry.key] = shown
-    lost = tuple(each for each, times in open_.items() if times >= _TRIES or boots[each] != _boot())
-    for entry in lost:
-        if entry.key:
-            known.made[entry.key] = False
-        elif entry.phase not in BESIDE_THE_SEARCH:
-            known.ops[entry.ops] = False
-    return Known(known.ops, known.made, lost)
+    return tuple(each for each, times in begun.items() if times >= _TRIES or boots[each] != _boot())
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:

@@ -110,6 +110,7 @@ def reduce_case(
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
+    finished = False
     try:
         known = _known(lab)
         without_wrappers(lab)
@@ -131,14 +132,12 @@ def reduce_case(
         stopped = _make_plain(simplifier, stopped)
         reduced = simplifier.case
         passing = _passing(simplifier) if not stopped else None
-        parting: tuple[tuple[str, str], ...] = ()
-        if case.failure.fingerprint.stage is Stage.COMPARE and not stopped:
-            spent = time.monotonic() - started
-            parting = parting_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
+        parting = () if stopped else _parting(lab, case, reduced, time.monotonic() - started)
         backends = through_others(lab, reduced) if ended is not search.Ended.INTERRUPTED else ()
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
         if passing is not None:
             _save(lab, passing, folder / NEAREST)
+        finished = not stopped
         return Summary(
             ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
@@ -157,7 +156,7 @@ def reduce_case(
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:
-        lab.journal.close()
+        lab.journal.close(finished=finished)
         shutil.rmtree(lab.scratch, ignore_errors=True)
 
 
@@ -202,6 +201,13 @@ def _known(lab: Lab) -> Known:
 def _skipped(known: Known) -> str:
     count = len(known.skipped)
     return f"{count} candidates were left out, as the process or the machine ended with them before" if count else ""
+
+
+def _parting(lab: Lab, case: Case, reduced: Case, spent: float) -> tuple[tuple[str, str], ...]:
+    """Where compiled and eager part, of a wrong result, as long as that takes little of what the rest took."""
+    if case.failure.fingerprint.stage is not Stage.COMPARE:
+        return ()
+    return parting_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
 
 
 def _confirmed(lab: Lab, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:

@@ -62,5 +62,5 @@ def test_a_test_that_fails_in_a_backend_has_a_repro_in_its_report(project):
 
 
 def test_without_the_option_nothing_is_different(project):
-    assert "minify" not in pytest_on(project)
+    assert "- minify -" not in pytest_on(project)
     assert not (project.folder / "minify-out").exists()
