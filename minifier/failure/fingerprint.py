@@ -103,11 +103,16 @@ def _frames(links: Sequence[Link]) -> list[Frame]:
         frames = [
             Frame(_unhashed(module), _unhashed(function))
             for module, function, file, _ in link["frames"]
-            if not file.startswith("<") and not module.startswith(_CALLERS)
+            if not _is_generated(file) and not module.startswith(_CALLERS)
         ]
         if frames:
             return frames
     return []
+
+
+def _is_generated(file: str) -> bool:
+    """Whether code is from no file; the cells of a notebook are as good as one."""
+    return file.startswith("<") and not file.startswith("<ipython-input")
 
 
 def _outermost(own: Sequence[Frame]) -> Frame | None:
