@@ -1,4 +1,4 @@
-# One command each: demo, test, lint, types, format, bench. Everything happens in .venv.
+# One command each: demo, test, lint, types, format, bench, docs. Everything happens in .venv.
 PYTHON ?= python3
 # The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
 TORCH ?= torch==2.13.0
@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-backends lint types format bench clean
+.PHONY: demo test test-backends lint types format bench docs clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -38,8 +38,11 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/compare.py --write
 
+docs: $(READY)
+	$(BIN)/python -m mkdocs build --strict
+
 clean:
-	rm -rf .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
+	rm -rf site .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
 
 .venv-%/.ready: pyproject.toml
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*

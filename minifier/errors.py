@@ -22,6 +22,10 @@ class MinifyError(Exception):
     exit_code = ExitCode.INTERNAL
 
 
+class MachineFailed(MinifyError):
+    """The machine, not this tool, is at fault: no space is left on a disk, say."""
+
+
 class UsageError(MinifyError):
     """The command was given something it cannot work on."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import mmap
 import os
 import select
@@ -22,6 +23,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
 LOOK = 0.25  # seconds between two looks at a child
 _LONGEST_CRASH = 1 << 16
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)  # errors of a disk that takes no more
+DISK_FULL = 72  # the exit status of a stage that could not write
 TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
 
 
@@ -114,8 +117,8 @@ def run_stage(
     called with the child's process id every quarter of a second, or after as many seconds as it gave back.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
-    fault: `crash` is its traceback then, and the status TOOL_FAILED. Ctrl-C goes to the child; this process
-    waits on.
+    fault: `crash` is its traceback then, and the status TOOL_FAILED, or DISK_FULL where it could not write. Ctrl-C goes
+    to the child; this process waits on.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -131,6 +134,9 @@ def run_stage(
                 os._exit(TOOL_FAILED)
             as_before_the_tool()
             status = work()
+        except OSError as error:
+            told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
+            status = DISK_FULL if error.errno in FULL else TOOL_FAILED
         except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
             told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
         finally:

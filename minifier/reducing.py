@@ -14,11 +14,11 @@ from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.cluster.link import Cluster
 from minifier.emit.repro import Repro
-from minifier.errors import ExitCode, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
-from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
 from minifier.settings import Settings
 from minifier.verify import Verification
@@ -84,6 +84,8 @@ def reduce_in_child(
         return 0
 
     end = run_stage(work)
+    if end.status == DISK_FULL:
+        raise MachineFailed(f"{out} cannot be written to: {end.crash.strip().splitlines()[-1]}")
     if end.status == TOOL_FAILED or end.crash:
         raise MinifyError(end.crash or "the reduction ended without a word")
     if end.status == _STARTS_THREADS:

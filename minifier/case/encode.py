@@ -173,6 +173,8 @@ def _unpack_union(kinds: tuple[Any, ...], value: Json) -> Any:
                 return unpack(kind, value)
         raise ValueError(f"{value['is']!r} is not expected here")
     rest = [k for k in kinds if k is not type(None) and not dataclasses.is_dataclass(k)]
+    if not rest:
+        raise ValueError(f"expected an object with `is`, found {type(value).__name__}")
     if len(rest) == 1:
         return unpack(rest[0], value)
     return float(value["float"]) if isinstance(value, dict) and set(value) == {"float"} else value

@@ -5,11 +5,13 @@ Everything can be read by a person and nothing is executed or unpickled to load 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import shutil
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,36 @@ from minifier.errors import CannotSave, UsageError
 VERSION = 1
 _ALWAYS = {"backend", "failure", "state", "script"}  # what no case.json is without
 CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
+RESULT = "result.json"  # beside the folder of a Case: a run of it that has ended
 # Folders in that of a Case: of a backward graph, Dynamo's graph that it belongs to; of a graph of Dynamo's, the ATen
 # graph that AOTAutograd made of it.
 FORWARD, ATEN = "forward", "aten"
 
 
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Gives a path beside it for what is to be written. At the end that takes its place, once it is on the disk; if
+    something is raised, the old file stays."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Writes the whole file or leaves the old one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    with written_whole(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def copy_atomically(source: Path, path: Path) -> None:
+    """Copies a whole file or leaves the old one."""
+    with written_whole(path) as beside:
+        shutil.copyfile(source, beside)
 
 
 def graph_to_text(graph: Graph) -> str:
@@ -72,7 +94,7 @@ def save(case: Case, folder: Path) -> None:
     write_atomically(folder / GRAPH, graph_to_text(case.graph))
     has_tensors = case.tensors is not None and case.tensors.exists()
     if has_tensors and case.tensors is not None and case.tensors.resolve() != (folder / TENSORS).resolve():
-        shutil.copyfile(case.tensors, folder / TENSORS)
+        copy_atomically(case.tensors, folder / TENSORS)
     data: dict[str, Any] = {"version": VERSION, "tensors": TENSORS if has_tensors else None}
     for f in dataclasses.fields(case):
         if f.name not in ("graph", "tensors"):

@@ -15,7 +15,8 @@ import click
 
 from minifier import __version__
 from minifier.cli.options import reduction_options
-from minifier.errors import ExitCode, MinifyError
+from minifier.errors import ExitCode, MachineFailed, MinifyError
+from minifier.processes import FULL
 
 # Torch's own minifier, switched on by these, would start in our children.
 _OWN_MINIFIER = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
@@ -145,6 +146,9 @@ def passes() -> int:
     return list_passes()
 
 
+_GO_ON = "make room there; what is complete stays. If there is a case/ in it, `minify reduce` of the folder goes on"
+
+
 def _guarded(work: Callable[[], int]) -> int:
     """Runs a command; turns what it raises into a message and an exit code."""
     for variable in _OWN_MINIFIER:
@@ -155,6 +159,9 @@ def _guarded(work: Callable[[], int]) -> int:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         return work()
+    except MachineFailed as error:
+        print(f"minify: {error}\nminify: {_GO_ON}", file=sys.stderr)
+        return int(error.exit_code)
     except MinifyError as error:
         print(f"minify: {error}", file=sys.stderr)
         if error.exit_code is not ExitCode.INTERNAL:
@@ -165,6 +172,11 @@ def _guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("minify: interrupted before there was anything to write", file=sys.stderr)
         return int(ExitCode.STOPPED)
+    except OSError as error:
+        if error.errno not in FULL:
+            return _internal(traceback.format_exc())
+        print(f"minify: {error.filename or 'a file'}: {error.strerror}\nminify: {_GO_ON}", file=sys.stderr)
+        return int(ExitCode.INTERNAL)
     except Exception:  # noqa: BLE001 - whatever it is, it is this tool's fault and is written down
         return _internal(traceback.format_exc())
 

@@ -109,6 +109,12 @@ _SHARED = (
         "Default: you are asked, or they do not where nobody can be.",
     ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
+    click.option("--verbose", is_flag=True, help="Say a line for each probe: what was tried, and how that ended."),
+    click.option(
+        "--json",
+        is_flag=True,
+        help="At the end write the result to standard output, as one line: what result.json has.",
+    ),
 )
 
 

@@ -16,6 +16,7 @@ from minifier.capturing.script import Program
 from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
+from minifier.cli.earlier import hold, interrupted, note_run
 from minifier.cli.exported import as_script, check_exported, is_exported
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
@@ -49,8 +50,11 @@ def run_command(
         raise UsageError("--backend is for exported programs (.pt2): a script says itself what compiles it.")
     else:
         check_program(program)
+    console = Console.as_given(given)
+    left = _goes_on(program, given, console)
+    if left is not None:
+        return reduce_command(left, given)
     out = output_folder(given["out"], program.name)
-    console = Console(given["quiet"])
     with verification_ahead(given["verify"]), cluster_of(given) as cluster:
         import_torch()
         return _run(program, out, graph, every, given, console, started, cluster)
@@ -116,6 +120,17 @@ def _run(
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
+def _goes_on(program: Program, given: dict[str, Any], console: Console) -> Path | None:
+    """The output folder of an interrupted run of the same script, if the user wants to go on with that."""
+    if given["out"] is not None or given["level"] == "source":
+        return None
+    left = interrupted(program, list(Path("minify-out").glob(f"{program.name}-*")))
+    if left is None or console.ask(f"{left} was interrupted, and the script is the same: go on with that?"):
+        return left
+    console.say(f"an earlier run of this script was interrupted: `minify reduce {left}` goes on with it")
+    return None
+
+
 def _reduce_script(
     program: Program, out: Path, given: dict[str, Any], console: Console, started: float, seconds: float
 ) -> int:
@@ -166,6 +181,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         outcome = _by_source(one, outcome, settings_from(given), console)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
+    note_run(place, one.program)
     case = adopt(folder, place, failing.forward, one.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given)
@@ -242,7 +258,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     """Reduces a Case folder; in place if it is the output folder of an earlier run."""
     started = time.monotonic()
     folder = case_folder(given_folder)
-    console = Console(given["quiet"])
+    console = Console.as_given(given)
     resumes = folder != given_folder and given["out"] is None
     if not (folder / "case.json").exists():
         raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
@@ -256,6 +272,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     settings = settings_from(given)
     if not resumes:
         case = adopt(folder, out)
+    hold(out)
     with temporary_folder(), cluster_of(given) as cluster:
         outcome = finish(
             case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0

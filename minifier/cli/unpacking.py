@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 
 from minifier.emit.input_source import TENSOR_FILE
@@ -26,12 +27,14 @@ def unpack_bundle(path: Path, into: Path) -> Path:
                     raise UsageError(f"{path} has {name} more than once: this is no bundle of minify's.")
                 if name in names:
                     _copy(bundle, name, into / name)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise UsageError(f"{path} cannot be unpacked: {error}. Ask for it again.") from None
     return into / "repro.py"
 
 
 def _copy(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
+    if bundle.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UsageError(f"{name} in it is compressed in a way that minify never does.")
     left = _WANTED[name]
     with bundle.open(name) as source, to.open("wb") as file:
         while piece := source.read(min(_PIECE, left + 1)):  # what the file says of its size is not believed

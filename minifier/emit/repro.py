@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import platform
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
+from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride
 from minifier.emit import state_source
@@ -51,9 +51,9 @@ class Repro:
         """Writes repro.py, and the values it reads, into `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "repro.py"
-        path.write_text(self.text, encoding="utf-8")
+        write_atomically(path, self.text)
         if self.tensors is not None:
-            shutil.copyfile(self.tensors, folder / TENSOR_FILE)
+            copy_atomically(self.tensors, folder / TENSOR_FILE)
         return path
 
 

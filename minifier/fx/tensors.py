@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from minifier.case.inputs import Stored
+from minifier.case.store import written_whole
 from minifier.case.values import TensorMeta
 from minifier.errors import CannotSave
 
@@ -116,7 +117,8 @@ class TensorFile:
             ready[key] = (
                 value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
             )
-        save_file(ready, path, metadata=form or None)
+        with written_whole(path) as beside:
+            save_file(ready, beside, metadata=form or None)
         return path
 
 

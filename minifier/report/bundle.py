@@ -3,14 +3,13 @@ agrees; and no more than a tracker takes."""
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.case.store import CASE, GRAPH
+from minifier.case.store import CASE, GRAPH, written_whole
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import shareable, shareable_case, shareable_graph, without_private_paths
@@ -35,25 +34,20 @@ def write_bundle(folder: Path, outcome: Outcome, include_data: bool, limit: int 
     which is there only if the failure needs exactly these.
     """
     path = folder / BUNDLE
-    beside = folder / f".bundle.{os.getpid()}"
     left_out = []
-    try:
-        with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
-            room = limit - _OVERHEAD
-            for name, content in _content(folder, outcome, include_data):
-                data = content()
-                size = len(zlib.compress(data)) + _OVERHEAD
-                if size > room:
-                    left_out.append((name, len(data)))
-                    continue
-                room -= size
-                bundle.writestr(name, data)
-            if left_out:
-                rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
-                bundle.writestr("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_whole(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
+        room = limit - _OVERHEAD
+        for name, content in _content(folder, outcome, include_data):
+            data = content()
+            size = len(zlib.compress(data)) + _OVERHEAD
+            if size > room:
+                left_out.append((name, len(data)))
+                continue
+            room -= size
+            bundle.writestr(name, data)
+        if left_out:
+            rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
+            bundle.writestr("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}")
     return Bundle(path, tuple(left_out))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from minifier.case import Case, Level
 from minifier.case.encode import pack
-from minifier.case.store import write_atomically
+from minifier.case.store import RESULT, write_atomically
 from minifier.emit.repro import Repro
 from minifier.reduction.stage import Summary
 from minifier.verify import Verification
@@ -120,4 +120,4 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
 
 def write_result(folder: Path, outcome: Outcome) -> None:
     """Writes result.json into the output folder."""
-    write_atomically(folder / "result.json", json.dumps(result_data(outcome), indent=1) + "\n")
+    write_atomically(folder / RESULT, json.dumps(result_data(outcome), indent=1) + "\n")

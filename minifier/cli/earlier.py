@@ -1,0 +1,73 @@
+"""Runs that were interrupted: which of them were of the same script, unchanged."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from minifier.capturing.script import Program
+from minifier.case.store import CASE, RESULT, write_atomically
+
+_RUN = "run.json"
+
+
+_held: list[int] = []  # open as long as this process
+
+
+def note_run(place: Path, program: Program) -> None:
+    """Writes into an output folder what was run, and that this process is at work there."""
+    place.mkdir(parents=True, exist_ok=True)
+    write_atomically(place / _RUN, json.dumps(_told(program), indent=1) + "\n")
+    hold(place)
+
+
+def hold(place: Path) -> None:
+    """Has nobody take what this process does there for interrupted, until it ends."""
+    if (place / _RUN).exists():
+        _held.append(os.open(place / _RUN, os.O_RDONLY))
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(_held[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _is_held(path: Path) -> bool:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
+
+
+def interrupted(program: Program, folders: Sequence[Path]) -> Path | None:
+    """The last of these output folders in which a reduction of this very program began and did not end."""
+    told = _told(program)
+    found = [folder for folder in folders if _can_go_on(folder) and _read(folder / _RUN) == told]
+    return max(found, key=lambda folder: (folder / _RUN).stat().st_mtime, default=None)
+
+
+def _told(program: Program) -> dict[str, Any]:
+    target = program.said if program.is_module else str(Path(program.said).absolute())
+    digest = hashlib.blake2b(program.source().encode(errors="replace"), digest_size=16).hexdigest()
+    return {"target": target, "arguments": list(program.arguments), "folder": os.getcwd(), "source": digest}
+
+
+def _can_go_on(folder: Path) -> bool:
+    is_left = (folder / "case" / CASE).exists() and (folder / _RUN).exists() and not (folder / RESULT).exists()
+    return is_left and not _is_held(folder / _RUN)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

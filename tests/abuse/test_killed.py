@@ -1,0 +1,151 @@
+"""A reduction that is killed at any moment goes on where it was, and ends with the same."""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from vocabulary import CASES, Bureau, in_child
+
+from minifier.case.store import load
+from minifier.errors import NoRepro, UsageError
+from minifier.failure import Verdict
+from minifier.reducing import Surroundings, reduce_in_child
+from minifier.reduction.journal import BEGUN, JOURNAL, Entry, Journal, read_known
+from minifier.settings import Settings
+
+pytestmark = pytest.mark.timeout(280)
+
+KILLS = int(os.environ.get("KILLS", "50"))
+SCRIPT = """
+import torch
+import picky
+
+
+def fn(x):
+    for n in range(40):
+        x = torch.sin(x) + n
+    x = torch.relu(x)
+    for n in range(40):
+        x = torch.cos(x) * n
+    return x.exp()
+
+
+with torch.no_grad():
+    torch.compile(fn, backend="picky_slow_pair")(torch.randn(48, 16))
+"""
+
+
+def start(source: Path, out: Path) -> int:
+    """A reduction in a process of its own."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            sys.path[0] = str(CASES)
+            reduce_in_child(source, out, Settings(workers=1), Surroundings(lambda text: None))
+            (out / "ended").touch()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def test_killed_at_random_moments_it_ends_with_the_same(bureau: Bureau):
+    bureau.capture(SCRIPT)
+    _, expected = bureau.reduce()
+    source, out = bureau.graphs / "1", bureau.folder / "killed"
+    out.mkdir()
+    chance = random.Random(7)
+    kills = 0
+    while not (out / "ended").exists():
+        pid = start(source, out)
+        until = time.monotonic() + (chance.uniform(0.05, 0.6) if kills < KILLS else 200)
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                kills += 1
+                break
+            time.sleep(0.005)
+        assert not list(out.rglob("*.tmp"))
+    assert kills >= min(KILLS, 5), "it was too quick to be killed"
+    minimal = load(out / "minimal")
+    assert minimal.graph == expected.graph and minimal.inputs == expected.inputs
+    lines = [json.loads(line) for line in (out / JOURNAL).read_text().splitlines() if line.endswith("}")]
+    beside = ("check", "bodies", "parts")
+    asked = Counter((line["ops"], line.get("key")) for line in lines if line["phase"] not in beside)
+    again = {key: times for key, times in asked.items() if times > 1}
+    assert len(again) <= 1, "a probe whose answer was known was made again"
+    assert not (out / BEGUN).exists()
+
+
+def test_what_the_machine_did_not_survive_is_not_tried_again(tmp_path):
+    journal = Journal(tmp_path / JOURNAL)
+    lasting, fatal = Entry("delete", "0-3"), Entry("simplify", "0", "ab12")
+    journal.begin([lasting])
+    journal.end(lasting, Verdict.SAME, 0.1)
+    journal.begin([fatal])
+    journal.close(finished=False)
+    known = read_known(tmp_path / JOURNAL)
+    assert known.ops == {"0-3": True} and known.skipped == () and known.made == {}, "the machine is still the same"
+    begun = tmp_path / BEGUN
+    begun.write_text(begun.read_text().replace('"boot": "', '"boot": "another'))
+    known = read_known(tmp_path / JOURNAL)
+    assert known.skipped == (fatal,) and known.made == {"ab12": False}
+
+
+def test_what_killed_the_process_twice_is_not_tried_a_third_time(tmp_path):
+    fatal = Entry("prove", "4")
+    for times in range(2):
+        assert read_known(tmp_path / JOURNAL).skipped == (), times
+        journal = Journal(tmp_path / JOURNAL)
+        journal.begin([fatal])
+        journal.close(finished=False)
+    known = read_known(tmp_path / JOURNAL)
+    assert known.skipped == (fatal,) and known.ops == {"4": False}
+
+
+def test_a_whole_graph_that_takes_the_machine_down_is_not_tried_again(bureau: Bureau):
+    bureau.capture(SCRIPT)
+    out = bureau.folder / "again"
+    out.mkdir()
+    journal = Journal(out / JOURNAL)
+    journal.begin([Entry("check", "0-162")])
+    journal.close(finished=False)
+    (out / BEGUN).write_text((out / BEGUN).read_text().replace('"boot": "', '"boot": "another'))
+
+    def work():
+        sys.path[0] = str(CASES)
+        return reduce_in_child(bureau.graphs / "1", out, Settings(), Surroundings(lambda text: None))
+
+    summary = in_child(work, bureau.folder)
+    assert summary.exit_code == NoRepro.exit_code and "It is not tried again" in summary.error
+
+
+def test_two_at_once_in_one_folder(tmp_path):
+    first = Journal(tmp_path / JOURNAL)
+    with pytest.raises(UsageError, match="another minify is at work"):
+        Journal(tmp_path / JOURNAL)
+    first.close(finished=False)
+    Journal(tmp_path / JOURNAL).close(finished=True)
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"phase": 3}\n', "[]\n", '"x"\n', "\0\0\0", '{"begun": 7}\n', "\n\n"])
+def test_a_damaged_journal_says_less(tmp_path, damage):
+    journal = Journal(tmp_path / JOURNAL)
+    journal.begin([Entry("prove", "1")])
+    journal.end(Entry("prove", "1"), Verdict.PASS, 0.1)
+    journal.close(finished=False)
+    for name in (JOURNAL, BEGUN):
+        with (tmp_path / name).open("a") as file:
+            file.write(damage)
+    assert read_known(tmp_path / JOURNAL).ops == {"1": False}
+    more = Journal(tmp_path / JOURNAL)
+    more.end(Entry("prove", "2"), Verdict.SAME, 0.1)
+    more.close(finished=False)
+    assert read_known(tmp_path / JOURNAL).ops == {"1": False, "2": True}

@@ -1,0 +1,120 @@
+"""Full disks, backends that leak, scripts that behave badly: the exit code is right, nothing is left behind."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from vocabulary import Bureau, Project
+
+pytestmark = pytest.mark.timeout(200)
+
+FAILING = """
+import torch
+import oddlib
+
+with torch.no_grad():
+    torch.compile(lambda x: (x.sin() + 1).tanh().cos(), backend="oddlib_tanh")(torch.randn(64, 64))
+"""
+
+
+def in_own_mounts() -> list[str] | None:
+    """The command before one that may mount what nobody else sees; None where that is not permitted."""
+    tool = shutil.which("unshare")
+    for more in ([], ["--user", "--map-root-user"]):
+        command = [tool or "", *more, "--mount"]
+        if tool and subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0:
+            return command
+    return None
+
+
+@pytest.mark.parametrize("size", ["24k", "64k", "160k"])
+def test_a_full_disk(project: Project, size):
+    before = in_own_mounts()
+    if before is None:
+        pytest.skip("this machine lets nobody mount a small file system")
+    project.write(FAILING)
+    project.out.mkdir()
+    mount = f"mount -t tmpfs -o size={size} none {project.out}"
+    run = f"exec {sys.executable} -m minifier run --verify 1 --out {project.out} failing.py"
+    done = subprocess.run(
+        [*before, "bash", "-c", f"{mount} && {run}"],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode in (4, 5), done.stderr
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "attach it to a report" not in done.stderr and project.litter() == []
+
+
+LEAKY = """
+import threading
+import time
+import torch
+
+held = []
+
+
+def leaks(gm, inputs):
+    held.extend(open("/dev/null") for _ in range(200))
+    held.append(bytearray(2**24))
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    if any(node.target is torch.tanh for node in gm.graph.nodes):
+        raise LookupError("no tanh")
+    return gm.forward
+
+
+def fn(x):
+    for n in range(60):
+        x = x.sin() + n
+    return torch.tanh(x).cos()
+
+
+with torch.no_grad():
+    torch.compile(fn, backend=leaks)(torch.randn(3))
+"""
+
+
+def test_a_backend_that_leaks(project: Project):
+    done = project.run(LEAKY)
+    assert done.code == 0 and done.ops == (122, 1), done.stderr
+
+
+BAD = {
+    "deletes its own folder": "import os, shutil\nshutil.rmtree(os.getcwd())\n",
+    "changes the folder": "import os\nos.chdir('/')\n",
+    "prints 100 MB": "print('x' * 10**8)\n",
+    "installs handlers": "import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\nsignal.signal(signal.SIGINT, "
+    "signal.SIG_IGN)\n",
+    "has grandchildren that outlive it": "import subprocess\nsubprocess.Popen(['sh', '-c', 'sleep 987 & sleep 987'], "
+    "start_new_session=True)\n",
+    "forks": "import os\nif os.fork() == 0:\n    os._exit(3)\nos.wait()\n",
+    "closes all files": "import os\nos.closerange(0, 200)\n",
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_script_that_behaves_badly(bureau: Bureau, what):
+    """In the folder that it may delete there is nothing but itself."""
+    own = bureau.folder / "own"
+    own.mkdir()
+    bureau.folder = own
+    text = FAILING.replace("import torch\n", f"import os\nos.chdir({str(own)!r})\n{BAD[what]}import torch\n", 1)
+    captured = bureau.capture(text)
+    assert [failing.ops for failing in captured.failing] == [4], captured
+    assert bureau.case().failure.message == "no lowering for tanh"
+    deadline = time.monotonic() + 5
+    while left := sleepers():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def sleepers() -> list[str]:
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [line.decode() for line in lines if b"sleep\x00987" in line]
