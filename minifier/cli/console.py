@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # importing these would import torch before the arguments are
 EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
 
 
-_AFTER_THE_OPS = ("simplify",)  # phases
+_PROOF, _AFTER_THE_OPS = "prove", ("bodies", "parts", "simplify")  # phases
 
 
 class Console:
@@ -91,8 +91,10 @@ class Console:
         seconds = max(time.monotonic() - self._started, 1e-3)
         left = "?" if self._smallest is None else self._smallest
         line = f"minify: {phase:<8} {left} ops left, {lab.total} probes, {lab.total / seconds:.1f} a second"
-        if phase in _AFTER_THE_OPS:
-            line += ", the ops are proved: what remains is making them plain"
+        if phase == _PROOF and self._smallest is not None:  # before it nobody knows how many there are to be found
+            line += f"; at most {self._smallest} more to prove it, {self._smallest * lab.last_seconds:.0f} s"
+        elif phase in _AFTER_THE_OPS:
+            line += "; the ops are proved, all else is made plain"
         width = shutil.get_terminal_size().columns - 1
         print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
         self._drawn = True

@@ -1,0 +1,49 @@
+"""A run that was killed is found again by `minify run` on the same script."""
+
+import signal
+import time
+
+import pytest
+
+pytestmark = pytest.mark.timeout(200)
+
+SLOW = """
+import time
+import torch
+
+def slow(gm, inputs):
+    time.sleep(0.3)
+    if any(node.target is torch.tanh for node in gm.graph.nodes) and len(gm.graph.nodes) > 1:
+        raise LookupError("no tanh")
+    return gm.forward
+
+with torch.no_grad():
+    torch.compile(lambda x: torch.tanh((x.sin() + 1).cos() * 2).cos().sin(), backend=slow)(torch.randn(8, 8))
+"""
+
+
+def test_what_was_killed_goes_on(project):
+    project.write(SLOW)
+    process = project.start("run", "--verify", "1", "failing.py")
+    out = project.folder / "minify-out" / "failing-1"
+    end = time.monotonic() + 60
+    while not (out / "journal.jsonl").exists() or len((out / "journal.jsonl").read_text().splitlines()) < 3:
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)
+    known = (out / "journal.jsonl").read_text()
+    for path in project.temporary.iterdir():  # what a killed process left
+        assert path.name.startswith("minify-")
+
+    again = project.finish(project.start("run", "--verify", "1", "failing.py"), 100)
+    assert again.code == 0 and "`minify reduce minify-out/failing-1` goes on with it" in again.stderr
+    assert (project.folder / "minify-out" / "failing-2" / "repro.py").exists() and not (out / "repro.py").exists()
+
+    done = project.finish(project.start("reduce", "--verify", "1", "minify-out/failing-1"), 100)
+    assert done.code == 0 and (out / "repro.py").exists()
+    assert (out / "journal.jsonl").read_text().startswith(known) and not (out / "begun.jsonl").exists()
+
+    project.write(SLOW.replace("no tanh", "no tanh at all"))
+    other = project.finish(project.start("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
+    assert "goes on with it" not in other.stderr
