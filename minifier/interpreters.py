@@ -23,6 +23,7 @@ from typing import BinaryIO
 from minifier.case.variables import ordinary
 from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.memory import cores, room
+from minifier.processes import spare
 
 SCRIPT = "repro.py"
 _HERE = Path(__file__).parent
@@ -71,6 +72,7 @@ class Interpreter:
             preexec_fn=first,  # noqa: PLW1509 - no threads here
             pass_fds=tuple(given),
         )
+        spare(self.process.pid)
 
     def go_on(self, path: Sequence[str]) -> None:
         """Has one that was started ahead run its script, with these folders on its import path."""

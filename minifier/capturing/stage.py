@@ -30,7 +30,7 @@ from minifier.failure import Failure, Kind, Stage
 from minifier.interpreters import may_do_more, start_ahead
 from minifier.memory import limit_data
 from minifier.pages import collapse
-from minifier.processes import StageEnd, run_stage
+from minifier.processes import StageEnd, adopt_orphans, kill_orphans, run_stage
 from minifier.stacks import stack_file
 
 
@@ -99,11 +99,13 @@ def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:
     ordinary = tuple(sys.path[1:])
     status = Status()
     watch = Watch(status, folder / STACKS, terms)
+    adopt_orphans()
     end = run_stage(
         lambda: _in_child(program, folder, ordinary, terms, status),
         meanwhile=_get_ready,
         look=watch,
     )
+    kill_orphans()  # what the script has started, and would have left running once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)
 
 

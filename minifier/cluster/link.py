@@ -18,6 +18,7 @@ from minifier.cluster.lines import Ended as NobodyThere
 from minifier.cluster.lines import Message, Talk
 from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.errors import UsageError
+from minifier.processes import spare
 
 _KNOCKING = 10.0  # seconds
 _PATIENCE = 10.0  # seconds that the driver has to end
@@ -96,6 +97,7 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
             stderr=said,
             start_new_session=True,  # a Ctrl-C is for this process
         )
+        spare(process.pid)
         assert process.stdin is not None and process.stdout is not None
         ends = [keep_from_scripts(out_of_the_way(os.dup(p.fileno()))) for p in (process.stdout, process.stdin)]
         process.stdin.close()

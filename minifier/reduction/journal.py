@@ -19,7 +19,7 @@ from minifier.failure import Verdict
 JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
 BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_TRIES = 2  # of a candidate during which the process was killed, the machine going on
+_TRIES = 5  # of a candidate during which the process was killed each time: in a container that is all that is seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _note(ops: dict[str, bool], made: dict[str, bool], entry: Entry, shown: bool
 
 
 def _lost(path: Path) -> tuple[Entry, ...]:
-    """What began and did not end, and took the machine with it, or the process more than once."""
+    """What began and did not end, and took the machine with it, or the process again and again."""
     begun: Counter[Entry] = Counter()
     boots: dict[Entry, str] = {}
     for line in _lines(path):

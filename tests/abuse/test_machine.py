@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def in_own_mounts() -> list[str] | None:
     return None
 
 
-@pytest.mark.parametrize("size", ["24k", "64k", "160k"])
+@pytest.mark.parametrize("size", ["24k", "64k", "96k"])
 def test_a_full_disk(project: Project, size):
     before = in_own_mounts()
     if before is None:
@@ -49,7 +48,7 @@ def test_a_full_disk(project: Project, size):
         check=False,
     )
     assert done.returncode in (4, 5), done.stderr
-    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "No space left on device" in done.stderr and "minifier/" not in done.stderr, done.stderr
     assert "attach it to a report" not in done.stderr and project.litter() == []
 
 
@@ -89,6 +88,7 @@ def test_a_backend_that_leaks(project: Project):
 BAD = {
     "deletes its own folder": "import os, shutil\nshutil.rmtree(os.getcwd())\n",
     "changes the folder": "import os\nos.chdir('/')\n",
+    "deletes itself": "import os\nos.remove(__file__)\n",
     "prints 100 MB": "print('x' * 10**8)\n",
     "installs handlers": "import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\nsignal.signal(signal.SIGINT, "
     "signal.SIG_IGN)\n",
@@ -100,19 +100,15 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_script_that_behaves_badly(bureau: Bureau, what):
-    """In the folder that it may delete there is nothing but itself."""
-    own = bureau.folder / "own"
+def test_a_script_that_behaves_badly(bureau: Bureau, tmp_path, what):
+    """It is run in a folder in which there is nothing else."""
+    own = tmp_path / "own"
     own.mkdir()
-    bureau.folder = own
     text = FAILING.replace("import torch\n", f"import os\nos.chdir({str(own)!r})\n{BAD[what]}import torch\n", 1)
     captured = bureau.capture(text)
     assert [failing.ops for failing in captured.failing] == [4], captured
     assert bureau.case().failure.message == "no lowering for tanh"
-    deadline = time.monotonic() + 5
-    while left := sleepers():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    assert sleepers() == [], "processes were left behind"
 
 
 def sleepers() -> list[str]:
