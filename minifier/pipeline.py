@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minifier.capturing.stage import FailingGraph
 from minifier.case import BackendReference, Case, Drawn, Graph, Node, Reach, Script, TensorInput
-from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.case.store import ATEN, CASE, FORWARD, RESULT, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, difference, guard_gibibytes, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
@@ -39,6 +39,7 @@ def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surr
         return
     around.say("no script shows it with all made plain: going on with sizes, dtypes and arguments as they were")
     place = out / "as-it-was"
+    shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
     place.mkdir()
     shutil.copy(out / "journal.jsonl", place)  # what is known of the ops
     rest = replace(limited(settings, found.summary), skipped=(*settings.skipped, *OF_VALUES))
@@ -74,6 +75,7 @@ def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, arou
         if found.repro is None and found.check is not None and may_be_flaky(candidate, found.check):
             around.say("the repro does not show the failure each time: finding out how often it does")
             place = out / "flaky"
+            shutil.rmtree(place, ignore_errors=True)
             save(candidate, place / "case")
             again = reduce_in_child(place / "case", place, settings, around, doubtful=True)
             flaky = candidate if again.error else load(place / "minimal")
@@ -102,6 +104,7 @@ def finish(
         # So that each probe fails soon and in the same way, with room beyond what the repro is given.
         settings = replace(settings, memory=min(free_memory(3 / 4) or 2**63, 2 * guard_gibibytes(case) * 2**30) or None)
     found = Found()
+    (out / RESULT).unlink(missing_ok=True)  # of an earlier run in this folder: this one has not ended
     collector: Collector | None = None
     if case.backend.reach is Reach.NONE:
         found.reason = (
@@ -115,6 +118,7 @@ def finish(
             try:
                 _prove(found, case, out, settings, around)
             except KeyboardInterrupt:
+                collector.end()
                 raise StoppedEarly(
                     f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
                     f"`minify reduce {out}` goes on"
@@ -139,7 +143,9 @@ def finish(
         nearest=_nearest(out, repro, settings.memory),
         environment=collector.text() if collector is not None else "",
     )
-    bundle = write_reports(out, outcome, _may_go_along(outcome, settings, around))
+    bundle = write_reports(out, outcome)
+    if _may_go_along(outcome, settings, around):
+        bundle = write_reports(out, outcome, include_data=True)
     for name, size in bundle.left_out:
         around.say(f"{name} ({size / 2**20:.0f} MiB) is not in {bundle.path.name}: trackers take no more than 25 MB")
     return outcome

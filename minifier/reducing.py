@@ -14,7 +14,7 @@ from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.cluster.link import Cluster
 from minifier.emit.repro import Repro
-from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, UsageError
 from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
@@ -39,6 +39,7 @@ class Surroundings:
 
 _ENDING: dict[int, type[MinifyError]] = {
     ExitCode.NOTHING: NothingToReduce,
+    ExitCode.USAGE: UsageError,
     ExitCode.STOPPED: StoppedEarly,
     ExitCode.INTERNAL: MinifyError,
 }
@@ -203,6 +204,7 @@ def _plain(
     if summary.stopped_because:
         return summary, [minimal]
     place = out / "plain"
+    shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
     made = reduce_in_child(out / "minimal", place, settings, around)
     if not made.error:
         minimal = load(place / "minimal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import inspect
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -97,7 +98,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
 def _home(function: Any) -> str | None:
     """The module that a function is defined in, for one that was registered before this tool was there to see it: by
     far the most register what they define."""
-    module = getattr(function, "__module__", None) or ""
+    module = function.__module__ if inspect.isfunction(function) else ""
     return module if module in sys.modules and module != SCRIPT and not module.startswith("torch.") else None
 
 

@@ -57,7 +57,8 @@ def interrupted(program: Program, folders: Sequence[Path]) -> Path | None:
 
 def _told(program: Program) -> dict[str, Any]:
     target = program.said if program.is_module else str(Path(program.said).absolute())
-    digest = hashlib.blake2b(program.source().encode(errors="replace"), digest_size=16).hexdigest()
+    source = Path(program.said).read_bytes() if program.made_of else program.source().encode(errors="replace")
+    digest = hashlib.blake2b(source, digest_size=16).hexdigest()
     return {"target": target, "arguments": list(program.arguments), "folder": os.getcwd(), "source": digest}
 
 

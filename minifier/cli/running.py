@@ -51,7 +51,7 @@ def run_command(
     else:
         check_program(program)
     console = Console.as_given(given)
-    left = _goes_on(program, given, console)
+    left = _goes_on(program, given, console, first=graph is None and not every)
     if left is not None:
         return reduce_command(left, given)
     out = output_folder(given["out"], program.name)
@@ -120,9 +120,10 @@ def _run(
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
-def _goes_on(program: Program, given: dict[str, Any], console: Console) -> Path | None:
-    """The output folder of an interrupted run of the same script, if the user wants to go on with that."""
-    if given["out"] is not None or given["level"] == "source":
+def _goes_on(program: Program, given: dict[str, Any], console: Console, first: bool) -> Path | None:
+    """The output folder of an interrupted run of the same script, if the user wants to go on with that; `first` is
+    whether it is the first failing graph that is to be reduced, as it was there."""
+    if given["out"] is not None or given["level"] == "source" or not first:
         return None
     left = interrupted(program, list(Path("minify-out").glob(f"{program.name}-*")))
     if left is None or console.ask(f"{left} was interrupted, and the script is the same: go on with that?"):
@@ -206,6 +207,7 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
 def _by_source(one: _One, outcome: Outcome, settings: Settings, console: Console) -> Outcome:
     """What is left of the script itself, where no repro made of the graph shows the failure."""
     from minifier.failure import Kind
+    from minifier.report.finished import write_reports
     from minifier.report.outcome import Status
     from minifier.source.stage import minify_source
 
@@ -218,7 +220,9 @@ def _by_source(one: _One, outcome: Outcome, settings: Settings, console: Console
             one.program, one.place, settings, console.say, one.started, one.capture_seconds, of_backend=outcome.case
         )
     except (NothingToReduce, NoRepro) as error:
-        return replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
+        outcome = replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
+        write_reports(one.place, outcome)
+        return outcome
     return found
 
 

@@ -29,12 +29,16 @@ def through_others(lab: Lab, case: Case) -> tuple[tuple[str, str], ...]:
     known = len(lab.faults)
     answers = lab.run([lambda name=name: fare(name) for name in OTHERS])  # type: ignore[misc]
     del lab.faults[known:]  # which would be told as those of probes
-    return tuple((name, _told(answer)) for name, answer in zip(OTHERS, answers, strict=True))
+    told = ((name, _told(answer)) for name, answer in zip(OTHERS, answers, strict=True))
+    return tuple((name, how) for name, how in told if how)
 
 
 def _told(answer: dict[str, Any] | None) -> str:
+    """How it fared; empty where it could not be tried."""
     if answer is None:
         return "the process died"
+    if answer["answer"]["status"] == "invalid":
+        return ""
     if answer["answer"]["status"] == "pass":
         return _PASSES
     if answer["answer"].get("differences"):

@@ -35,17 +35,25 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What an earlier run on the same Case left: whether the failure showed, by positions of ops and by digest; and the
-    candidates that are not to be tried again, as the machine went down while they were."""
+    candidates that are not to be tried again, as the machine went down while they were. `tries` has, of what did not
+    show it, how often that was tried: of a failure that comes and goes an answer is worth no more."""
 
     ops: dict[str, bool] = field(default_factory=dict)
     made: dict[str, bool] = field(default_factory=dict)
     skipped: tuple[Entry, ...] = ()
+    tries: dict[str, int] = field(default_factory=dict)
+
+    def of_ops(self, tries: int) -> dict[str, bool]:
+        """Answers about ops, those without the failure only if they were tried so often."""
+        return {ops: shown for ops, shown in self.ops.items() if shown or self.tries.get(ops, 1) >= tries}
 
 
 class Journal:
-    """Appends to the journal of a folder; raises UsageError where another process does."""
+    """Appends to the journal of a folder; raises UsageError where another process does. `terms` stand for what is
+    reduced and by which measure: answers of a run on other terms are not known."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, terms: str = "") -> None:
+        self._terms = terms
         self._begun = path.with_name(BEGUN)
         self._ahead = _open(self._begun)
         try:
@@ -55,19 +63,26 @@ class Journal:
             raise UsageError(
                 f"another minify is at work in {path.parent}: wait for it, or give another --out."
             ) from None
-        self.known = read_known(path)
+        self.known = read_known(path, terms)
         self._file = _open(path)
 
     def begin(self, entries: Sequence[Entry]) -> None:
         """Writes that these are about to be tried; it is on the disk when this returns."""
-        _write(self._ahead, {"boot": _boot(), "begun": [_told(entry) for entry in entries]})
+        told = [_told(entry) for entry in dict.fromkeys(entries)]
+        _write(self._ahead, {"boot": _boot(), "begun": told})
         os.fdatasync(self._ahead)
 
     def end(self, entry: Entry, verdict: Verdict, seconds: float, **more: Any) -> None:
         """Writes how one of them ended."""
         line = {"phase": entry.phase, "ops": entry.ops, "verdict": verdict.value, "seconds": round(seconds, 4)}
-        _write(self._file, {**line, **({"key": entry.key} if entry.key else {}), **more})
-        _write(self._ahead, {"ended": _told(entry)})
+        key = {"key": entry.key} if entry.key else {}
+        _write(self._file, {**line, **key, **more, "terms": self._terms})
+        self.forget([entry])
+
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """What was begun is not tried any longer, for a reason that is not its own."""
+        for entry in entries:
+            _write(self._ahead, {"ended": _told(entry)})
 
     def close(self, *, finished: bool) -> None:
         """Lets another process go on with it; where there is nothing left to go on with, what began is forgotten."""
@@ -104,27 +119,30 @@ def _boot() -> str:
     return _BOOT.read_text().strip() if _BOOT.exists() else ""
 
 
-def read_known(path: Path) -> Known:
-    """What a journal says; lines that are damaged, as the last of a process that was killed may be, say nothing."""
-    ops: dict[str, bool] = {}
-    made: dict[str, bool] = {}
+def read_known(path: Path, terms: str = "") -> Known:
+    """What a journal says of runs on these terms; lines that are damaged, as the last of a process that was killed may
+    be, say nothing, nor do answers for which there was no time or memory."""
+    known = Known(skipped=_lost(path.with_name(BEGUN)))
     for line in _lines(path):
-        try:
-            entry, shown = Entry(line["phase"], line["ops"], line.get("key", "")), line["verdict"] == Verdict.SAME.value
-        except KeyError:
+        if line.get("terms") != terms:
             continue
-        _note(ops, made, entry, shown)
-    lost = _lost(path.with_name(BEGUN))
-    for entry in lost:
-        _note(ops, made, entry, False)
-    return Known(ops, made, lost)
+        try:
+            entry, verdict = Entry(line["phase"], line["ops"], line.get("key", "")), Verdict(line["verdict"])
+        except (KeyError, ValueError):
+            continue
+        if verdict is not Verdict.UNRESOLVED:
+            _note(known, entry, verdict is Verdict.SAME)
+            known.tries[entry.ops] = line.get("tries", 1)
+    for entry in known.skipped:
+        _note(known, entry, False)
+    return known
 
 
-def _note(ops: dict[str, bool], made: dict[str, bool], entry: Entry, shown: bool) -> None:
+def _note(known: Known, entry: Entry, shown: bool) -> None:
     if entry.phase not in BESIDE_THE_SEARCH:
-        ops[entry.ops] = shown
+        known.ops[entry.ops] = shown
     elif entry.key:
-        made[entry.key] = shown
+        known.made[entry.key] = shown
 
 
 def _lost(path: Path) -> tuple[Entry, ...]:

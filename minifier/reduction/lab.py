@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Case
+from minifier.case.store import graph_to_text
 from minifier.failure import Failure, Kind, Verdict, same
 from minifier.memory import cores, room
 from minifier.probe.bench import Bench
@@ -19,7 +20,7 @@ from minifier.probe.children import run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Job, Limits
 from minifier.probe.prober import LocalProber, Prober
-from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal
+from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest
 
 _FIRST_TIMEOUT = 300.0
 _LEAST_TIMEOUT = 2.0
@@ -72,10 +73,12 @@ class Lab:
     _beside: str = ""
 
     def __post_init__(self) -> None:
-        self.sought = self.bench.case.failure.fingerprint
+        case = self.bench.case
+        self.sought = case.failure.fingerprint
         self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        self.journal = Journal(self.folder / JOURNAL)
+        told = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure))
+        self.journal = Journal(self.folder / JOURNAL, digest(repr(told)))
         self.adopt(self.bench.case)
 
     def adopt(self, case: Case) -> None:
@@ -154,6 +157,16 @@ class Lab:
         key, if it is given one, an answer is known to a later run of the same reduction."""
         entries = [self._entry(case, key) for case, key in zip(cases, keys or [""] * len(cases), strict=True)]
         self.journal.begin(entries)
+        try:
+            judged = self._repeated(cases)
+        except BaseException:
+            self.journal.forget(entries)
+            raise
+        for case, each, entry in zip(cases, judged, entries, strict=True):
+            self._note(case, each, entry)
+        return judged
+
+    def _repeated(self, cases: Sequence[Case]) -> list[Judged]:
         judged = self._once(cases)
         for _ in range(self.repeats - 1):
             passed = [i for i, each in enumerate(judged) if each.verdict is Verdict.PASS]
@@ -161,8 +174,6 @@ class Lab:
                 break
             for i, again in zip(passed, self._once([cases[i] for i in passed]), strict=True):
                 judged[i] = again
-        for case, each, entry in zip(cases, judged, entries, strict=True):
-            self._note(case, each, entry)
         return judged
 
     def _entry(self, case: Case, key: str) -> Entry:
@@ -216,7 +227,8 @@ class Lab:
             self._passed.append(positions)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[entry.ops] = judged.failure
-        more = {"pass": self.part} if self.part else {}
+        more: dict[str, Any] = {"pass": self.part} if self.part else {}
+        more |= {"tries": self.repeats} if self.repeats > 1 else {}
         self.journal.end(entry, judged.verdict, judged.seconds, elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)

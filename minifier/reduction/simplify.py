@@ -61,6 +61,7 @@ class Simplifier:
     _answers: dict[str, Failure | None] = field(default_factory=dict)  # what showed, if it is what is sought
     _passed: set[str] = field(default_factory=set)
     _of_earlier: set[str] = field(default_factory=set)  # of these answers, what an interrupted run has seen
+    _never_tried: set[str] = field(default_factory=set)  # as the machine did not survive it
     _passing: Case | None = None
     _settles: bool | None = None
     _was_judged: bool = False
@@ -68,34 +69,46 @@ class Simplifier:
 
     def __post_init__(self) -> None:
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all}
-        known = self.lab.journal.known.made
-        self._answers = {key: self.case.failure if shown else None for key, shown in known.items()}
+        known = self.lab.journal.known
+        self._answers = {key: self.case.failure if shown else None for key, shown in known.made.items()}
         self._of_earlier = set(self._answers)
+        self._never_tried = {entry.key for entry in known.skipped}
 
     def run(self) -> Case:
         """The plainest Case found."""
         self._until = time.monotonic() + max(_LEAST_PATIENCE, _TIMES_THE_SEARCH * self.searched)
+        searched = self.case
         try:
             self._begin()
-            self._at_once()
-            while True:
-                before, self.refused, self.neighbours = self.case, [], []
-                for each in self.passes:
-                    self._family(each)
-                if self.case == before:
-                    break
-            self._see_again()
+            self._make_plain()
+            if not self._is_seen():  # what an earlier run saw is not to be relied on: once more without
+                self.case = searched
+                self._answers = {key: known for key, known in self._answers.items() if key not in self._of_earlier}
+                self._of_earlier = set()
+                self._make_plain()
             self.ended |= {each.name: "fixpoint" for each in self.passes}
         except Spent as spent:
             self.stopped = str(spent)
         return self.case
 
-    def _see_again(self) -> None:
-        """Tries the Case itself, if what it shows was seen by an earlier run alone."""
-        if _key(self.case) in self._of_earlier:
-            self.lab.part = ""
-            del self._answers[_key(self.case)]
-            self._holds(self.case)
+    def _make_plain(self) -> None:
+        self._at_once()
+        while True:
+            before, self.refused, self.neighbours = self.case, [], []
+            for each in self.passes:
+                self._family(each)
+            if self.case == before:
+                break
+
+    def _is_seen(self) -> bool:
+        """Tries the Case itself, if what it shows was seen by an earlier run alone: whether it does."""
+        key = _key(self.case)
+        if key not in self._of_earlier:
+            return True
+        self.lab.part = ""
+        self._of_earlier.discard(key)
+        del self._answers[key]
+        return self._holds(self.case)
 
     @property
     def finished(self) -> bool:
@@ -250,7 +263,7 @@ class Simplifier:
                 self._answers[each] = judged.failure if judged.verdict is Verdict.SAME else None
                 if judged.verdict is Verdict.PASS:
                     self._passed.add(each)
-        self._was_judged = True
+        self._was_judged = key not in self._never_tried
         return self._answers[key] is not None
 
     def _next(self, later: Iterable[Sequence[Step]], count: int) -> dict[str, Case]:

@@ -26,7 +26,7 @@ from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.journal import JOURNAL, Known
+from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.lab import Lab
 from minifier.reduction.nearest import nearest
 from minifier.reduction.needs import with_needs
@@ -100,23 +100,15 @@ def reduce_case(
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
-    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
-    lab.workers = settings.workers or 1
-    lab.may_spread = settings.workers is None
-    cluster = elsewhere(bench, lab.scratch)
-    if cluster is not None:
-        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots or 1, False
+    lab = _lab(bench, folder, settings, on_probe, elsewhere)
     lab.doubtful = doubtful
-    (lab.scratch / "eager").mkdir()
-    if on_probe is not None:
-        lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
     finished = False
     try:
         known = _known(lab)
         without_wrappers(lab)
         case = start(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
-        reduced, result = reduce_ops(lab, case, limit, known.ops)
+        reduced, result = reduce_ops(lab, case, limit, known.of_ops(lab.repeats))
         if case.failure.fingerprint.kind is Kind.TIMEOUT:
             reduced, result = _patiently(lab, case, limit, reduced, result)
         else:
@@ -131,13 +123,17 @@ def reduce_case(
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
         stopped = _make_plain(simplifier, stopped)
         reduced = simplifier.case
-        passing = _passing(simplifier) if not stopped else None
-        parting = () if stopped else _parting(lab, case, reduced, time.monotonic() - started)
-        backends = through_others(lab, reduced) if ended is not search.Ended.INTERRUPTED else ()
         reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
-        if passing is not None:
-            _save(lab, passing, folder / NEAREST)
         finished = not stopped
+        shutil.rmtree(folder / NEAREST, ignore_errors=True)
+        parting: tuple[tuple[str, str], ...] = ()
+        backends: tuple[tuple[str, str], ...] = ()
+        with contextlib.suppress(KeyboardInterrupt):  # all that is needed is there
+            if finished:
+                _save_nearest(simplifier, folder / NEAREST)
+                parting = _parting(lab, case, reduced, time.monotonic() - started)
+            if ended is not search.Ended.INTERRUPTED:
+                backends = through_others(lab, reduced)
         return Summary(
             ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
@@ -179,12 +175,30 @@ def _make_plain(simplifier: Simplifier, stopped: str) -> str:
     return stopped
 
 
-def _passing(simplifier: Simplifier) -> Case | None:
-    """The nearest Case that passes, if the reduction came to its end and nobody interrupts."""
-    try:
-        return nearest(simplifier) if simplifier.finished else None
-    except KeyboardInterrupt:
-        return None
+def _lab(
+    bench: Bench,
+    folder: Path,
+    settings: Settings,
+    on_probe: OnProbe | None,
+    elsewhere: Callable[[Bench, Path], ClusterProber | None],
+) -> Lab:
+    lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
+    lab.workers = settings.workers or 1
+    lab.may_spread = settings.workers is None
+    cluster = elsewhere(bench, lab.scratch)
+    if cluster is not None:
+        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots or 1, False
+    (lab.scratch / "eager").mkdir()
+    if on_probe is not None:
+        lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
+    return lab
+
+
+def _save_nearest(simplifier: Simplifier, folder: Path) -> None:
+    """Writes the nearest Case that passes, where one is known."""
+    passing = nearest(simplifier) if simplifier.finished else None
+    if passing is not None:
+        _save(simplifier.lab, passing, folder)
 
 
 def _known(lab: Lab) -> Known:
@@ -193,7 +207,7 @@ def _known(lab: Lab) -> Known:
     if any(entry.phase == "check" for entry in known.skipped):
         raise NoRepro(
             "the last run ended, and perhaps the machine with it, while the whole graph was tried. It is not tried "
-            f"again: remove {JOURNAL} from the output folder to have it tried nevertheless"
+            f"again: remove {BEGUN} from the output folder to have it tried nevertheless"
         )
     return known
 

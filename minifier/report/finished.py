@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ _PLAIN = ("reason", "capture_seconds", "total_seconds", "ops_before", "match", "
 
 def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bundle:
     """Writes result.json, report.md, report.html and bundle.zip into the output folder, and what they are made of."""
+    if outcome.repro is None:  # what an earlier run in this folder left is none of this one
+        (out / "repro.py").unlink(missing_ok=True)
+        (out / TENSOR_FILE).unlink(missing_ok=True)
+    if outcome.minimal is None:
+        shutil.rmtree(out / "minimal", ignore_errors=True)
     _keep(out, outcome, include_data)
     private = outcome.case.script.path
     report = report_of(outcome, read_history(out)).changed(lambda text: shareable(text, private))

@@ -26,17 +26,12 @@ import torch
 
 def exact(gm, inputs):
     def run(x):
-        if x.numel() == 4096 and abs(float(x.double().sum()) - SUM) < 1e-9:
+        if torch.equal(x, torch.linspace(0, 1, 4096).sin()):
             raise LookupError("these very values")
         return gm(x)
     return run
 
-torch.manual_seed(7)
-x = torch.randn(4096)
-SUM = 31.4159
-x[0] += SUM - x.double().sum()
-SUM = float(x.double().sum())
-torch.compile(lambda x: x.sin(), backend=exact)(x)
+torch.compile(lambda x: x.exp(), backend=exact)(torch.linspace(0, 1, 4096).sin())
 """
 COLOUR = re.compile(r"\x1b\[\d*m")
 
