@@ -86,6 +86,12 @@ class Fresh:
         found: dict[str, Any] = json.loads(said.splitlines()[-1])
         return found
 
+    def end(self) -> None:
+        """Has it end, whether anybody has asked or not."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
+
     @property
     def baseline(self) -> Baseline:
         """What it is set to."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minifier.case import Case, Drawn, Input, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 
 _FEW = 16  # probes, where the user has had enough of reducing

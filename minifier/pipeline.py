@@ -19,7 +19,8 @@ from minifier.memory import free_memory
 from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
-from minifier.reduction.stage import NEAREST, Summary
+from minifier.reduction.stage import NEAREST
+from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status

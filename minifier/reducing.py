@@ -19,7 +19,8 @@ from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
 from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
-from minifier.reduction.stage import OnProbe, Summary, reduce_case, write_summary
+from minifier.reduction.stage import OnProbe, reduce_case
+from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
 from minifier.verify import Verification
 
@@ -189,7 +190,10 @@ def _lifted(
     stopped = made.stopped_because
     is_small = not stopped or len(small.graph.ops) <= 2 * len(minimal.graph.ops) + 2
     summary = replace(summary, stopped_because=summary.stopped_because or stopped)
-    return summary, [small, minimal] if is_small else [minimal, small]
+    if not is_small:
+        return summary, [minimal, small]
+    summary = replace(summary, inputs_after=made.inputs_after, elements_after=made.elements_after)
+    return summary, [small, minimal]
 
 
 def _together(first: Summary, second: Summary) -> dict[str, int]:

@@ -37,7 +37,7 @@ class AotObserver:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        observe_aot_compilers(self.begin, self.compiling, self.running)
+        self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
 
     def begin(self) -> _Pair | None:
         """For the graph whose backend call has come to AOTAutograd."""

@@ -116,6 +116,13 @@ class Observer:
         record = Record(self, self.count, gm, given, compiler_fn, place=self.graphs)
         return self._observed(record, self.around_compile(record, Stage.COMPILE, given, call))
 
+    def close(self) -> None:
+        """Observes no more; what stands around AOTAutograd goes, if nothing else has come to stand around it since."""
+        self.closed = True
+        if self._aot is not None:
+            self._aot.end()
+            self._aot = None
+
     @property
     def is_watching(self) -> bool:
         """Whether what happens now is the script's doing: not a forked process's, nor a comparison's."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minifier.inplace.notes import add_note
-from minifier.inplace.session import Session, keep, new_folder
+from minifier.inplace.session import Session, check_empty, keep
 
 
 @contextlib.contextmanager
@@ -17,7 +17,7 @@ def capture(folder: Path | str) -> Iterator[None]:
 
     What was compiled before is not observed: compile within it. Raises UsageError if there is something in the folder.
     """
-    out = new_folder(folder)
+    out = check_empty(folder)
     done = False
 
     def failed(number: int, error: BaseException) -> None:

@@ -31,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Observes nothing unless it is asked to."""
-    if config.getoption("--minify"):
+    is_controller = bool(getattr(config.option, "dist", "no") != "no") and not hasattr(config, "workerinput")
+    if config.getoption("--minify") and not is_controller:
         config.pluginmanager.register(_Minify(config), "minify-tests")
 
 
@@ -41,21 +42,42 @@ class _Minify:
 
         self._options = shlex.split(config.getoption("--minify-options"))
         self._folder = config.rootpath / "minify-out"
-        self._failed: list[int] = []
+        self._failed: list[tuple[int, BaseException]] = []
         self._session = Session("test", lambda compiler_fn: compiler_fn, self._note)
 
-    def _note(self, number: int, _error: BaseException) -> None:
-        self._failed.append(number)
+    def _note(self, number: int, error: BaseException) -> None:
+        self._failed.append((number, error))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, None]:
         """Adds the repro to the report of a test that failed."""
         result = yield
         report = result.get_result()
-        if report.when == "call" and report.failed and self._failed:
-            report.sections.append((_SECTION, self._reduced(item.nodeid, self._failed[0])))
+        number = self._cause_of(call.excinfo.value) if call.excinfo is not None else None
+        if report.when == "call" and report.failed and number is not None:
+            try:
+                said = self._reduced(item.nodeid, number)
+            except Exception as fault:  # noqa: BLE001 - it is beside what the test has to say
+                said = f"no repro could be made: {type(fault).__name__}: {fault}"
+            report.sections.append((_SECTION, said))
         if report.when == "teardown":
             self._failed.clear()
+            self._session.forget()
+
+    def _cause_of(self, error: BaseException) -> int | None:
+        """The number of the graph whose failure this is, or came of; not one that the test had expected."""
+        from minifier.torch_private import backend_error
+
+        seen: list[BaseException] = []
+        at: BaseException | None = error
+        while at is not None and at not in seen:
+            seen.append(at)
+            at = at.__cause__ or at.__context__
+        for number, noted in self._failed:
+            told = backend_error(noted)
+            if any(each is noted or backend_error(each) is told for each in seen):
+                return number
+        return None
 
     def pytest_unconfigure(self) -> None:
         """Observes no longer."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
 import threading
+import tokenize
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,8 @@ from minifier.baseline import Fresh, baseline_here
 from minifier.capturing.observer import Observer
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
-from minifier.errors import UsageError
+from minifier.errors import MinifyError, UsageError
+from minifier.inplace.notes import add_note
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
 note_registrations()  # of what is registered from now on it is known which import did it
@@ -32,46 +36,64 @@ OnFailure = Callable[[int, BaseException], None]
 class Session:
     """Observes backend calls of this process until it is ended. `folder` is a new one, in which what is seen of each
     graph is kept as long as the session lasts; `on_failure` is called with the number of a graph that failed and with
-    what is about to be raised."""
+    what is about to be raised. Whatever goes wrong here is told beside the user's own error, or not at all."""
 
     def __init__(self, name: str, wanted: Wanted, on_failure: OnFailure) -> None:
+        self.pid = os.getpid()
         self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
         self._name, self._wanted, self._on_failure = name, wanted, on_failure
         self._fresh = Fresh(baseline_here())  # which starts while the script goes on
         self._observer: Observer | None = None
         self._lock = threading.Lock()
-        _sessions.append(self)
-        if len(_sessions) == 1:
-            global _end_hook
-            _end_hook = observe_backend_calls(_observe)
+        _begin(self)
 
     def end(self) -> None:
-        """Observes no longer; what was seen is gone."""
-        if self in _sessions:
-            _sessions.remove(self)
+        """Observes no longer; what was seen is gone. In a forked process it leaves all to the one that began it."""
+        if os.getpid() != self.pid:
+            return
+        _end(self)
         if self._observer is not None:
-            self._observer.closed = True
-        if not _sessions and _end_hook is not None:
-            _end_hook()
+            self._observer.close()
+        self._fresh.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def wants(self, compiler_fn: Any) -> Any:
-        """The compiler function that is observed, if a call of this one is this session's business."""
-        return self._wanted(compiler_fn)
+    def forget(self) -> None:
+        """Lets go of what was seen of graphs so far."""
+        for folder in self.folder.iterdir():
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
 
-    @property
-    def observer(self) -> Observer:
-        """Made at the first call of a backend, as it waits for a fresh interpreter to tell what is ordinary."""
+    def observer_for(self, compiler_fn: Any) -> tuple[Observer, Any] | None:
+        """The observer, and what is to be observed in the place of this compiler function; None if that is not this
+        session's business, or if there is no fresh interpreter that tells what is ordinary."""
+        wanted = self._wanted(compiler_fn) if os.getpid() == self.pid else None
+        if wanted is None:
+            return None
         with self._lock:
             if self._observer is None:
-                self._observer = Observer(
-                    self.folder,
-                    self._name,
-                    self._fresh.path,
-                    self._fresh.baseline,
-                    on_failure=lambda record, error: self._on_failure(record.number, error),
-                )
-            return self._observer
+                try:
+                    self._observer = self._made()
+                except (MinifyError, OSError) as error:
+                    warnings.warn(f"minifier does not observe: {error}", stacklevel=2)
+                    _end(self)
+                    return None
+            return self._observer, wanted
+
+    def _made(self) -> Observer:
+        """At the first call of a backend, as it waits for the fresh interpreter."""
+        return Observer(
+            self.folder,
+            self._name,
+            self._fresh.path,
+            self._fresh.baseline,
+            on_failure=lambda record, error: self._failed(record.number, error),
+        )
+
+    def _failed(self, number: int, error: BaseException) -> None:
+        try:
+            self._on_failure(number, error)
+        except Exception as fault:  # noqa: BLE001 - the user's own error is what has to be raised
+            add_note(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
 
     def case_folder(self, number: int) -> Path | None:
         """Where the Case of a graph is, if it could be written down."""
@@ -83,12 +105,29 @@ _sessions: list[Session] = []
 _end_hook: Callable[[], None] | None = None
 
 
+def _begin(session: Session) -> None:
+    global _end_hook
+    _sessions.append(session)
+    if _end_hook is None:
+        _end_hook = observe_backend_calls(_observe)
+
+
+def _end(session: Session) -> None:
+    global _end_hook
+    if session in _sessions:
+        _sessions.remove(session)
+    if not _sessions and _end_hook is not None:
+        _end_hook()
+        _end_hook = None
+
+
 def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
     """Every backend call of the process comes by here: the last session that wants it observes it."""
     for session in reversed(_sessions):
-        wanted = session.wants(compiler_fn)
-        if wanted is not None:
-            return session.observer(wanted, gm, inputs, call)
+        found = session.observer_for(compiler_fn)
+        if found is not None:
+            observer, wanted = found
+            return observer(wanted, gm, inputs, call)
     return call()
 
 
@@ -124,7 +163,8 @@ def source_here() -> tuple[str, bool]:
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     if file is not None and Path(file).suffix == ".py" and Path(file).exists():
-        return Path(file).read_text(encoding="utf-8"), True
+        with tokenize.open(file) as source:
+            return source.read(), True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return "", False
@@ -132,12 +172,11 @@ def source_here() -> tuple[str, bool]:
     return "\n\n".join(cells), False
 
 
-def new_folder(folder: Path | str) -> Path:
-    """The folder, made if need be; raises UsageError if there is something in it already."""
+def check_empty(folder: Path | str) -> Path:
+    """The folder's absolute path; raises UsageError if there is something in it already."""
     path = Path(folder).absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path} is not an empty folder: name one that is, or that does not exist.")
-    path.mkdir(parents=True, exist_ok=True)
     return path
 
 

@@ -11,20 +11,17 @@ from typing import Any
 
 from minifier.inplace.notes import add_note
 from minifier.inplace.reducing import LOG, ended, start_reducing
-from minifier.inplace.session import Session, keep, new_folder, unwrapped
+from minifier.inplace.session import Session, check_empty, keep, unwrapped
 from minifier.torch_private import asked_backend, compiler_for
-
-_FIRST = ".first"  # made by the rank whose failure is reduced
 
 
 class Wrapped:
     """A backend for torch.compile: the one that it was made of, observed. `repro` is the path of the script, once there
     is one."""
 
-    def __init__(self, backend: Any, out: Path | None, options: Sequence[str], wait: bool) -> None:
-        self.backend = backend
+    def __init__(self, backend: Any, name: str, out: Path, options: Sequence[str], wait: bool) -> None:
+        self.backend, self.__name__ = backend, name
         self.repro: Path | None = None
-        self.__name__ = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
         self._out, self._options, self._wait = out, tuple(options), wait
         self._done = False
         me = weakref.ref(self)  # the list of sessions is not to keep it alive
@@ -47,23 +44,14 @@ class Wrapped:
         if self._done:
             return
         self._done = True
-        out = self._folder()
-        try:
-            case = keep(self._session, number, out)
-        except Exception as fault:  # noqa: BLE001 - the user's own error is what has to be raised
-            add_note(error, f"minifier: the failing graph could not be kept: {type(fault).__name__}: {fault}")
-            return
-        if case is None:
+        rank = os.environ.get("RANK")
+        out = self._out if rank is None else self._out / f"rank-{rank}"
+        if keep(self._session, number, out) is None:
             add_note(error, "minifier: the failing graph could not be written down; `minify run` may do more")
-        elif not _is_first(out):
+        elif rank is not None and not _is_first(self._out):
             add_note(error, f"minifier: another rank failed first; this one's Case is in {out}")
         else:
             add_note(error, self._reduced(out))
-
-    def _folder(self) -> Path:
-        base = self._out if self._out is not None else _next(Path("minify-out"), self.__name__)
-        rank = os.environ.get("RANK")
-        return new_folder(base / f"rank-{rank}" if rank is not None else base)
 
     def _reduced(self, out: Path) -> str:
         process = start_reducing(out, self._options)
@@ -85,18 +73,21 @@ def _failed(wrapped: Wrapped | None, number: int, error: BaseException) -> None:
 
 
 def _is_first(out: Path) -> bool:
-    """Whether no other rank of the same run has failed before; without ranks there is no other."""
-    if not out.name.startswith("rank-"):
-        return True
+    """Whether no other rank of the same run of torchrun has failed before."""
+    marker = out / f".first-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.environ.get('MASTER_PORT', '')}"
     try:
-        os.close(os.open(out.parent / _FIRST, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
         return False
     return True
 
 
-def _next(folder: Path, name: str) -> Path:
-    return next(place for n in itertools.count(1) if not (place := folder / f"{name}-{n}").exists())
+def _next(name: str) -> Path:
+    """A folder that is not there yet; under torchrun one that all ranks of a run take for the next."""
+    run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None
+    if run is not None:
+        return Path("minify-out") / f"{name}-run-{run}"
+    return next(place for n in itertools.count(1) if not (place := Path("minify-out") / f"{name}-{n}").exists())
 
 
 def wrap(
@@ -110,4 +101,7 @@ def wrap(
     not waited for. `options` are those of `minify reduce`. Only the first failure is reduced; of several ranks under
     torchrun the first that fails, each having a folder of its own in `out`.
     """
-    return Wrapped(backend, None if out is None else Path(out), options, wait)
+    name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
+    place = _next(name).absolute() if out is None else Path(out).absolute()
+    check_empty(place / f"rank-{os.environ['RANK']}" if "RANK" in os.environ else place)
+    return Wrapped(backend, name, place, options, wait)

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minifier.case import Case, Drawn, Recorded, Stored, TensorInput
+from minifier.case import Case, Drawn, TensorInput
 from minifier.failure import Failure, Verdict
 from minifier.passes.data import Facts, data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
-from minifier.probe.evaluate import look_at_inputs, run_eagerly
+from minifier.probe.evaluate import look_at_inputs
 from minifier.probe.settle import pack_parts, runs, settle, with_parts
+from minifier.reduction.cuts import with_real_values
 from minifier.reduction.journal import digest
 from minifier.reduction.lab import Lab
 from minifier.reduction.ops import Limit
@@ -299,23 +300,3 @@ def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Step]]:
 
 def _flat(row: Row) -> list[Edit]:
     return [edit for rung in row.rungs for edit in rung]
-
-
-def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
-    """The Case with cut values as the whole graph computes them, where that tells more than their shape: a
-    compile-time failure is searched with shapes alone."""
-    cut = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Stored)]
-    unknown = [
-        i for i in cut if not isinstance(i.source, Recorded) and not i.meta.dtype.startswith(("float", "bfloat"))
-    ]
-    if not unknown or not whole.failure.fingerprint.stage.compiles:
-        return case
-    folder = lab.scratch / "cut"
-    folder.mkdir(exist_ok=True)
-    names = [item.name for item in unknown]
-    (result,) = lab.run([lambda: run_eagerly(lab.bench, whole.graph, whole.inputs, whole.state, names, folder)])
-    if result is None or result["status"] != "pass":
-        return case
-    lab.bench.record(folder)
-    inputs = tuple(replace(i, source=Recorded(i.name)) if i in unknown else i for i in case.inputs)
-    return replace(case, inputs=inputs)

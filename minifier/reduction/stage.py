@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from minifier import search
 from minifier.case import Case, Stored, TensorInput
-from minifier.case.store import TENSORS, load, save, write_atomically
+from minifier.case.store import TENSORS, load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Measure, Stage, Verdict
@@ -34,37 +33,8 @@ from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
 from minifier.reduction.parts import reduce_parts
 from minifier.reduction.simplify import Simplifier
+from minifier.reduction.summary import Summary
 from minifier.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a reduction came to; written as summary.json beside the minimal Case."""
-
-    ops_before: int
-    ops_after: int
-    inputs_after: int
-    elements_after: int
-    probes: dict[str, int]
-    one_minimal: bool
-    stopped_because: str
-    seconds: float
-    phases: tuple[tuple[str, int, int, int], ...] = ()
-    others: tuple[dict[str, Any], ...] = ()
-    notes: tuple[str, ...] = ()
-    parting: tuple[tuple[str, str], ...] = ()
-    passes: dict[str, str] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
-    backends: tuple[tuple[str, str], ...] = ()
-    error: str = ""
-    exit_code: int = 0
-    traceback: str = field(default="")
-
-    @classmethod
-    def read(cls, folder: Path) -> Summary:
-        """The summary that a reduction stage left in `folder`."""
-        return cls(**json.loads((folder / "summary.json").read_text(encoding="utf-8")))
-
 
 NEAREST = "nearest"  # the folder of the nearest Case that passes, beside that of the minimal one
 
@@ -299,8 +269,3 @@ def _save_others(lab: Lab, folder: Path) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def write_summary(folder: Path, summary: Summary) -> None:
-    """Writes summary.json."""
-    write_atomically(folder / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")

@@ -76,7 +76,7 @@ class Report:
     sections: tuple[Section, ...]
 
     def changed(self, change: Callable[[str], str]) -> Report:
-        """The same with each of its texts changed; what is drawn of them, too."""
+        """The same with each of its texts changed; what is drawn of them, too, but no program."""
         sections = (
             replace(each, title=change(each.title), blocks=tuple(_changed(block, change) for block in each.blocks))
             for each in self.sections
@@ -94,6 +94,8 @@ def _changed(block: Block, change: Callable[[str], str]) -> Block:
             return Drawing(change(svg), title, change(mermaid))
         case Folded(title, code):
             return Folded(title, replace(code, text=change(code.text)))
+        case Code(language="python"):
+            return block
         case Text(text) | Code(text):
             return replace(block, text=change(text))
 

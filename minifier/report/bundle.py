@@ -12,7 +12,8 @@ from pathlib import Path
 from minifier.case.store import CASE, GRAPH, written_whole
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.report.outcome import Outcome
-from minifier.report.privacy import shareable, shareable_case, shareable_graph, without_private_paths
+from minifier.report.privacy import shareable_case, shareable_graph, shareable_json, without_private_paths
+from minifier.slicing import definitions_left
 
 LIMIT = 25 * 2**20  # bytes that an attachment may have on GitHub
 BUNDLE = "bundle.zip"
@@ -53,6 +54,7 @@ def write_bundle(folder: Path, outcome: Outcome, include_data: bool, limit: int 
 
 def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tuple[str, Callable[[], bytes]]]:
     private = outcome.case.script.path
+    definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
 
     def text(path: Path, made: Callable[[str, Iterable[str]], str]) -> Callable[[], bytes]:
         return lambda: made(path.read_text(encoding="utf-8"), private).encode()
@@ -60,8 +62,8 @@ def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tup
     for name, made in (
         ("repro.py", without_private_paths),
         ("report.md", _as_it_is),
-        ("result.json", shareable),
-        (f"minimal/{CASE}", shareable_case),
+        ("result.json", shareable_json),
+        (f"minimal/{CASE}", lambda text, folders: shareable_case(text, folders, definitions)),
         (f"minimal/{GRAPH}", shareable_graph),
         ("report.html", _as_it_is),
     ):

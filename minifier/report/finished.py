@@ -14,7 +14,7 @@ from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import UsageError
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.report.bundle import Bundle, write_bundle
 from minifier.report.history import read_history
 from minifier.report.html import page

@@ -39,10 +39,12 @@ class Step:
 def read_history(out: Path) -> tuple[Probed, ...]:
     """The probes of the run in this output folder, in their order; those of the graph that a backward pass belongs to
     come last. A line that was cut short is passed over."""
-    return (*_read(out / JOURNAL, ""), *_read(out / FORWARD / JOURNAL, "small module: "))
+    found = [*_read(out / JOURNAL, ""), *_read(out / FORWARD / JOURNAL, "small module: ")]
+    of_source = [probed for is_source, probed in found if is_source]  # after a graph came to nothing
+    return tuple(of_source or [probed for _, probed in found])
 
 
-def _read(path: Path, prefix: str) -> Iterable[Probed]:
+def _read(path: Path, prefix: str) -> Iterable[tuple[bool, Probed]]:
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -53,7 +55,7 @@ def _read(path: Path, prefix: str) -> Iterable[Probed]:
             size = entry["lines"] if "lines" in entry else _count(entry["ops"])
             step = prefix + (entry.get("pass") or entry["phase"])
             kept = entry["verdict"] == "SAME"
-            yield Probed(step, size, kept, float(entry["seconds"]), entry.get("elements"))
+            yield "lines" in entry, Probed(step, size, kept, float(entry["seconds"]), entry.get("elements"))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
 

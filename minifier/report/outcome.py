@@ -12,7 +12,7 @@ from minifier.case import Case, Level
 from minifier.case.encode import pack
 from minifier.case.store import RESULT, write_atomically
 from minifier.emit.repro import Repro
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.verify import Verification
 
 VERSION = 1

@@ -10,12 +10,13 @@ import re
 import socket
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
 _SHORTEST_SECRET = 6
 _SHORTEST_NAME = 3
 # Names of users and machines that say nothing, and stand in many a sentence.
@@ -27,40 +28,42 @@ _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"))
 
 
 @functools.cache
-def _places() -> tuple[tuple[str, str], ...]:
-    return (
-        (sysconfig.get_paths()["purelib"], "<site-packages>"),
-        (sysconfig.get_paths()["stdlib"], "<python>"),
-        (sys.prefix, "<environment>"),
-    )
+def _installed() -> tuple[str, ...]:
+    """Where packages and the standard library are."""
+    paths = sysconfig.get_paths()
+    return tuple(dict.fromkeys(paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")))
 
 
 def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
     """The text with the folders of packages, of the interpreter, of the user and of this run shortened;
-    `folders` are more of them, the script's own."""
+    `folders` are more of them, the script's own. A relative one says nothing."""
+    paths = sysconfig.get_paths()
     known = [
-        *_places(),
+        (paths["purelib"], "<site-packages>"),
+        (paths["platlib"], "<site-packages>"),
+        (paths["stdlib"], "<python>"),
+        (sys.prefix, "<environment>"),
         (os.getcwd(), "."),
-        *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry),
+        *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)),
         *((folder, "<script>") for folder in folders),
         (str(Path.home()), "~"),
     ]
     text = re.sub(r"[^\s\"']*/minify-verify-\w+/empty/", "", text)
     for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
-        if len(folder) > 1:
-            text = re.sub(rf"{re.escape(folder.rstrip('/'))}(?![\w.-])", name, text)
-    # Whatever absolute path is left, of a package installed from its sources for instance: file and folder.
-    return re.sub(r'(File \\?")/[^"\\]*/([^/"\\]+/[^/"\\]+)', r"\1<path>/\2", text)
+        if len(folder) > 1 and os.path.isabs(folder):
+            text = re.sub(rf"(?<![\w.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", name, text)
+    return text
 
 
 def without_secrets(text: str) -> str:
-    """The text without values of environment variables that are called secrets, and without the names of the user and
-    of the machine."""
+    """The text without values of environment variables that are called secrets, without the names of the user and of
+    the machine, and with the last two parts alone of an absolute path that is left."""
     for value in _secrets():
         text = text.replace(value, "<secret>")
     for name, stands_for in _names():
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", stands_for, text)
-    return re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
+    text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
+    return _ABSOLUTE.sub(r"<path>\1", text)
 
 
 def _secrets() -> list[str]:
@@ -96,14 +99,19 @@ def without_source(trace: str) -> str:
 
 def _is_public(path: str) -> bool:
     if path.startswith("<"):
-        return True
-    installed = any(path.startswith(f"{folder}/") for folder, _ in _places())
+        return not path.startswith(("<script>", "<ipython-input"))
+    installed = any(path.startswith(f"{folder}/") for folder in _installed())
     return installed or "site-packages" in path or "/minify-verify-" in path or Path(path).name == "repro.py"
 
 
 def shareable(text: str, folders: Iterable[str] = ()) -> str:
     """Prose or a traceback as it may be handed on."""
-    return without_secrets(without_private_paths(text, folders))
+    return without_secrets(without_private_paths(without_source(text), folders))
+
+
+def shareable_json(text: str, folders: Iterable[str]) -> str:
+    """The same for all strings of a file of JSON; names of fields stay."""
+    return json.dumps(_changed(json.loads(text), lambda value: shareable(value, folders)), indent=1)
 
 
 def shareable_graph(text: str, folders: Iterable[str]) -> str:
@@ -112,17 +120,27 @@ def shareable_graph(text: str, folders: Iterable[str]) -> str:
     for holder in _dictionaries(data):
         if "target" in holder:
             holder.pop("source", None)
-    return without_private_paths(json.dumps(data, indent=1), folders)
+    return shareable_json(json.dumps(data), folders)
 
 
-def shareable_case(text: str, folders: Iterable[str]) -> str:
-    """case.json without where the script lies, and without lines of it."""
+def shareable_case(text: str, folders: Iterable[str], definitions: str) -> str:
+    """case.json without where the script lies, and with no more of its source than these definitions."""
     data = json.loads(text)
     for part, field in _OF_SCRIPT:
         data[part].pop(field, None)
-    if "traceback" in data["failure"]:
-        data["failure"]["traceback"] = without_source(data["failure"]["traceback"])
-    return shareable(json.dumps(data, indent=1), folders)
+    data.pop("definitions", None)
+    made: dict[str, Any] = json.loads(shareable_json(json.dumps(data), folders))
+    if definitions:
+        made["definitions"] = without_private_paths(definitions, folders)
+    return json.dumps(made, indent=1)
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _changed(item, change) for key, item in value.items()}
+    return [_changed(item, change) for item in value] if isinstance(value, list) else value
 
 
 def _dictionaries(value: Any) -> Iterable[dict[str, Any]]:

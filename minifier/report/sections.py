@@ -12,6 +12,7 @@ from minifier.report.drawing import boxes_of, mermaid, op_kinds
 from minifier.report.history import Probed, steps_of
 from minifier.report.outcome import Outcome
 from minifier.report.pictures import overview, reduced, size_over_probes
+from minifier.report.privacy import without_private_paths
 from minifier.report.telling import both_errors, duplicates, sentence_of, title_of
 
 _MOST_DRAWN = 60  # nodes of a graph that is still a picture
@@ -134,7 +135,8 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
     path = Text(f"Run it with `PYTHONPATH={':'.join(folders)}`.") if folders else None
-    return sections_of("Minified repro", Code(outcome.repro.text, "python"), beside, path, reason)
+    text = without_private_paths(outcome.repro.text, outcome.case.script.path)
+    return sections_of("Minified repro", Code(text, "python"), beside, path, reason)
 
 
 def _reduced_graph(outcome: Outcome) -> Iterable[Section]:

@@ -26,7 +26,7 @@ from minifier.probe.bench import extend_path
 from minifier.probe.judge import seen
 from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
 from minifier.reduction.ops import deadline_after
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status

@@ -44,12 +44,15 @@ class _ByIdentity:
         return value if held is not None and held() is key else None
 
 
-def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None) -> None:
+def observe_aot_compilers(
+    begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None
+) -> Callable[[], None]:
     """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a compiler
     (`part` is FORWARD or BACKWARD, for a training graph, or INFERENCE), and `on_run(token, args, call)` around
     every call of a compiled backward whose token is not None. Each must call `call()` and give back what that gives.
     `token` is what `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is
-    first needed. Nothing that was compiled is kept alive.
+    first needed. Nothing that was compiled is kept alive. Gives a function that ends this; the last that was begun has
+    to be ended first.
 
     With `on_run`, what AOTAutograd has in its cache on disk is passed over: of a backward that comes from there no
     graph is known. Compilers have caches of their own, which go on to save the time."""
@@ -77,8 +80,12 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
 
     graph_compile.aot_stage2_autograd = aot_stage2_autograd
     graph_compile.aot_stage2_inference = aot_stage2_inference
+
+    def end() -> None:
+        graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = autograd, inference
+
     if on_run is None:
-        return
+        return end
     call_runtime = runtime_wrappers.call_func_at_runtime_with_args
 
     def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
@@ -88,8 +95,16 @@ def observe_aot_compilers(begin: Callable[[], Any], on_compile: OnCompile, on_ru
         return on_run(token, args, lambda: call_runtime(f, args, *rest, **kwargs))
 
     runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
-    cache: Any = importlib.import_module(_CACHE)
-    cache.AOTAutogradCache._lookup = staticmethod(lambda *args: None)
+    cache: Any = importlib.import_module(_CACHE).AOTAutogradCache
+    lookup = vars(cache)["_lookup"]
+    cache._lookup = staticmethod(lambda *args: None)
+
+    def end_all() -> None:
+        end()
+        runtime_wrappers.call_func_at_runtime_with_args = call_runtime
+        cache._lookup = lookup
+
+    return end_all
 
 
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:

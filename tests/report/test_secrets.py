@@ -100,7 +100,7 @@ def test_names_and_secrets_are_taken_out_of_prose(monkeypatch):
     monkeypatch.setenv("LOGNAME", "mquinn")
     monkeypatch.setenv("DB_PASSWORD", "correct horse")
     text = "on quinnbox.example.org and quinnbox mquinn said correct horse in /home/somebody/x; mquinney did not"
-    expected = "on <host> and <host> <user> said <secret> in /home/<user>/x; mquinney did not"
+    expected = "on <host> and <host> <user> said <secret> in <path>/<user>/x; mquinney did not"
     assert shareable(text) == expected
 
 

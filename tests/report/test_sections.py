@@ -7,7 +7,7 @@ from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.case import Reach, Ref
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.report.drawing import boxes_of, layers_of
 from minifier.report.history import Probed
 from minifier.report.markdown import markdown

@@ -13,7 +13,7 @@ from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.pipeline import adopt
 from minifier.reducing import Surroundings
 from minifier.reducing import reduced as reduce_case
-from minifier.reduction.stage import Summary
+from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(300)

@@ -1,0 +1,44 @@
+"""What a reduction came to, handed from its process to the main one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minifier.case.store import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a reduction came to; written as summary.json beside the minimal Case."""
+
+    ops_before: int
+    ops_after: int
+    inputs_after: int
+    elements_after: int
+    probes: dict[str, int]
+    one_minimal: bool
+    stopped_because: str
+    seconds: float
+    phases: tuple[tuple[str, int, int, int], ...] = ()
+    others: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    parting: tuple[tuple[str, str], ...] = ()
+    passes: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    backends: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+    exit_code: int = 0
+    traceback: str = field(default="")
+
+    @classmethod
+    def read(cls, folder: Path) -> Summary:
+        """The summary that a reduction stage left in `folder`."""
+        return cls(**json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Writes summary.json."""
+    write_atomically(folder / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
