@@ -82,7 +82,11 @@ def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | N
 def reduce(case_dir: Path, **given: Any) -> int:
     """Reduce a Case: the case/ folder of a run, captured here or elsewhere, or a run that was interrupted.
 
-    Given a run's output folder, the run goes on in it, and no probe of its journal is made again.
+    Given a run's output folder, the run goes on in it, and no probe of its journal is made again. Examples:
+
+    \b
+        minify reduce minify-out/train-1
+        minify reduce --out there case-of-somebody
     """
     from minifier.cli.running import reduce_command
 
@@ -107,6 +111,11 @@ def check(repro: Path, timeout: float) -> int:
       0    the failure is gone
       1    it is still there
       125  something else happened
+
+    \b
+    Examples:
+      minify check minify-out/train-1
+      git bisect run minify check /path/to/bundle.zip
     """
     from minifier.cli.checking import check_command
 
@@ -132,7 +141,12 @@ def report(folder: Path, include_data: bool | None) -> int:
 
 @cli.command()
 def backends() -> int:
-    """List the backends that torch.compile can find here, from where, and with what tags."""
+    """List the backends that torch.compile can find here, from where, and with what tags.
+
+    A backend that a module registers is found only once that module is imported. Example:
+
+        minify backends
+    """
     from minifier.cli.listing import list_backends
 
     return list_backends()
@@ -140,7 +154,12 @@ def backends() -> int:
 
 @cli.command()
 def passes() -> int:
-    """List what is tried to make a failing Case smaller."""
+    """List what is tried to make a failing Case smaller.
+
+    The names are those that --passes and --skip-pass take. Example:
+
+        minify run --skip-pass sizes train.py
+    """
     from minifier.cli.listing import list_passes
 
     return list_passes()

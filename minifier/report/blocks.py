@@ -76,7 +76,7 @@ class Report:
     sections: tuple[Section, ...]
 
     def changed(self, change: Callable[[str], str]) -> Report:
-        """The same with each of its texts changed; what is drawn of them, too, but no program."""
+        """The same with each of its texts changed, but no program, and no picture: these have names of ops alone."""
         sections = (
             replace(each, title=change(each.title), blocks=tuple(_changed(block, change) for block in each.blocks))
             for each in self.sections
@@ -90,11 +90,9 @@ def _changed(block: Block, change: Callable[[str], str]) -> Block:
             return Items(tuple(map(change, items)))
         case Table(head, rows):
             return Table(head, tuple(tuple(map(change, row)) for row in rows))
-        case Drawing(svg, title, mermaid):
-            return Drawing(change(svg), title, change(mermaid))
         case Folded(title, code):
             return Folded(title, replace(code, text=change(code.text)))
-        case Code(language="python"):
+        case Code(language="python") | Drawing():
             return block
         case Text(text) | Code(text):
             return replace(block, text=change(text))
