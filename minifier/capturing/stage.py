@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from minifier import inplace
 from minifier.capturing.ended import STACKS, fatal_call, how_it_ended
 from minifier.capturing.logs import Said, overheard
 from minifier.capturing.script import Program, run_program
@@ -127,6 +128,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
         observe_backend_calls,
     )
 
+    inplace.under_run = True
     close_for_scripts()
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None

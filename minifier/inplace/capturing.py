@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from minifier import inplace
 from minifier.inplace.notes import add_note
 from minifier.inplace.session import Session, check_empty, keep
 
@@ -16,7 +17,11 @@ def capture(folder: Path | str) -> Iterator[None]:
     a note that says so. For machines on which nothing else may run: `minify reduce FOLDER` makes the repro elsewhere.
 
     What was compiled before is not observed: compile within it. Raises UsageError if there is something in the folder.
+    Under `minify run` it does nothing.
     """
+    if inplace.under_run:
+        yield
+        return
     out = check_empty(folder)
     done = False
 

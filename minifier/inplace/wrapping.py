@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from minifier import inplace
 from minifier.inplace.notes import add_note
 from minifier.inplace.reducing import LOG, ended, start_reducing
 from minifier.inplace.session import Session, check_empty, keep, unwrapped
@@ -92,15 +93,18 @@ def _next(name: str) -> Path:
 
 def wrap(
     backend: Any = "inductor", *, out: Path | str | None = None, options: Sequence[str] = (), wait: bool = True
-) -> Wrapped:
+) -> Any:
     """A backend to be given to torch.compile in the place of `backend` (a name, or whatever torch.compile takes).
 
     It compiles as that does. When it fails, while compiling, in a call of what it compiled, or in the backward pass of
     that, the failing call is handed to another process that makes a repro of it in `out` (by default
     `minify-out/<backend>-<n>`), and the exception goes on with a note where that is. With `wait` off, the process is
     not waited for. `options` are those of `minify reduce`. Only the first failure is reduced; of several ranks under
-    torchrun the first that fails, each having a folder of its own in `out`.
+    torchrun the first that fails, each having a folder of its own in `out`. Under `minify run` it gives the backend as it
+    is.
     """
+    if inplace.under_run:
+        return backend
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     place = _next(name).absolute() if out is None else Path(out).absolute()
     check_empty(place / f"rank-{os.environ['RANK']}" if "RANK" in os.environ else place)

@@ -203,3 +203,11 @@ def test_a_folder_with_something_in_it_is_not_written_to(project, call):
     done = ran(project, compiled)
     assert done.returncode == 1 and "is not an empty folder" in done.stderr
     assert [path.name for path in project.out.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("text", [REGISTERED, CAPTURED], ids=["wrap", "capture"])
+def test_under_minify_run_the_script_is_as_without(project, text):
+    done = project.run(HEAD + text, str(project.root / "unused"))
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert 'torch.compile(fn, backend="oddlib_tanh")(x)' in done.repro and "minifier" not in done.repro
+    assert not (project.root / "unused").exists()
