@@ -100,8 +100,8 @@ def wrap(
     that, the failing call is handed to another process that makes a repro of it in `out` (by default
     `minify-out/<backend>-<n>`), and the exception goes on with a note where that is. With `wait` off, the process is
     not waited for. `options` are those of `minify reduce`. Only the first failure is reduced; of several ranks under
-    torchrun the first that fails, each having a folder of its own in `out`. Under `minify run` it gives the backend as it
-    is.
+    torchrun the first that fails, each having a folder of its own in `out`. Under `minify run` the backend is given
+    back as it is.
     """
     if inplace.under_run:
         return backend
