@@ -145,14 +145,14 @@ def finish(
         environment=collector.text() if collector is not None else "",
     )
     bundle = write_reports(out, outcome)
-    if _may_go_along(outcome, settings, around):
+    if _may_go_along(outcome, out, settings, around):
         bundle = write_reports(out, outcome, include_data=True)
     for name, size in bundle.left_out:
         around.say(f"{name} ({size / 2**20:.0f} MiB) is not in {bundle.path.name}: trackers take no more than 25 MB")
     return outcome
 
 
-def _may_go_along(outcome: Outcome, settings: Settings, around: Surroundings) -> bool:
+def _may_go_along(outcome: Outcome, out: Path, settings: Settings, around: Surroundings) -> bool:
     """Whether the values that the repro reads from a file may be in the bundle: what the user has said, or says now."""
     if outcome.repro is None or outcome.repro.tensors is None or outcome.minimal is None:
         return False
@@ -167,7 +167,7 @@ def _may_go_along(outcome: Outcome, settings: Settings, around: Surroundings) ->
         return settings.include_data
     if around.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
         return True
-    around.say("they are not in bundle.zip: `minify report --include-data` puts them in")
+    around.say(f"they are not in bundle.zip: `minify report {out} --include-data` puts them in")
     return False
 
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,16 @@ def interrupt_once() -> None:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, handle)
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """Within it a Ctrl-C is not heard: what cleans up is done in a moment, and leaves a mess if it is interrupted."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, slots=True)

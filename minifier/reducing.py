@@ -18,7 +18,7 @@ from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, Nothi
 from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
-from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once, run_stage
 from minifier.reduction.stage import OnProbe, reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
@@ -79,10 +79,12 @@ def reduce_in_child(
         except StartsThreads:
             return _STARTS_THREADS
         except KeyboardInterrupt:
-            summary = _failed(StoppedEarly("interrupted before the failure was seen again"))
+            ended = f"interrupted before there was anything to write; `minify reduce {out}` begins again"
+            summary = _failed(StoppedEarly(ended))
         except MinifyError as error:
             summary = _failed(error)
-        write_summary(out, summary)
+        with deaf():  # it is done
+            write_summary(out, summary)
         return 0
 
     end = run_stage(work)

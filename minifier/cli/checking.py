@@ -15,6 +15,7 @@ from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
 from minifier.cli.unpacking import unpack_bundle
 from minifier.emit.forms import Template
+from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normal import normalise
@@ -49,6 +50,14 @@ def check_command(given: Path, timeout: float) -> int:
 def _check(script: Path, timeout: float) -> int:
     if not script.is_file():
         raise UsageError(f"{script} does not exist.")
+    if (
+        TENSOR_FILE in script.read_text(encoding="utf-8", errors="replace")
+        and not script.with_name(TENSOR_FILE).exists()
+    ):
+        raise UsageError(
+            f"the repro reads values from {TENSOR_FILE}, which is not beside it: whoever made it left them out.\n"
+            "`minify report FOLDER --include-data`, run where it was made, puts them into the bundle."
+        )
     sought = _sought_from_result(script.with_name("result.json"), script)
     folders = _folders(script.parent / "minimal")
     if sought is None:
@@ -62,6 +71,8 @@ def _check(script: Path, timeout: float) -> int:
         print(f"still there: {_said(run.failure)}")
         return STILL_THERE
     print(f"something else happened: {_said(run.failure)}\n{run.output}", file=sys.stderr)
+    if run.failure.type == "ModuleNotFoundError":
+        print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
     return SOMETHING_ELSE
 
 

@@ -106,6 +106,8 @@ class Console:
         lines = [self._style(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", bold=True)]
         if summary is not None and not summary.error:
             proof = "minimal" if summary.one_minimal else f"not proved minimal: {summary.stopped_because}"
+            if summary.stopped_because and outcome.case.level.value != "source":
+                proof += f"; `minify reduce {out}` goes on"
             lines.append(
                 f"{summary.ops_before} {outcome.parts} -> {summary.ops_after} ({proof}) "
                 f"in {summary.probes['total']} probes, {outcome.total_seconds:.1f} s in all"

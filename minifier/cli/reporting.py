@@ -20,6 +20,11 @@ def report_command(folder: Path, include_data: bool | None) -> int:
     bundle = write_reports(folder, outcome, included if include_data is None else include_data)
     for name, size in bundle.left_out:
         print(f"minify: {name} ({size} bytes) is too large for {bundle.path.name}", file=sys.stderr)
+    if include_data and (outcome.repro is None or outcome.repro.tensors is None):
+        print("minify: the repro reads no values from a file: there is nothing to include", file=sys.stderr)
+    elif outcome.repro is not None and outcome.repro.tensors is not None:
+        held = "holds" if (included if include_data is None else include_data) else "does not hold"
+        print(f"minify: {bundle.path.name} {held} the values that the repro reads", file=sys.stderr)
     for name in ("report.md", "report.html", "bundle.zip"):
         print(folder / name)
     return int(ExitCode.REDUCED)

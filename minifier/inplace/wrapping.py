@@ -105,6 +105,8 @@ def wrap(
     """
     if inplace.under_run:
         return backend
+    if isinstance(backend, str):
+        compiler_for(backend, None, None, None)  # torch's own error for a name that nobody has registered
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     place = _next(name).absolute() if out is None else Path(out).absolute()
     check_empty(place / f"rank-{os.environ['RANK']}" if "RANK" in os.environ else place)

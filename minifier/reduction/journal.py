@@ -36,12 +36,14 @@ class Entry:
 class Known:
     """What an earlier run on the same Case left: whether the failure showed, by positions of ops and by digest; and the
     candidates that are not to be tried again, as the machine went down while they were. `tries` has, of what did not
-    show it, how often that was tried: of a failure that comes and goes an answer is worth no more."""
+    show it, how often that was tried: of a failure that comes and goes an answer is worth no more. `counts` has all
+    verdicts."""
 
     ops: dict[str, bool] = field(default_factory=dict)
     made: dict[str, bool] = field(default_factory=dict)
     skipped: tuple[Entry, ...] = ()
     tries: dict[str, int] = field(default_factory=dict)
+    counts: Counter[Verdict] = field(default_factory=Counter)
 
     def of_ops(self, tries: int) -> dict[str, bool]:
         """Answers about ops, those without the failure only if they were tried so often."""
@@ -130,6 +132,7 @@ def read_known(path: Path, terms: str = "") -> Known:
             entry, verdict = Entry(line["phase"], line["ops"], line.get("key", "")), Verdict(line["verdict"])
         except (KeyError, ValueError):
             continue
+        known.counts[verdict] += 1
         if verdict is not Verdict.UNRESOLVED:
             _note(known, entry, verdict is Verdict.SAME)
             known.tries[entry.ops] = line.get("tries", 1)

@@ -6,6 +6,7 @@ import contextlib
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import Bench, make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
+from minifier.processes import deaf
 from minifier.reduction.backends import through_others
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
@@ -109,7 +111,7 @@ def reduce_case(
             ops_after=len(reduced.graph.ops),
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,
-            probes={"total": lab.total, **{v.value: lab.counts[v] for v in Verdict}},
+            probes=_counted(lab.counts + known.counts),
             one_minimal=ended is search.Ended.PROVED and not known.skipped,
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
@@ -122,8 +124,9 @@ def reduce_case(
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
         )
     finally:
-        lab.journal.close(finished=finished)
-        shutil.rmtree(lab.scratch, ignore_errors=True)
+        with deaf():
+            lab.journal.close(finished=finished)
+            shutil.rmtree(lab.scratch, ignore_errors=True)
 
 
 def _make_plain(simplifier: Simplifier, stopped: str) -> str:
@@ -180,6 +183,10 @@ def _known(lab: Lab) -> Known:
             f"again: remove {BEGUN} from the output folder to have it tried nevertheless"
         )
     return known
+
+
+def _counted(counts: Counter[Verdict]) -> dict[str, int]:
+    return {"total": counts.total(), **{verdict.value: counts[verdict] for verdict in Verdict}}
 
 
 def _skipped(known: Known) -> str:

@@ -134,7 +134,8 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
         return sections_of("Minified repro", Text("There is none."), reason)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
-    path = Text(f"Run it with `PYTHONPATH={':'.join(folders)}`.") if folders else None
+    where = f"What it imports is installed nowhere: it lies in `{':'.join(folders)}`, which has to be on `PYTHONPATH`."
+    path = Text(where) if folders else None
     text = without_private_paths(outcome.repro.text, outcome.case.script.path)
     return sections_of("Minified repro", Code(text, "python"), beside, path, reason)
 
@@ -146,8 +147,10 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
     if len(case.graph.nodes) > _MOST_DRAWN:
         said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
         return sections_of("The reduced graph", said, level=3, weight=3)
+    whose = "It is the graph that AOTAutograd hands to the backend's compiler; the repro may be what it comes of."
+    of_aot = Text(whose) if case.level is not Level.DYNAMO else None
     picture = Drawing(reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
-    return sections_of("The reduced graph", picture, level=3, weight=3)
+    return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
 
 
 def _original_graph(outcome: Outcome) -> Iterable[Section]:

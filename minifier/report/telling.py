@@ -57,7 +57,8 @@ def sentence_of(outcome: Outcome) -> str:
     when = _WHEN[failure.fingerprint.stage]
     how = _HOW.get(failure.fingerprint.kind)
     said = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
-    return f"{where} of {what} fails {when}: {said}. Without a backend the same program runs."
+    eager = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
+    return f"{where} of {what} fails {when}: {said}." + (" Without a backend the same program runs." if eager else "")
 
 
 def _program(outcome: Outcome) -> str:
@@ -65,12 +66,13 @@ def _program(outcome: Outcome) -> str:
         return "the script's graph"
     targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
     count = len(outcome.minimal.graph.ops)
+    whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
     ops = " and ".join(f"`{target}`" for target in targets[:_NAMED_OPS])
     if count == 1:
-        return f"a function with one op, {ops},"
+        return f"a {whole} with one op, {ops},"
     if len(targets) <= _NAMED_OPS:
-        return f"a function with {count} ops, {ops},"
-    return f"a function with {count} ops"
+        return f"a {whole} with {count} ops, {ops},"
+    return f"a {whole} with {count} ops"
 
 
 def identity(fingerprint: Fingerprint) -> str:

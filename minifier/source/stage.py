@@ -242,9 +242,13 @@ def _finished(
         stopped,
         found.seconds,
     )
-    reason = "" if check.holds else "what is left of the script does not show the failure in a fresh interpreter"
+    reason = ""
     if not check.holds:
-        path.unlink()
+        path.rename(out / "unverified.py")
+        reason = (
+            f"what is left of the script showed the failure in {check.same} of {len(check.runs)} fresh interpreters; "
+            "it is kept as unverified.py"
+        )
     status = Status.NO_REPRO if not check.holds else Status.STOPPED if stopped else Status.REDUCED
     outcome = Outcome(
         status,
