@@ -115,7 +115,6 @@ def reduce_case(
             one_minimal=ended is search.Ended.PROVED and not known.skipped,
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
-            phases=tuple((p.name, p.probes, p.before, p.after) for p in result.phases),
             others=tuple(_save_others(lab, folder / "others")),
             parting=parting,
             backends=backends,

@@ -22,7 +22,6 @@ class Summary:
     one_minimal: bool
     stopped_because: str
     seconds: float
-    phases: tuple[tuple[str, int, int, int], ...] = ()
     others: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     parting: tuple[tuple[str, str], ...] = ()
