@@ -22,6 +22,11 @@ class Row:
     name: str
     rungs: tuple[Rung, ...]
 
+    @property
+    def edits(self) -> list[Edit]:
+        """All of them, in the order of the rungs."""
+        return [edit for rung in self.rungs for edit in rung]
+
 
 def row(name: str, *edits: Edit) -> Row:
     """A row with one change a rung."""

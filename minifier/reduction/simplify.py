@@ -149,7 +149,7 @@ class Simplifier:
         """Everything that nobody asked for, with sizes of one, or of two and three; then by halves."""
         self.lab.part = "all at once"
         together = [each for each in self.passes if not each.asked and not each.alone and each.name != "sizes"]
-        steps = [_flat(row) for each in together for row in each.rows(self.case)]
+        steps = [row.edits for each in together for row in each.rows(self.case)]
         sizes = list(all_sizes(self.case)) if self.wants("sizes") else []
         ones = [[without_ones]] if self.wants("dims") else []
         tries: list[Sequence[Step]] = [[sizes[number:], *steps, *ones] for number in range(0, len(sizes), 2)]
@@ -168,7 +168,7 @@ class Simplifier:
     def _family(self, family: Pass) -> None:
         self.lab.part = family.name
         rows = family.rows(self.case)
-        if len(rows) > 1 and not family.alone and self.take([_flat(row) for row in rows], _one_by_one(rows)):
+        if len(rows) > 1 and not family.alone and self.take([row.edits for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
         for number, row in enumerate(rows):
             self._was_judged, self._passing = False, None
@@ -295,8 +295,4 @@ def _key(case: Case) -> str:
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Step]]:
     """What is tried if nothing of the rows can be made."""
-    return ([[edit]] for row in rows for rung in row.rungs for edit in rung)
-
-
-def _flat(row: Row) -> list[Edit]:
-    return [edit for rung in row.rungs for edit in rung]
+    return ([[edit]] for row in rows for edit in row.edits)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from minifier.case.store import write_atomically
 from minifier.processes import die_with_parent, spare
 
 _PATIENCE = 20.0  # seconds that are waited for it in the end
@@ -71,10 +72,8 @@ def _collect(file: Path, parent: int) -> None:
             os.dup2(null, number)
         from torch.utils import collect_env
 
-        beside = file.with_name(file.name + ".new")
         told: Any = collect_env.get_pretty_env_info()  # type: ignore[no-untyped-call]
-        beside.write_text(told, encoding="utf-8")
-        os.replace(beside, file)
+        write_atomically(file, told)
         status = 0
     finally:
         os._exit(status)
