@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minifier.case.encode import pack, unpack
 from minifier.case.store import write_atomically
 
 
@@ -35,9 +36,10 @@ class Summary:
     @classmethod
     def read(cls, folder: Path) -> Summary:
         """The summary that a reduction stage left in `folder`."""
-        return cls(**json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+        read: Summary = unpack(cls, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+        return read
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
     """Writes summary.json."""
-    write_atomically(folder / "summary.json", json.dumps(asdict(summary), indent=1) + "\n")
+    write_atomically(folder / "summary.json", json.dumps(pack(summary), indent=1) + "\n")

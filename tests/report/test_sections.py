@@ -7,7 +7,7 @@ from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.case import Reach, Ref
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import Summary, write_summary
 from minifier.report.drawing import boxes_of, layers_of
 from minifier.report.history import Probed
 from minifier.report.markdown import markdown
@@ -123,3 +123,11 @@ def test_a_graph_is_drawn_from_its_inputs_down():
 def test_the_result_says_what_check_needs(field):
     wanted = {"level": "dynamo", "template": None, "match": "a.*b", "match_log": None}
     assert result_data(outcome(small_case().failure))[field] == wanted[field]
+
+
+def test_a_summary_comes_back_from_its_file_as_it_was(tmp_path):
+    others = ({"type": "E", "sightings": 2, "case": "others/1"},)
+    whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), (("a", "b"),), {"ops": "end"}, ("it",))
+    whole = replace(whole, backends=(("eager", "passes"),), error="no", exit_code=4, traceback="t")
+    write_summary(tmp_path, whole)
+    assert Summary.read(tmp_path) == whole
