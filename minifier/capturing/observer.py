@@ -22,9 +22,11 @@ from minifier.baseline import Baseline
 from minifier.capturing.aot import AotObserver
 from minifier.capturing.logs import Said
 from minifier.capturing.record import Record
+from minifier.capturing.reference import reference
 from minifier.capturing.status import Status, Token
 from minifier.capturing.terms import Comparing, Terms
 from minifier.capturing.training import Training
+from minifier.case import BackendReference
 from minifier.descriptors import Reserve, identity, out_of_the_way
 from minifier.failure import Stage
 from minifier.torch_private import backend_error, is_failure, transforms_ended
@@ -110,11 +112,22 @@ class Observer:
             return call()
         if self._aot is None:
             self._aot = AotObserver(self)
+        given = list(inputs)  # a backend may put others into the list that it gets, or empty it
+        record = self.record(gm, given, lambda: reference(compiler_fn, self.ordinary_path))
+        return self.observed(record, self.around_compile(record, Stage.COMPILE, given, call))
+
+    def record(
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        refer: Callable[[], BackendReference],
+        definitions: str = "",
+    ) -> Record:
+        """The record of one more graph that goes to a backend; `definitions` is the source of one that is not the
+        script's."""
         self.count += 1
         self.graphs += 1
-        given = list(inputs)  # a backend may put others into the list that it gets, or empty it
-        record = Record(self, self.count, gm, given, compiler_fn, place=self.graphs)
-        return self._observed(record, self.around_compile(record, Stage.COMPILE, given, call))
+        return Record(self, self.count, gm, inputs, refer, definitions=definitions, place=self.graphs)
 
     def close(self) -> None:
         """Observes no more; what stands around AOTAutograd goes, if nothing else has come to stand around it since."""
@@ -156,7 +169,7 @@ class Observer:
         self.mine.told = now if self.mine.call is not None else None
         return before is not now
 
-    def _observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled function, with an eye on how its calls go."""
 
         @functools.wraps(compiled, updated=())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minifier.capturing.hints import hints
-from minifier.capturing.reference import folders_of, operator_imports, reference
+from minifier.capturing.reference import folders_of, operator_imports
 from minifier.capturing.sizes import Sizes, symbolic_sizes
 from minifier.capturing.state import at_the_call, current_state
 from minifier.capturing.terms import Comparing
@@ -67,12 +67,14 @@ class Record:
         number: int,
         gm: torch.fx.GraphModule,
         values: Sequence[Any],
-        compiler_fn: Any = None,
+        refer: Callable[[], BackendReference] | None = None,
         forward: Record | None = None,
         level: Level = Level.AOT_BACKWARD,
         place: int = 0,
+        definitions: str = "",
     ) -> None:
         self.observer, self.number, self.forward, self.place = observer, number, forward, place
+        self.definitions = definitions
         self.level = Level.DYNAMO if forward is None else level
         self.folder = observer.folder / str(number)
         if self.level is Level.AOT_FORWARD:
@@ -89,7 +91,10 @@ class Record:
         self._failed = False
         self._kept = 0
         with _Kept(self):
-            self.backend = reference(compiler_fn, observer.ordinary_path) if forward is None else forward.backend
+            if refer is not None:
+                self.backend = refer()
+            elif forward is not None:
+                self.backend = forward.backend
             self.state = current_state(observer.baseline) if forward is None else forward.state
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values)
@@ -122,7 +127,8 @@ class Record:
             graph_number=self.number,
         )
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
-        save(replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols), self.folder)
+        case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
+        save(case, self.folder)
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Writes the Case with the inputs of a call that is about to begin, and that failed in an earlier run."""

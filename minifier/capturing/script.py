@@ -22,6 +22,7 @@ from types import ModuleType, TracebackType
 from minifier.capturing.given import StandardInput
 from minifier.memory import spare_memory
 
+AOT_INDUCTOR = "aot_inductor"  # the backend that is said to compile exported programs
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 

@@ -120,11 +120,13 @@ def _get_ready() -> None:
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:
     from minifier.baseline import baseline_of_a_repro
+    from minifier.capturing.exported import ExportedObserver
     from minifier.capturing.observer import Observer
     from minifier.torch_private import (
         note_backward_passes,
         note_inference_mode,
         note_registrations,
+        observe_aot_inductor,
         observe_backend_calls,
     )
 
@@ -139,6 +141,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
     note_inference_mode()
     observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), terms, status)
     observe_backend_calls(observer)
+    exported = ExportedObserver(observer)
+    observe_aot_inductor(exported.compiling, exported.loaded)
     note_backward_passes(observer.trains)
     before = variables(os.environ)
 

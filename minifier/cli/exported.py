@@ -6,7 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from minifier.capturing.script import Program
+from minifier.capturing.script import AOT_INDUCTOR, Program
 from minifier.errors import UsageError
 
 _SCRIPT = """\
@@ -18,8 +18,11 @@ sys.path[0] = {here!r}
 {backend}
 program = torch.export.load({path!r})
 arguments, keywords = program.example_inputs
-torch.compile(program.module(), backend=backend)(*arguments, **keywords)
+compiled = {compiled}
+compiled(*arguments, **keywords)
 """
+_BY_DYNAMO = "torch.compile(program.module(), backend=backend)"
+_BY_AOT_INDUCTOR = "torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(program))"
 
 
 def is_exported(target: str) -> bool:
@@ -38,10 +41,12 @@ def check_exported(program: Program, backend: str | None) -> None:
 
 def as_script(program: Program, backend: str, folder: Path) -> Program:
     """A script that compiles the exported program with a backend, and calls it with the inputs that it was exported
-    with. `backend` is a name, or MODULE:NAME of one that a module registers or holds."""
+    with. `backend` is a name, MODULE:NAME of one that a module registers or holds, or `aot_inductor`."""
     path = Path(program.target)
     module, _, name = backend.rpartition(":")
     held = f"import {module}\n\nbackend = getattr({module}, {name!r}, {name!r})" if module else f"\nbackend = {name!r}"
     script = folder / f"{path.stem}.py"
-    script.write_text(_SCRIPT.format(here=os.getcwd(), backend=held, path=str(path.absolute())), encoding="utf-8")
+    compiled = _BY_AOT_INDUCTOR if backend == AOT_INDUCTOR else _BY_DYNAMO
+    text = _SCRIPT.format(here=os.getcwd(), backend=held, path=str(path.absolute()), compiled=compiled)
+    script.write_text(text, encoding="utf-8")
     return Program(str(script), program.arguments, made_of=program.target)

@@ -50,9 +50,11 @@ def with_definitions(case: Case, source: str) -> Case:
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
+        known = names_bound(case.definitions) if case.definitions else set()
+        wanted = replace(wanted, names=[name for name in wanted.names if name not in known])
         if not wanted.names and not wanted.ops:
             return case
-        definitions = slice_module(source, wanted)
+        definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
         folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
         return replace(case, definitions=definitions, backend=backend)

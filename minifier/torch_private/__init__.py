@@ -31,6 +31,7 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
+from minifier.torch_private.exported import observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,
     fake_tensor,
@@ -137,6 +138,7 @@ __all__ = [
     "noting_draws",
     "numbered_launch",
     "observe_aot_compilers",
+    "observe_aot_inductor",
     "observe_backend_calls",
     "other_function_modes",
     "outside_transforms",

@@ -51,7 +51,8 @@ def static_context(tensor: torch.Tensor, source: Source) -> Any:
 
 def new_fake_mode() -> FakeTensorMode:
     """A fake mode as Dynamo makes one: its own shape environment, non-fake inputs refused."""
-    return FakeTensorMode(shape_env=ShapeEnv(), export=False)
+    # Without a list of tracked fakes, as Dynamo has, torch.export refuses to work inside a backend.
+    return FakeTensorMode(shape_env=ShapeEnv(tracked_fakes=[]), export=False)
 
 
 def fake_tensor(

@@ -84,7 +84,7 @@ class SymbolicSizes:
     """
 
     def __init__(self) -> None:
-        self.env = _Named()
+        self.env = _Named(tracked_fakes=[])  # what torch.export asks for, if a backend exports
         # A graph may hold tensors of its own, which are made fake when they are met.
         self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self._context = TracingContext(FakeTensorMode(shape_env=self.env))
