@@ -46,7 +46,7 @@ def as_script(program: Program, backend: str, folder: Path) -> Program:
     module, _, name = backend.rpartition(":")
     held = f"import {module}\n\nbackend = getattr({module}, {name!r}, {name!r})" if module else f"\nbackend = {name!r}"
     script = folder / f"{path.stem}.py"
-    compiled = _BY_AOT_INDUCTOR if backend == AOT_INDUCTOR else _BY_DYNAMO
+    compiled = _BY_AOT_INDUCTOR if name == AOT_INDUCTOR else _BY_DYNAMO
     text = _SCRIPT.format(here=os.getcwd(), backend=held, path=str(path.absolute()), compiled=compiled)
     script.write_text(text, encoding="utf-8")
     return Program(str(script), program.arguments, made_of=program.target)

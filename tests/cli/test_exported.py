@@ -1,5 +1,8 @@
 """`minify run program.pt2 --backend NAME`."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -62,3 +65,66 @@ def test_what_is_wrong_is_said(exported, arguments, said):
 def test_one_that_works_is_called_by_its_own_name(exported):
     done = exported.minify("run", "--out", exported.out, "--backend", "eager", "model.pt2")
     assert done.code == 1 and "model.pt2 ended with exit status 0" in done.stderr
+
+
+TWIST = """
+import torch
+from torch._inductor.lowering import register_lowering
+
+
+@torch.library.custom_op("twisted::twist", mutates_args=())
+def twist(x: torch.Tensor) -> torch.Tensor:
+    return x.flip(0)
+
+
+@twist.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@register_lowering(torch.ops.twisted.twist.default, type_promotion_kind=None)
+def _(x):
+    raise ArithmeticError("no twisting of a buffer")
+"""
+
+FOR_AOT_INDUCTOR = """
+import torch
+import twisted
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x, *, scale):
+        return twisted.twist(self.linear(x).sin()).cos() * scale
+
+
+program = torch.export.export(Model().eval(), (torch.randn(3, 4),), {"scale": torch.tensor(2.0)})
+"""
+COMPILED = """
+torch._inductor.aoti_compile_and_package(program, inductor_configs={"max_autotune": False})
+"""
+
+
+def check_twist(done):
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert "def aot_inductor(gm, example_inputs, options=None):" in done.repro
+    assert "torch.ops.twisted.twist.default(x)" in done.repro and "import twisted" in done.repro
+    assert "compile(fn, backend=aot_inductor)(x)" in done.repro  # without the options, which it does not need
+    assert done.result["failure"]["stage"] == "compile", done.result
+
+
+def test_what_aot_inductor_cannot_compile_is_reduced(project):
+    project.write(TWIST, "twisted.py")
+    project.write(FOR_AOT_INDUCTOR + COMPILED, "package.py")
+    check_twist(project.minify("run", "--out", project.out, "--verify", "1", "package.py"))
+
+
+def test_a_saved_program_is_compiled_by_aot_inductor(project):
+    project.write(TWIST, "twisted.py")
+    project.write(FOR_AOT_INDUCTOR + 'torch.export.save(program, "model.pt2")\n', "save.py")
+    subprocess.run([sys.executable, "save.py"], cwd=project.folder, check=True, timeout=100)
+    options = ["--out", project.out, "--verify", "1", "--backend", "twisted:aot_inductor"]
+    check_twist(project.minify("run", *options, "model.pt2"))
