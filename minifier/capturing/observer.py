@@ -87,6 +87,7 @@ class Observer:
         self.on_failure = on_failure
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline = ordinary_path, baseline
+        self.terms = terms
         self.keep, self.comparing = terms.keep, terms.comparing
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or Status()
@@ -200,7 +201,9 @@ class Observer:
         """What a call of the compiled graph gives, with an eye on how it goes. `args` may be emptied by the call."""
         record.runs = number = record.runs + 1
         record.inference = torch.is_inference_mode_enabled()
-        kept = self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
+        kept = self.terms.keep_all or (
+            self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
+        )
         is_compared = self.comparing is not None and number == 1 and record.place not in self.comparing.left_out
         if kept or is_compared:
             record.keep(args, number)

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from minifier.failure import Stage
 
@@ -44,13 +45,20 @@ class _Mine(threading.local):
 
 
 class Status:
-    """Made before the fork; the child writes, the parent reads. Writing costs about a microsecond.
+    """Made before the fork, or with a `path` on that file; the child writes, the parent reads. Writing costs about a
+    microsecond.
 
     Each thread that is in a backend call has a place of its own, with the innermost of its calls.
     """
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _FIRST + _THREADS * _CALL.size)  # anonymous, shared: no file to close or remove
+    def __init__(self, path: Path | None = None) -> None:
+        size = _FIRST + _THREADS * _CALL.size
+        if path is None:
+            self._memory = mmap.mmap(-1, size)  # anonymous, shared: no file to close or remove
+        else:  # for who comes when the process is no more
+            with path.open("a+b") as file:
+                file.truncate(size)
+                self._memory = mmap.mmap(file.fileno(), size)
         self._free = [_FIRST + i * _CALL.size for i in reversed(range(_THREADS))]
         self._mine = _Mine()
         self._slowest = 0.0

@@ -37,10 +37,12 @@ class Comparing:
 class Terms:
     """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
     process begins with; None: it may reserve what it likes, and use most of what is free. A line of a log that
-    `match_log` is found in is a failure. With `comparing` the first call of each graph is compared with eager."""
+    `match_log` is found in is a failure. `keep_all` has the inputs of each call written ahead. With `comparing` the
+    first call of each graph is compared with eager."""
 
     timeout: float | None = None
     memory: int | None = None
     match_log: str | None = None
     keep: Keep | None = None
+    keep_all: bool = False
     comparing: Comparing | None = None

@@ -88,7 +88,7 @@ def reduce(case_dir: Path, **given: Any) -> int:
         minify reduce minify-out/train-1
         minify reduce --out there case-of-somebody
     """
-    from minifier.cli.running import reduce_command
+    from minifier.cli.resuming import reduce_command
 
     return reduce_command(case_dir, given)
 

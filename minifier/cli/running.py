@@ -1,4 +1,4 @@
-"""`minify run` and `minify reduce`."""
+"""`minify run`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from minifier.capturing.script import Program
 from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.earlier import hold, interrupted, note_run
+from minifier.cli.earlier import interrupted, note_run
 from minifier.cli.exported import as_script, check_exported, is_exported
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
-from minifier.cli.paths import case_folder, check_program, output_folder, reserved
+from minifier.cli.paths import check_program, output_folder, reserved
+from minifier.cli.resuming import reduce_command
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 from minifier.interpreters import import_ahead
 
@@ -256,30 +257,3 @@ def _put_back(place: Path, existed: bool) -> None:
     place.rmdir()
     if place.parent.name == "minify-out" and not any(place.parent.iterdir()):
         place.parent.rmdir()
-
-
-def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
-    """Reduces a Case folder; in place if it is the output folder of an earlier run."""
-    started = time.monotonic()
-    folder = case_folder(given_folder)
-    console = Console.as_given(given)
-    resumes = folder != given_folder and given["out"] is None
-    if not (folder / "case.json").exists():
-        raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
-    import_torch()
-    from minifier.case.store import load
-    from minifier.pipeline import adopt, finish
-    from minifier.reducing import Surroundings
-
-    case = load(folder)
-    out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)
-    settings = settings_from(given)
-    if not resumes:
-        case = adopt(folder, out)
-    hold(out)
-    with temporary_folder(), cluster_of(given) as cluster:
-        outcome = finish(
-            case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0
-        )
-    console.final(outcome, out)
-    return int(EXIT_CODE[outcome.status.value])

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minifier import inplace
+from minifier.inplace.left import UNFINISHED
 from minifier.inplace.notes import add_note
 from minifier.inplace.session import Session, check_empty, keep
 
 
 @contextlib.contextmanager
-def capture(folder: Path | str) -> Iterator[None]:
+def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
     """Within it, the first call of a backend that fails is written into `folder` as a Case; the exception goes on with
     a note that says so. For machines on which nothing else may run: `minify reduce FOLDER` makes the repro elsewhere.
+
+    Where the process dies in such a call, the folder keeps what is known of it, and `minify reduce FOLDER` makes the
+    call once more to find out how it fails. Of a call of what was compiled the inputs are not known then, but with
+    `keep_inputs`, which writes them down ahead of each.
 
     What was compiled before is not observed: compile within it. Raises UsageError if there is something in the folder.
     Under `minify run` it does nothing.
@@ -37,8 +42,10 @@ def capture(folder: Path | str) -> Iterator[None]:
                 error, f"minifier: the failing backend call is in {out}: `minify reduce {out}` makes a repro of it"
             )
 
-    session = Session(out.name, lambda compiler_fn: compiler_fn, failed)
+    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out / UNFINISHED, keep_inputs)
     try:
         yield
     finally:
         session.end()
+        with contextlib.suppress(OSError):  # there is a Case in it
+            out.rmdir()

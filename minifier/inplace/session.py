@@ -19,9 +19,12 @@ import torch
 
 from minifier.baseline import Fresh, baseline_here
 from minifier.capturing.observer import Observer
+from minifier.capturing.status import Status
+from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
 from minifier.errors import MinifyError, UsageError
+from minifier.inplace.left import SOURCE, STATUS, hold, is_unfinished
 from minifier.inplace.notes import add_note
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
@@ -36,11 +39,19 @@ OnFailure = Callable[[int, BaseException], None]
 class Session:
     """Observes backend calls of this process until it is ended. `folder` is a new one, in which what is seen of each
     graph is kept as long as the session lasts; `on_failure` is called with the number of a graph that failed and with
-    what is about to be raised. Whatever goes wrong here is told beside the user's own error, or not at all."""
+    what is about to be raised. Whatever goes wrong here is told beside the user's own error, or not at all. Where the
+    process dies, what was seen stays in `kept`; with `keep_inputs`, those of each call of what was compiled as well."""
 
-    def __init__(self, name: str, wanted: Wanted, on_failure: OnFailure) -> None:
+    def __init__(
+        self, name: str, wanted: Wanted, on_failure: OnFailure, kept: Path | None = None, keep_inputs: bool = False
+    ) -> None:
         self.pid = os.getpid()
-        self.folder = Path(tempfile.mkdtemp(prefix="minify-"))
+        if kept is not None:
+            kept.mkdir(parents=True)
+        self.folder = kept or Path(tempfile.mkdtemp(prefix="minify-"))
+        self._status = Status(self.folder / STATUS) if kept is not None else None
+        self._held = hold(self.folder) if kept is not None else None
+        self._terms = Terms(keep_all=keep_inputs)
         self._name, self._wanted, self._on_failure = name, wanted, on_failure
         self._fresh = Fresh(baseline_here())  # which starts while the script goes on
         self._observer: Observer | None = None
@@ -56,6 +67,8 @@ class Session:
             self._observer.close()
         self._fresh.end()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._held is not None:
+            os.close(self._held)
 
     def forget(self) -> None:
         """Lets go of what was seen of graphs so far."""
@@ -81,11 +94,15 @@ class Session:
 
     def _made(self) -> Observer:
         """At the first call of a backend, as it waits for the fresh interpreter."""
+        if self._status is not None:
+            (self.folder / SOURCE).write_text(source_here()[0], encoding="utf-8")
         return Observer(
             self.folder,
             self._name,
             self._fresh.path,
             self._fresh.baseline,
+            self._terms,
+            self._status,
             on_failure=lambda record, error: self._failed(record.number, error),
         )
 
@@ -175,6 +192,8 @@ def source_here() -> tuple[str, bool]:
 def check_empty(folder: Path | str) -> Path:
     """The folder's absolute path; raises UsageError if there is something in it already."""
     path = Path(folder).absolute()
+    if is_unfinished(path):
+        raise UsageError(f"{path} has what a process left that died: `minify reduce {path}` makes a repro of it.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path} is not an empty folder: name one that is, or that does not exist.")
     return path

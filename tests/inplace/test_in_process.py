@@ -19,19 +19,23 @@ ONCE = dict(out=sys.argv[1], options=["--verify", "1"])
 """
 
 
-def ran(project: Project, text: str, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """The script of this text, run by python."""
-    script = project.write(HEAD + text)
-    done = subprocess.run(
-        [sys.executable, *command, script, project.out],
+def script_of(project: Project, text: str, *command: str, **more: str) -> subprocess.Popen[str]:
+    """A process that runs the script of this text by python."""
+    return subprocess.Popen(
+        [sys.executable, *command, project.write(HEAD + text), project.out],
         cwd=project.folder,
         env=project.environment(**more),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=180,
-        check=False,
     )
-    return done
+
+
+def ran(project: Project, text: str, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The same, when it has ended."""
+    with script_of(project, text, *command, **more) as process:
+        out, err = process.communicate(timeout=180)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 REGISTERED = """

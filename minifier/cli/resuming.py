@@ -1,0 +1,50 @@
+"""`minify reduce`: a Case from elsewhere, a run that was interrupted, or what a process left that died."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from minifier.cli.around import cluster_of, import_torch, temporary_folder
+from minifier.cli.console import EXIT_CODE, Console
+from minifier.cli.earlier import hold
+from minifier.cli.options import settings_from
+from minifier.cli.paths import case_folder, output_folder
+from minifier.errors import UsageError
+from minifier.inplace.left import is_unfinished
+
+
+def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
+    """Reduces a Case folder; in place if it is the output folder of an earlier run."""
+    started = time.monotonic()
+    folder = case_folder(given_folder)
+    console = Console.as_given(given)
+    unfinished = is_unfinished(given_folder)
+    if not (folder / "case.json").exists() and not unfinished:
+        raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
+    settings = settings_from(given)
+    import_torch()
+    from minifier.case.store import load
+    from minifier.pipeline import adopt, finish
+    from minifier.reducing import Surroundings
+
+    if unfinished:
+        from minifier.inplace.unfinished import take_up
+
+        console.say(f"the process that captured into {given_folder} died: looking how its last call fails")
+        with temporary_folder():
+            take_up(given_folder.absolute(), settings)
+        folder = case_folder(given_folder)
+    resumes = folder != given_folder and given["out"] is None
+    case = load(folder)
+    out = given_folder.absolute() if resumes else output_folder(given["out"], case.script.name)
+    if not resumes:
+        case = adopt(folder, out)
+    hold(out)
+    with temporary_folder(), cluster_of(given) as cluster:
+        outcome = finish(
+            case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0
+        )
+    console.final(outcome, out)
+    return int(EXIT_CODE[outcome.status.value])

@@ -1,0 +1,93 @@
+"""A process that dies within `minifier.capture`, and what `minify reduce` makes of what it left."""
+
+import signal
+
+import pytest
+from test_in_process import ran, script_of
+
+pytestmark = pytest.mark.timeout(200)
+
+AT_COMPILING = """
+import os, signal
+
+def dies(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return gm.forward
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
+
+with minifier.capture(sys.argv[1]):
+    torch.compile(torch.sin, backend=dies)(torch.randn(2))
+    torch.compile(fn, backend=dies)(torch.randn(2, 3))
+"""
+
+AT_RUNNING = """
+import os, signal
+
+def dies(gm, inputs):
+    def run(x):
+        if x.max() > 100:
+            os.kill(os.getpid(), signal.SIGABRT)
+        return gm.forward(x)
+
+    return run
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
+
+with minifier.capture(sys.argv[1], keep_inputs=KEEP):
+    compiled = torch.compile(fn, backend=dies)
+    compiled(torch.randn(2, 3))
+    compiled(torch.full((2, 3), 200.0))
+"""
+
+
+def test_a_death_while_compiling_is_reduced(project):
+    assert ran(project, AT_COMPILING).returncode == -signal.SIGSEGV
+    assert [path.name for path in project.out.iterdir()] == ["unfinished"]
+    again = ran(project, AT_COMPILING)
+    assert f"`minify reduce {project.out}` makes a repro of it" in again.stderr and again.returncode == 1
+    done = project.minify("reduce", "--verify", "1", project.out)
+    assert done.code == 0, done.stderr
+    assert done.result["failure"]["kind"] == "signal" and "SIGSEGV" in str(done.result["failure"])
+    repro = (project.out / "repro.py").read_text()
+    assert "def dies(gm, inputs):" in repro and "return x.tanh()" in repro
+    assert not (project.out / "unfinished").exists()
+
+
+def test_a_death_in_a_call_needs_its_inputs(project):
+    assert ran(project, AT_RUNNING.replace("KEEP", "False")).returncode == -signal.SIGABRT
+    done = project.minify("reduce", "--verify", "1", project.out)
+    assert done.code == 4 and "keep_inputs=True" in done.stderr
+    assert (project.out / "unfinished" / "status").exists()  # for who has another idea
+
+
+def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project):
+    assert ran(project, AT_RUNNING.replace("KEEP", "True")).returncode == -signal.SIGABRT
+    done = project.minify("reduce", "--verify", "1", project.out)
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert "SIGABRT" in str(done.result["failure"]) and done.result["failure"]["stage"] == "run"
+
+
+def test_a_process_that_ended_by_itself_left_no_case(project):
+    text = "import os\nheld = minifier.capture(sys.argv[1])\nheld.__enter__()\nos._exit(7)"
+    assert ran(project, text).returncode == 7
+    done = project.minify("reduce", project.out)
+    assert done.code == 2 and "ended, but not in a backend call" in done.stderr
+
+
+def test_what_is_still_running_is_left_alone(project):
+    text = "import time\nwith minifier.capture(sys.argv[1]):\n    print('in', flush=True)\n    time.sleep(100)"
+    with script_of(project, text) as running:
+        assert running.stdout.readline() == "in\n"
+        done = project.minify("reduce", project.out)
+        running.kill()
+    assert done.code == 2 and "is still running" in done.stderr
+
+
+def test_nothing_is_left_where_nothing_fails(project):
+    text = "with minifier.capture(sys.argv[1]):\n    torch.compile(torch.sin, backend='eager')(torch.ones(2))"
+    assert ran(project, text).returncode == 0
+    assert not project.out.exists() and project.litter() == []
