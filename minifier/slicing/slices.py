@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from minifier.slicing.draws import seeds_for
 from minifier.slicing.statements import Module, Statement, dotted
 
 # Changing these modules is state of the script, which is captured and made plain by itself.
@@ -53,7 +54,7 @@ class _Needed:
             self._add_name(name)
         for op in self.wanted.ops:
             self._add_op(op)
-        while any([self._add_effects(s) for s in self.run if s not in self.statements]):
+        while any([self._add_effects(s) for s in self.run if s not in self.statements]) or self._add_seeds():
             pass
         if any(s.unbound for s in self.statements):
             for s in self.run:
@@ -92,6 +93,13 @@ class _Needed:
             return False
         self._add(statement)
         return True
+
+    def _add_seeds(self) -> bool:
+        """Adds what sets the seeds of random numbers that are drawn in what is needed."""
+        missing = [s for s in seeds_for(self.run, self.statements) if s not in self.statements]
+        for statement in missing:
+            self._add(statement)
+        return bool(missing)
 
     def _registers(self, statement: Statement, mine: set[str]) -> bool:
         """Whether it hands something needed to a function for the effect alone, and needs nothing else for it."""

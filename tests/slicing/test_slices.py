@@ -36,6 +36,48 @@ KEPT = {
         def target(x):
             return second(x)
     """,
+    "the seed of what is drawn": """
+        import random
+
+        import torch
+
+        -torch.manual_seed(1)
+        torch.manual_seed(2)
+        random.seed(3)
+        -unused = torch.rand(3)
+        GATE = torch.nn.Linear(2, 2)
+        -torch.manual_seed(4)
+
+
+        def target(x):
+            return GATE(x)
+    """,
+    "the seed of what a function draws": """
+        import torch
+
+        torch.manual_seed(2)
+
+
+        def table(size):
+            return torch.empty(size).normal_()
+
+
+        GATE = table(4)
+
+
+        def target(x):
+            return x * GATE
+    """,
+    "no seed where nothing is drawn": """
+        import torch
+
+        -torch.manual_seed(2)
+        SCALE = torch.tensor(2.0)
+
+
+        def target(x):
+            return x * SCALE + torch.rand(1)
+    """,
     "imports with their aliases, those that are needed": """
         import os
         import sys as system, operator as op
