@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from minifier.cli.around import cluster_of, import_torch, temporary_folder
+from minifier.cli.by_source import by_source
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.earlier import hold
+from minifier.cli.earlier import asked_there, hold
 from minifier.cli.options import settings_from
 from minifier.cli.paths import case_folder, output_folder
 from minifier.errors import UsageError
@@ -46,5 +47,8 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
         outcome = finish(
             case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0
         )
+        asked = asked_there(out) if resumes else None
+        if asked is not None:
+            outcome = by_source(asked, outcome, out, settings, console, started)
     console.final(outcome, out)
     return int(EXIT_CODE[outcome.status.value])

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from minifier.capturing.given import StandardInput
 from minifier.capturing.script import Program
 from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
+from minifier.cli.by_source import by_source
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.earlier import interrupted, note_run
+from minifier.cli.earlier import Asked, interrupted, note_run
 from minifier.cli.exported import as_script, check_exported, is_exported
 from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
@@ -28,8 +29,6 @@ from minifier.interpreters import import_ahead
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.stage import FailingGraph
     from minifier.cluster.link import Cluster
-    from minifier.report.outcome import Outcome
-    from minifier.settings import Settings
 
 
 def run_command(
@@ -52,7 +51,7 @@ def run_command(
     else:
         check_program(program)
     console = Console.as_given(given)
-    left = _goes_on(program, given, console, first=graph is None and not every)
+    left = None if every else _goes_on(Asked(program, graph), given, console)
     if left is not None:
         return reduce_command(left, given)
     out = output_folder(given["out"], program.name)
@@ -103,7 +102,7 @@ def _run(
             find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
             seen, folder = find(failing)
             again = find if folder == looked.graphs / str(failing.number) else None
-            one = _One(seen, folder, place, program, started, captured.seconds, rest, again, cluster)
+            one = _One(seen, folder, place, Asked(program, graph), started, captured.seconds, rest, again, cluster)
             try:
                 codes.append(_reduce_one(one, given, console))
             except NothingToReduce as error:
@@ -121,12 +120,11 @@ def _run(
         return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
-def _goes_on(program: Program, given: dict[str, Any], console: Console, first: bool) -> Path | None:
-    """The output folder of an interrupted run of the same script, if the user wants to go on with that; `first` is
-    whether it is the first failing graph that is to be reduced, as it was there."""
-    if given["out"] is not None or given["level"] == "source" or not first:
+def _goes_on(asked: Asked, given: dict[str, Any], console: Console) -> Path | None:
+    """The output folder of an interrupted run of the same, if the user wants to go on with that."""
+    if given["out"] is not None or given["level"] == "source":
         return None
-    left = interrupted(program, list(Path("minify-out").glob(f"{program.name}-*")))
+    left = interrupted(asked, list(Path("minify-out").glob(f"{asked.program.name}-*")))
     if left is None or console.ask(f"{left} was interrupted, and the script is the same: go on with that?"):
         return left
     console.say(f"an earlier run of this script was interrupted: `minify reduce {left}` goes on with it")
@@ -158,7 +156,7 @@ class _One:
     failing: FailingGraph
     folder: Path
     place: Path
-    program: Program
+    asked: Asked
     started: float
     capture_seconds: float
     others: tuple[str, ...]
@@ -179,12 +177,12 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         folder /= ATEN
     elif failing.unsaved:
         console.error(failing.traceback)
-        outcome = give_up(failing, place, one.program.name, one.started, one.capture_seconds, one.others)
-        outcome = _by_source(one, outcome, settings_from(given), console)
+        outcome = give_up(failing, place, one.asked.program.name, one.started, one.capture_seconds, one.others)
+        outcome = by_source(one.asked, outcome, place, settings_from(given), console, one.started)
         console.final(outcome, place)
         return EXIT_CODE[outcome.status.value]
-    note_run(place, one.program)
-    case = adopt(folder, place, failing.forward, one.program.source())
+    note_run(place, one.asked)
+    case = adopt(folder, place, failing.forward, one.asked.program.source())
     console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
     settings = settings_from(given)
     around = Surroundings(console.say, console.on_probe, one.cluster, console.ask)
@@ -200,31 +198,9 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         if kept is not None:
             _put_back(place, existed=True)
             return _reduce_one(kept, given, console)
-    outcome = _by_source(one, outcome, settings, console)
+    outcome = by_source(one.asked, outcome, place, settings, console, one.started)
     console.final(outcome, place)
     return EXIT_CODE[outcome.status.value]
-
-
-def _by_source(one: _One, outcome: Outcome, settings: Settings, console: Console) -> Outcome:
-    """What is left of the script itself, where no repro made of the graph shows the failure."""
-    from minifier.failure import Kind
-    from minifier.report.finished import write_reports
-    from minifier.report.outcome import Status
-    from minifier.source.stage import minify_source
-
-    shows_by_itself = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
-    if outcome.status is not Status.NO_REPRO or outcome.case.failure.fingerprint.kind not in shows_by_itself:
-        return outcome
-    console.say(f"no standalone repro: {outcome.reason}")
-    try:
-        found = minify_source(
-            one.program, one.place, settings, console.say, one.started, one.capture_seconds, of_backend=outcome.case
-        )
-    except (NothingToReduce, NoRepro) as error:
-        outcome = replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
-        write_reports(one.place, outcome)
-        return outcome
-    return found
 
 
 def _with_inputs_kept(one: _One) -> _One | None:

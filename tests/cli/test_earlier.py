@@ -45,3 +45,38 @@ def test_what_was_killed_goes_on(project):
     project.write(SLOW.replace("no tanh", "no tanh at all"))
     other = project.finish(project.start("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
     assert "goes on with it" not in other.stderr
+
+
+UNSETTLED = """
+import time
+import torch
+
+calls = []
+
+def slow(gm, inputs):
+    time.sleep(0.3)
+    calls.append(gm)
+    if len(calls) == 3:  # what no repro of one graph shows
+        raise LookupError("no third")
+    return gm.forward
+
+for n in range(1, 8):
+    torch.compile(lambda x: (x.sin() + n).cos() * 2, backend=slow)(torch.randn(8, 8))
+"""
+
+
+def test_what_was_killed_goes_on_to_the_source_as_well(project):
+    script = project.write(UNSETTLED)
+    out = project.out
+    process = project.start("run", "--verify", "1", "--out", str(out), "failing.py")
+    end = time.monotonic() + 60
+    while not (out / "case" / "case.json").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)
+    done = project.finish(project.start("reduce", "--verify", "1", str(out)), 150)
+    assert done.code == 0 and "raise LookupError" in done.repro, done.stderr
+    project.write(script.read_text() + "# changed\n")
+    done = project.finish(project.start("reduce", "--verify", "1", str(out)), 150)
+    assert done.code == 4, done.stderr
