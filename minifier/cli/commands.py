@@ -58,7 +58,7 @@ def cli() -> None:
     "--backend",
     metavar="NAME",
     help="Of an exported program (.pt2): the backend to compile it with, by its registered name, or MODULE:NAME of one "
-    "that a module registers or holds.",
+    "that a module registers or holds. aot_inductor is AOTInductor, MODULE:aot_inductor the same after an import.",
 )
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
@@ -71,16 +71,19 @@ def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | N
 
         minify run train.py --epochs 1
     """
+    from minifier.cli.console import ends_as_json
     from minifier.cli.running import run_command
 
-    return run_command(script, arguments, is_module, graph, every, given)
+    with ends_as_json(given["json"]):
+        return run_command(script, arguments, is_module, graph, every, given)
 
 
 @cli.command()
 @reduction_options
 @click.argument("case_dir", type=click.Path(path_type=Path))
 def reduce(case_dir: Path, **given: Any) -> int:
-    """Reduce a Case: the case/ folder of a run, captured here or elsewhere, or a run that was interrupted.
+    """Reduce a Case: the case/ folder of a run, captured here or elsewhere, a run that was interrupted, or what a
+    process left that died within minifier.capture.
 
     Given a run's output folder, the run goes on in it, and no probe of its journal is made again. Examples:
 
@@ -88,9 +91,11 @@ def reduce(case_dir: Path, **given: Any) -> int:
         minify reduce minify-out/train-1
         minify reduce --out there case-of-somebody
     """
+    from minifier.cli.console import ends_as_json
     from minifier.cli.resuming import reduce_command
 
-    return reduce_command(case_dir, given)
+    with ends_as_json(given["json"]):
+        return reduce_command(case_dir, given)
 
 
 @cli.command()

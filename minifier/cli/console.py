@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from minifier.case.store import RESULT
-from minifier.errors import ExitCode
+from minifier.errors import ExitCode, MinifyError
 
 if TYPE_CHECKING:  # importing these would import torch before the arguments are checked
     from minifier.case import Case
@@ -25,6 +27,18 @@ EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro
 
 
 _PROOF, _AFTER_THE_OPS = "prove", ("bodies", "parts", "simplify")  # phases
+
+
+@contextlib.contextmanager
+def ends_as_json(wanted: bool) -> Iterator[None]:
+    """Within it, what ends a run without a result is written to standard output as well, as one line of JSON."""
+    try:
+        yield
+    except MinifyError as error:
+        if wanted:
+            status = error.exit_code.name.lower().replace("_", "-")
+            print(json.dumps({"version": 1, "status": status, "reason": str(error)}), flush=True)
+        raise
 
 
 class Console:

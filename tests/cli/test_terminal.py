@@ -88,6 +88,12 @@ def test_for_programs_and_for_the_curious(minify):
     assert re.fullmatch(r"probe 1: check, \d+ ops: SAME in [\d.]+ s", probes[0]) and not COLOUR.search(done.stderr)
 
 
+def test_programs_are_told_why_there_is_no_result(minify):
+    done = minify("print('nothing here')", given=["--json"])
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert done.code == 1 and told["status"] == "nothing" and told["reason"] in done.stderr
+
+
 def test_completion(project):
     words = {"COMP_WORDS": "minify ru", "COMP_CWORD": "1", "_MINIFY_COMPLETE": "bash_complete"}
     done = subprocess.run(
