@@ -41,6 +41,7 @@ class Interpreter:
     observer: Path = field(init=False)
     work: Path = field(init=False)
     process: subprocess.Popen[bytes] = field(init=False)
+    started: bool = False
     word: int | None = None
     _printed: BinaryIO = field(init=False)
 
@@ -72,6 +73,7 @@ class Interpreter:
             preexec_fn=first,  # noqa: PLW1509 - no threads here
             pass_fds=tuple(given),
         )
+        self.started = True
         spare(self.process.pid)
 
     def go_on(self, path: Sequence[str]) -> None:
@@ -91,7 +93,7 @@ class Interpreter:
 
     def kill(self) -> None:
         """Ends it and all it started, if it was started."""
-        if not hasattr(self, "process"):
+        if not self.started:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 # Of torch and what it compiles with. A fresh interpreter that runs a repro has none of them.
@@ -30,7 +31,12 @@ _OF_MACHINES = ("LC_", "LD_", "XDG_", "CUDA_", "NVIDIA_", "ROCR_", "ROCM_", "HIP
 # What changes torch, Python or this tool; no fresh interpreter gets it.
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
 _LONGEST = 200  # characters of a value that is written into a script
-_SECRET = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY", "AUTH")
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name is one whose value nobody else is to see."""
+    return _SECRET.search(name) is not None
 
 
 def belongs(name: str, value: str) -> bool:
@@ -39,7 +45,7 @@ def belongs(name: str, value: str) -> bool:
         return False
     if name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS):
         return False
-    return "/" not in value and "://" not in value and not any(part in name for part in _SECRET)
+    return "/" not in value and "://" not in value and not is_secret(name)
 
 
 def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -72,7 +78,7 @@ def others(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def may_be_written(name: str, value: str) -> bool:
     """Whether a variable may go into a script that others read: no path, no secret, no long text."""
-    is_private = "/" in value or any(part in name.upper() for part in _SECRET)
+    is_private = "/" in value or is_secret(name)
     return not is_private and len(value) <= _LONGEST and value.isprintable()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.machinery
-import itertools
 import os
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from minifier.capturing.script import Program
 from minifier.errors import UsageError
+from minifier.places import next_place
 
 
 def check_program(program: Program) -> None:
@@ -40,7 +40,7 @@ def check_program(program: Program) -> None:
 def output_folder(wanted: Path | None, name: str) -> Path:
     """The folder a run will write to; nothing is made yet. Raises UsageError if it cannot be used."""
     if wanted is None:
-        wanted = next(folder for n in itertools.count(1) if not (folder := Path("minify-out") / f"{name}-{n}").exists())
+        wanted = next_place(name)
     elif wanted.exists() and not wanted.is_dir():
         raise UsageError(f"--out {wanted} is a file. Name a folder that is empty or does not exist.")
     elif wanted.is_dir() and any(_listed(wanted)):

@@ -25,6 +25,7 @@ from minifier.cli.paths import check_program, output_folder, reserved
 from minifier.cli.resuming import reduce_command
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 from minifier.interpreters import import_ahead
+from minifier.places import RESULTS
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.stage import FailingGraph
@@ -124,7 +125,7 @@ def _goes_on(asked: Asked, given: dict[str, Any], console: Console) -> Path | No
     """The output folder of an interrupted run of the same, if the user wants to go on with that."""
     if given["out"] is not None or given["level"] == "source":
         return None
-    left = interrupted(asked, list(Path("minify-out").glob(f"{asked.program.name}-*")))
+    left = interrupted(asked, list(RESULTS.glob(f"{asked.program.name}-*")))
     if left is None or console.ask(f"{left} was interrupted, and the script is the same: go on with that?"):
         return left
     console.say(f"an earlier run of this script was interrupted: `minify reduce {left}` goes on with it")
@@ -231,5 +232,5 @@ def _put_back(place: Path, existed: bool) -> None:
     if existed or place.is_symlink():
         return
     place.rmdir()
-    if place.parent.name == "minify-out" and not any(place.parent.iterdir()):
+    if place.parent.name == RESULTS.name and not any(place.parent.iterdir()):
         place.parent.rmdir()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from minifier.places import RESULTS, next_place
 
 _SECTION = "minify"
 
@@ -41,7 +42,7 @@ class _Minify:
         from minifier.inplace.session import Session
 
         self._options = shlex.split(config.getoption("--minify-options"))
-        self._folder = config.rootpath / "minify-out"
+        self._folder = config.rootpath / RESULTS
         self._failed: list[tuple[int, BaseException]] = []
         self._session = Session("test", lambda compiler_fn: compiler_fn, self._note)
 
@@ -87,18 +88,10 @@ class _Minify:
         from minifier.inplace.reducing import LOG, ended, start_reducing
         from minifier.inplace.session import keep
 
-        out = _free(self._folder, re.sub(r"\W+", "-", name).strip("-"))
+        out = next_place(re.sub(r"\W+", "-", name).strip("-"), self._folder)
         if keep(self._session, number, out) is None:
             return "the failing graph could not be written down; `minify run` on a script may do more"
         repro = ended(start_reducing(out, self._options), out)
         if repro is None:
             return f"no repro shows this failure:\n{(out / LOG).read_text(encoding='utf-8')}"
         return f"{repro.read_text(encoding='utf-8')}\n{repro}"
-
-
-def _free(folder: Path, name: str) -> Path:
-    path, number = folder / name, 1
-    while path.exists():
-        number += 1
-        path = folder / f"{name}-{number}"
-    return path

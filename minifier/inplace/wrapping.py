@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import weakref
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from minifier import inplace
 from minifier.inplace.notes import add_note
 from minifier.inplace.reducing import LOG, ended, start_reducing
 from minifier.inplace.session import Session, check_empty, keep, unwrapped
+from minifier.places import RESULTS, next_place
 from minifier.torch_private import asked_backend, compiler_for
 
 
@@ -87,8 +87,8 @@ def _next(name: str) -> Path:
     """A folder that is not there yet; under torchrun one that all ranks of a run take for the next."""
     run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None
     if run is not None:
-        return Path("minify-out") / f"{name}-run-{run}"
-    return next(place for n in itertools.count(1) if not (place := Path("minify-out") / f"{name}-{n}").exists())
+        return RESULTS / f"{name}-run-{run}"
+    return next_place(name)
 
 
 def wrap(

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from minifier.case.variables import is_secret
+
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
 _SHORTEST_SECRET = 6
 _SHORTEST_NAME = 3
@@ -67,7 +68,7 @@ def without_secrets(text: str) -> str:
 
 
 def _secrets() -> list[str]:
-    found = [value for name, value in os.environ.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET]
+    found = [value for name, value in os.environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
     return sorted(found, key=len, reverse=True)
 
 

@@ -58,7 +58,7 @@ def test_a_test_that_fails_in_a_backend_has_a_repro_in_its_report(project):
     assert "return x.tanh()" in section and 'torch.compile(fn, backend="oddlib_tanh")' in section
     assert said.count("- minify -") == 1, "the other failure has nothing to do with a backend"
     (folder,) = (project.folder / "minify-out").iterdir()
-    assert folder.name == "test_models-py-test_fails_in_the_backend" and (folder / "report.md").exists()
+    assert folder.name == "test_models-py-test_fails_in_the_backend-1" and (folder / "report.md").exists()
 
 
 def test_without_the_option_nothing_is_different(project):
