@@ -22,7 +22,7 @@ _REACHED = {
     Reach.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
     Reach.IMPORTED: "an object that is imported",
     Reach.EXPRESSION: "made by a call",
-    Reach.DEFINED: "defined in the failing script",
+    Reach.DEFINED: "defined in the repro itself",
     Reach.NONE: "out of reach of a fresh interpreter",
 }
 

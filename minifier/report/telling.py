@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from minifier.case import Case, Level
+from minifier.case import BackendReference, Case, Level
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normal import normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
@@ -16,6 +16,7 @@ from minifier.report.privacy import without_source
 _TRACEBACK_LINES = 60
 _MOST_DIFFERENCES = 8
 _NAMED_OPS = 3
+_SHORT = 60  # characters of an expression
 
 _WHEN = {
     Stage.CAPTURE: "before any backend is called",
@@ -48,7 +49,7 @@ def sentence_of(outcome: Outcome) -> str:
     case = outcome.minimal or outcome.case
     failure = outcome.case.failure
     what = _program(outcome)
-    where = f'`torch.compile(..., backend="{case.backend.name}")`'
+    where = f"`torch.compile(..., backend={_written(case.backend)})`"
     if case.level is Level.SOURCE:
         return f"`torch.compile` fails with `{failure.line}`; without it the script runs."
     first = (failure.message.strip().splitlines() or [""])[0].rstrip(".")
@@ -59,6 +60,12 @@ def sentence_of(outcome: Outcome) -> str:
     said = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
     eager = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     return f"{where} of {what} fails {when}: {said}." + (" Without a backend the same program runs." if eager else "")
+
+
+def _written(backend: BackendReference) -> str:
+    """What torch.compile is given, if that is short."""
+    said = backend.expression
+    return said if said and len(said) <= _SHORT and "\n" not in said else f'"{backend.name}"'
 
 
 def _program(outcome: Outcome) -> str:
