@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from minifier.capturing.written import option
 from minifier.case import BackendReference, Reach
 from minifier.errors import CannotSave
 from minifier.failure import Stage
+from minifier.torch_private import inputs_written_to, module_of
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
@@ -47,13 +50,39 @@ def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModu
         value = operator.attrgetter(target)(gm)
         if isinstance(value, torch.Tensor):
             if target not in held:
-                held[target], inputs[target] = value, graph.placeholder(target.replace(".", "_"))
+                held[target], inputs[target] = value, _placeholder(graph, re.sub(r"\W", "_", f"p_{target}"))
                 inputs[target].meta["example_value"] = value
             made[node] = inputs[target]
     for node in gm.graph.nodes:
-        if node not in made:
+        if node.op == "placeholder":
+            made[node] = _placeholder(graph, node.name)
+            made[node].meta = dict(node.meta)
+        elif node not in made:
             made[node] = graph.node_copy(node, made.__getitem__)
     return torch.fx.GraphModule(gm, graph), list(held.values())
+
+
+def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
+    """An input whose argument has the name that the graph gives the node, which is another's in no case."""
+    node = graph.placeholder(name)
+    node.target = node.name
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """An exported program that was compiled: tensors that it holds, and the inputs it was exported with. A package has
+    copies of the tensors; one that `changes` them cannot be called once more and compared."""
+
+    record: Record
+    held: list[torch.Tensor]
+    inputs: list[Any]
+    changes: bool
+
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """Of the graph, for a call with these: what is no tensor a package has as it was."""
+        given = iter(tensors)
+        return [*self.held, *(next(given) if isinstance(each, torch.Tensor) else each for each in self.inputs)]
 
 
 class ExportedObserver:
@@ -61,30 +90,35 @@ class ExportedObserver:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        self._compiled: dict[str, tuple[Record, list[torch.Tensor]]] = {}
+        self._compiled: dict[str, _Program] = {}
 
     def compiling(
-        self,
-        gm: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        configs: dict[str, Any] | None,
-        call: Callable[[], Any],
+        self, program: torch.export.ExportedProgram, configs: dict[str, Any] | None, call: Callable[[], Any]
     ) -> Any:
         """Around the compilation of one program."""
         if not self._observer.is_watching:
             return call()
-        gm, held = with_tensors_as_inputs(gm)
+        try:
+            gm, inputs = module_of(program)
+            gm, held = with_tensors_as_inputs(gm)
+            names = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+            changes = not inputs_written_to(gm).isdisjoint(names[: len(held)])
+        except Exception:  # noqa: BLE001 - the script goes on as without the tool
+            return call()
         given = [*held, *inputs]
         record = self._observer.record(gm, given, lambda: reference_to(configs), definition())
         path = self._observer.around_compile(record, Stage.COMPILE, given, call)
         if isinstance(path, (str, os.PathLike)):
-            self._compiled[os.fspath(path)] = record, held
+            self._compiled[os.path.realpath(path)] = _Program(record, held, inputs, changes)
         return path
 
-    def loaded(self, path: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def loaded(self, path: str, run: Callable[..., Any]) -> Callable[..., Any] | None:
         """What is run in the place of a package that was compiled while this was watching."""
-        if path not in self._compiled:
-            return run
-        record, held = self._compiled[path]
-        observed = self._observer.observed(record, lambda *args: run(*args[len(held) :]))
-        return lambda *inputs: observed(*held, *inputs)
+        program = self._compiled.get(os.path.realpath(path))
+        if program is None:
+            return None
+        places = [len(program.held) + i for i, each in enumerate(program.inputs) if isinstance(each, torch.Tensor)]
+        observed = self._observer.observed(
+            program.record, lambda *args: run(*(args[place] for place in places)), compares=not program.changes
+        )
+        return lambda *tensors: observed(*program.arguments(tensors))

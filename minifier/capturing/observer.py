@@ -8,7 +8,6 @@ for, so a failing compile needs no stand-in to get at the inputs.)
 from __future__ import annotations
 
 import functools
-import json
 import os
 import re
 import threading
@@ -20,6 +19,7 @@ import torch
 
 from minifier.baseline import Baseline
 from minifier.capturing.aot import AotObserver
+from minifier.capturing.events import EventLog
 from minifier.capturing.logs import Said
 from minifier.capturing.record import Record
 from minifier.capturing.reference import reference
@@ -27,41 +27,11 @@ from minifier.capturing.status import Status, Token
 from minifier.capturing.terms import Comparing, Terms
 from minifier.capturing.training import Training
 from minifier.case import BackendReference
-from minifier.descriptors import Reserve, identity, out_of_the_way
+from minifier.descriptors import Reserve
 from minifier.failure import Stage
 from minifier.torch_private import backend_error, is_failure, transforms_ended
 
 _MOST_SAID = 100  # different lines of logs that are written down
-
-
-class EventLog:
-    """One JSON object a line, on disk before the next thing happens."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.absolute()
-        self.pid = os.getpid()
-        self._open()
-
-    def _open(self) -> None:
-        self._file = out_of_the_way(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        self._is = identity(self._file)
-
-    def _is_open(self) -> bool:
-        """Whether the script has not closed the file, nor has another under its number."""
-        try:
-            return identity(self._file) == self._is
-        except OSError:
-            return False
-
-    def write(self, event: str, **facts: Any) -> None:
-        """Appends the event; a process that the script forked writes nothing."""
-        if os.getpid() == self.pid:
-            # Held open: a script may open files until it gets no more. Opened again: it may close all that it finds.
-            if not self._is_open():
-                self._open()
-            data = (json.dumps({"event": event, **facts}) + "\n").encode()
-            while data:
-                data = data[os.write(self._file, data) :]
 
 
 class _Mine(threading.local):
@@ -91,7 +61,7 @@ class Observer:
         self.keep, self.comparing = terms.keep, terms.comparing
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or Status()
-        self.log = EventLog(folder / "events.jsonl")
+        self.log = EventLog(folder / "events.jsonl", forgiving=terms.in_place)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all that are numbered, and those of Dynamo's
         self.training = Training(lambda number: self.log.write("trained", number=number))
@@ -170,8 +140,9 @@ class Observer:
         self.mine.told = now if self.mine.call is not None else None
         return before is not now
 
-    def observed(self, record: Record, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """The compiled function, with an eye on how its calls go."""
+    def observed(self, record: Record, compiled: Callable[..., Any], compares: bool = True) -> Callable[..., Any]:
+        """The compiled function, with an eye on how its calls go. It may be called once more, to compare, if it
+        `compares`."""
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
@@ -181,7 +152,10 @@ class Observer:
             result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
             self.training.after(record.number, args, result, before)
             if self.comparing is not None and record.runs == 1 and record.place not in self.comparing.left_out:
-                self._compare(record, compiled, self.comparing)
+                if compares:
+                    self._compare(record, compiled, self.comparing)
+                else:
+                    self.log.write("not compared", number=record.number, reason="it changes tensors that it holds")
             return result
 
         return run

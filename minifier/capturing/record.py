@@ -136,7 +136,8 @@ class Record:
             with _Kept(self):
                 self._save_real(values, _PENDING, call)
                 self._kept, self._failed = call, False
-        self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
+        if not self.observer.terms.keep_all:
+            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False

@@ -37,7 +37,8 @@ class Comparing:
 class Terms:
     """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
     process begins with; None: it may reserve what it likes, and use most of what is free. A line of a log that
-    `match_log` is found in is a failure. `keep_all` has the inputs of each call written ahead. With `comparing` the
+    `match_log` is found in is a failure. `keep_all` has the inputs of each call written ahead. `in_place` says
+    that the process is the user's own, which no fault of this tool's may end. With `comparing` the
     first call of each graph is compared with eager."""
 
     timeout: float | None = None
@@ -45,4 +46,5 @@ class Terms:
     match_log: str | None = None
     keep: Keep | None = None
     keep_all: bool = False
+    in_place: bool = False
     comparing: Comparing | None = None

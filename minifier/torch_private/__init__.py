@@ -31,7 +31,7 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
-from minifier.torch_private.exported import observe_aot_inductor
+from minifier.torch_private.exported import inputs_written_to, module_of, observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,
     fake_tensor,
@@ -118,6 +118,7 @@ __all__ = [
     "inductor_folder",
     "inductor_headers",
     "inference_mode_outside",
+    "inputs_written_to",
     "is_default_config",
     "is_failure",
     "is_fake",
@@ -128,6 +129,7 @@ __all__ = [
     "link_libraries",
     "local_source",
     "marked_dims",
+    "module_of",
     "move",
     "new_fake_mode",
     "node_of",

@@ -1,11 +1,12 @@
-"""What a script may do, and how a backend may be given: captured, reduced, and shown once in a fresh interpreter."""
+"""What a script may do, and how a backend may be given: captured, reduced, and shown once."""
 
 import pytest
+from forked_repro import run_forked
 from scripts import DEFINITION
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
-from minifier.verify import verify
+from minifier.verify import shows
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -21,8 +22,8 @@ def shown(bureau, tmp_path):
         assert summary.error == "" and summary.one_minimal, summary
         repro = write_repro(case, Template.COMPILE_FUNCTION)
         path = repro.write(tmp_path / "repro")
-        check = verify(path, case.failure.fingerprint, timeout=60, extra_path=[str(CASES)], runs=1)
-        assert check.holds, f"{repro.text}\n{check.runs[0].output}"
+        run = run_forked(path, case.failure.fingerprint, path=[str(CASES)])
+        assert shows(run, case.failure.fingerprint, None), f"{repro.text}\n{run.output}"
         return case, repro.text
 
     return go

@@ -92,9 +92,16 @@ def descendants_of(pid: int) -> set[int]:
     return set(descendants(pid))
 
 
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except FileNotFoundError:  # it has ended meanwhile
+        return ""
+
+
 def folder_of_ray(pid: int) -> Path:
     """Where the Ray that this run has started has its files."""
-    lines = [Path(f"/proc/{each}/cmdline").read_text() for each in descendants_of(pid)]
+    lines = [command_of(each) for each in descendants_of(pid)]
     return Path(next(found[0] for line in lines if (found := re.search(r"/tmp/minify-ray-\w+", line))))
 
 

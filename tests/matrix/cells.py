@@ -181,16 +181,14 @@ def all_cells() -> list[Cell]:
 
 
 def chosen_cells() -> list[Cell]:
-    """Of each fault one of the stages and graphs that it has, of every third two, and as many of the four pairs of a
-    dtype and a kind of sizes: all of them take turns, so that every stage in every graph is there with many faults."""
+    """Of each fault one of the stages and graphs that it has, and of the four pairs of a dtype and a kind of sizes: all
+    of them take turns, so that every stage in every graph is there with several faults."""
     chosen: dict[Cell, None] = {}
     for start, fault in enumerate(FAULTS):
         mine = [cell for cell in all_cells() if cell.fault == fault]
         where = list(dict.fromkeys((cell.stage, cell.place) for cell in mine))
         pairs = list(dict.fromkeys((cell.dtype, cell.dynamic) for cell in mine))
-        for turn in range(1 if start % 3 else 2):
-            place = where[(3 * turn + start) % len(where)]
-            chosen[Cell(fault, *place, *pairs[(start + turn) % len(pairs)])] = None
+        chosen[Cell(fault, *where[start % len(where)], *pairs[start % len(pairs)])] = None
     return list(chosen)
 
 

@@ -1,10 +1,11 @@
 """What the inputs of a failing call were: inference tensors, results of other ops, views of one storage."""
 
 import pytest
+from forked_repro import run_forked
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
-from minifier.verify import verify
+from minifier.verify import shows
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -67,8 +68,8 @@ def test_an_input_is_what_the_failure_needs_it_to_be(bureau, tmp_path, kind):
     repro = write_repro(case, Template.COMPILE_FUNCTION)
     assert written in repro.text, repro.text
     path = repro.write(tmp_path / "repro")
-    check = verify(path, case.failure.fingerprint, timeout=60, extra_path=[str(CASES)], runs=1)
-    assert check.holds, f"{repro.text}\n{check.runs[0].output}"
+    run = run_forked(path, case.failure.fingerprint, path=[str(CASES)])
+    assert shows(run, case.failure.fingerprint, None), f"{repro.text}\n{run.output}"
 
 
 def test_inference_tensors_that_the_failure_does_not_need_are_made_as_others(bureau):
