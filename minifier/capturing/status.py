@@ -57,7 +57,8 @@ class Status:
             self._memory = mmap.mmap(-1, size)  # anonymous, shared: no file to close or remove
         else:  # for who comes when the process is no more
             with path.open("a+b") as file:
-                file.truncate(size)
+                if path.stat().st_size < size:
+                    file.truncate(size)
                 self._memory = mmap.mmap(file.fileno(), size)
         self._free = [_FIRST + i * _CALL.size for i in reversed(range(_THREADS))]
         self._mine = _Mine()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minifier import inplace
-from minifier.inplace.left import UNFINISHED
 from minifier.inplace.notes import add_note
 from minifier.inplace.session import Session, check_empty, keep
 
@@ -42,10 +41,8 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
                 error, f"minifier: the failing backend call is in {out}: `minify reduce {out}` makes a repro of it"
             )
 
-    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out / UNFINISHED, keep_inputs)
+    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out, keep_inputs)
     try:
         yield
     finally:
         session.end()
-        with contextlib.suppress(OSError):  # there is a Case in it
-            out.rmdir()

@@ -24,7 +24,7 @@ from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
 from minifier.errors import MinifyError, UsageError
-from minifier.inplace.left import SOURCE, STATUS, hold, is_unfinished
+from minifier.inplace.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
 from minifier.inplace.notes import add_note
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
@@ -40,23 +40,29 @@ class Session:
     """Observes backend calls of this process until it is ended. `folder` is a new one, in which what is seen of each
     graph is kept as long as the session lasts; `on_failure` is called with the number of a graph that failed and with
     what is about to be raised. Whatever goes wrong here is told beside the user's own error, or not at all. Where the
-    process dies, what was seen stays in `kept`; with `keep_inputs`, those of each call of what was compiled as well."""
+    process dies, what was seen stays in a folder in `kept`; with `keep_inputs`, the inputs of each call of what was
+    compiled as well."""
 
     def __init__(
         self, name: str, wanted: Wanted, on_failure: OnFailure, kept: Path | None = None, keep_inputs: bool = False
     ) -> None:
         self.pid = os.getpid()
-        if kept is not None:
-            kept.mkdir(parents=True)
-        self.folder = kept or Path(tempfile.mkdtemp(prefix="minify-"))
-        self._status = Status(self.folder / STATUS) if kept is not None else None
-        self._held = hold(self.folder) if kept is not None else None
-        self._terms = Terms(keep_all=keep_inputs)
+        self._kept, self._made_for_it = kept, list[Path]()
+        self._status: Status | None = None
+        self._held: int | None = None
+        self._folder: Path | None = None
+        self._terms = Terms(keep_all=keep_inputs, in_place=True)
         self._name, self._wanted, self._on_failure = name, wanted, on_failure
         self._fresh = Fresh(baseline_here())  # which starts while the script goes on
         self._observer: Observer | None = None
         self._lock = threading.Lock()
         _begin(self)
+
+    @property
+    def folder(self) -> Path:
+        """Where what is seen is kept, from the first call on."""
+        assert self._folder is not None
+        return self._folder
 
     def end(self) -> None:
         """Observes no longer; what was seen is gone. In a forked process it leaves all to the one that began it."""
@@ -66,13 +72,15 @@ class Session:
         if self._observer is not None:
             self._observer.close()
         self._fresh.end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
         if self._held is not None:
             os.close(self._held)
+        remove_made(self._made_for_it)
 
     def forget(self) -> None:
         """Lets go of what was seen of graphs so far."""
-        for folder in self.folder.iterdir():
+        for folder in self.folder.iterdir() if self._folder is not None else ():
             if folder.is_dir():
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -94,8 +102,7 @@ class Session:
 
     def _made(self) -> Observer:
         """At the first call of a backend, as it waits for the fresh interpreter."""
-        if self._status is not None:
-            (self.folder / SOURCE).write_text(source_here()[0], encoding="utf-8")
+        self._folder = self._new_folder()
         return Observer(
             self.folder,
             self._name,
@@ -105,6 +112,19 @@ class Session:
             self._status,
             on_failure=lambda record, error: self._failed(record.number, error),
         )
+
+    def _new_folder(self) -> Path:
+        if self._kept is not None:
+            try:
+                folder, self._made_for_it = new_folder(self._kept)
+                self._status = Status(folder / STATUS)
+                self._held = hold(folder)
+                (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
+                return folder
+            except Exception as error:  # noqa: BLE001 - the user's process goes on
+                warnings.warn(f"minifier keeps nothing for the case that the process dies: {error}", stacklevel=2)
+                self._status = None
+        return Path(tempfile.mkdtemp(prefix="minify-"))
 
     def _failed(self, number: int, error: BaseException) -> None:
         try:
@@ -192,7 +212,9 @@ def source_here() -> tuple[str, bool]:
 def check_empty(folder: Path | str) -> Path:
     """The folder's absolute path; raises UsageError if there is something in it already."""
     path = Path(folder).absolute()
-    if is_unfinished(path):
+    if is_unfinished(path):  # of other processes that are at work, or of this one
+        if clear_finished(path):
+            return path
         raise UsageError(f"{path} has what a process left that died: `minify reduce {path}` makes a repro of it.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path} is not an empty folder: name one that is, or that does not exist.")

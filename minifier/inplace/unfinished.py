@@ -5,69 +5,104 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.status import Running, Status
+from minifier.capturing.status import Running
 from minifier.case.store import CASE, load, save
-from minifier.errors import MinifyError, NoRepro, UsageError
-from minifier.inplace.left import SOURCE, STATUS, UNFINISHED, is_held
+from minifier.errors import MachineFailed, MinifyError, NoRepro, UsageError
+from minifier.failure import Failure, Kind
+from minifier.inplace.left import SOURCE, left_in
 from minifier.pipeline import adopt
 from minifier.probe.bench import StartsThreads
 from minifier.processes import run_stage
 from minifier.reduction.discovery import how_it_fails
 from minifier.settings import Settings
 
-_KNOWN, _DOES_NOT_SHOW, _STARTS_THREADS = 0, 70, 71  # exit statuses
-_TAKEN = "taken"
+_KNOWN, _STARTS_THREADS = 0, 71  # exit statuses
+_TAKEN, _WHY = "taken", "why.txt"
+# What ends a process; another failure of the same call is another failure.
+_DEATHS = (Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
 def take_up(out: Path, settings: Settings) -> None:
-    """Makes out/case of it. How the process died is not known, so the call is made once more to see how it fails.
+    """Makes out/case of it. How the process died is not known, so the calls that it was in are made once more, each in
+    a child, to see which of them dies, and how.
 
-    Raises UsageError if the process is still there, or was in no backend call, and NoRepro if the call does not fail.
+    Raises UsageError if the process is still there, or was in no backend call, and NoRepro if no call dies again.
     """
-    left = out / UNFINISHED
-    call = _last_call(left)
+    dead = left_in(out)
+    if not dead:
+        raise UsageError(f"the process that captures into {out} is still running.")
+    calls = [(folder, call) for folder, running in dead for call in running]
+    if not calls:
+        raise UsageError(
+            f"the process that captured into {out} ended, but not in a backend call: nothing is to reduce."
+        )
+    reasons = []
+    for folder, call in calls:
+        reason = _taken(folder, call, settings)
+        if not reason:
+            (folder / _TAKEN / "case").rename(out / "case")  # whole, or not at all
+            for other, _ in dead:
+                shutil.rmtree(other)
+            return
+        reasons.append(reason)
+    raise NoRepro("\n".join(reasons))
+
+
+def _taken(left: Path, call: Running, settings: Settings) -> str:
+    """Makes a Case of this call below the folder; gives the reason where it did not come to that."""
     place = left / str(call.number)
     when = f"in call {call.call} of what its backend had made of it" if call.call else "while it was compiled"
-    died = f"the process that captured into {out} died with graph {call.number}, {when}"
+    died = f"the process died with graph {call.number}, {when}"
     if not (place / CASE).exists():
-        raise NoRepro(f"{died}; the graph could not be written down.")
+        return f"{died}; the graph could not be written down."
     case = load(place)
-    source = (left / SOURCE).read_text(encoding="utf-8") if (left / SOURCE).exists() else ""
+    source = (left / SOURCE).read_text(encoding="utf-8") if (left / SOURCE).is_file() else ""
     fingerprint = replace(case.failure.fingerprint, stage=call.stage)
     save(replace(case, failure=replace(case.failure, fingerprint=fingerprint), calls=max(1, call.call)), place)
     adopt(place, left / _TAKEN, _forward_of(left, call.number), source)
-    if not _shows_in_child(left / _TAKEN / "case", settings, late=False):
-        if case.tensors is None:
-            died += ". Its inputs are known by their shapes alone: minifier.capture(DIR, keep_inputs=True) keeps them"
-        raise NoRepro(f"{died}. That call, made once more, does not fail.")
-    (left / _TAKEN / "case").rename(out / "case")  # whole, or not at all
-    shutil.rmtree(left)
-
-
-def _last_call(left: Path) -> Running:
-    if is_held(left):
-        raise UsageError(f"the process that captures into {left.parent} is still running.")
-    running = Status(left / STATUS).running()
-    if not running:
-        raise UsageError(f"the process that captured into {left.parent} ended, but not in a backend call.")
-    return running[0]
+    failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False)
+    if failure is not None and failure.fingerprint.kind in _DEATHS:
+        save(replace(load(left / _TAKEN / "case"), failure=failure), left / _TAKEN / "case")
+        return ""
+    seen = "does not fail" if failure is None else f"ends otherwise: {failure.fingerprint.sentence()}"
+    if call.call and (case.tensors is None or case.calls != call.call):
+        died += ". Its inputs are known by their shapes alone: minifier.capture(DIR, keep_inputs=True) keeps them"
+    return f"{died}. That call, made once more, {seen}."
 
 
 def _forward_of(left: Path, number: int) -> int | None:
     """Of a backward graph, the number of Dynamo's graph that it belongs to."""
-    for line in (left / "events.jsonl").read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if event["event"] == "compiling" and event["number"] == number:
-            found: int | None = event["forward"]
-            return found
+    for event in _events(left / "events.jsonl"):
+        if event.get("event") == "compiling" and event.get("number") == number:
+            found = event.get("forward")
+            return found if isinstance(found, int) else None
     return None
 
 
-def _shows_in_child(source: Path, settings: Settings, late: bool) -> bool:
-    """Writes into the Case how it fails, which a child finds out that imports the user's modules; whether it does."""
+def _events(path: Path) -> Sequence[dict[str, object]]:
+    """Those that can be read: the process may have died while it wrote the last."""
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            found.append(event)
+    return found
+
+
+def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Failure | None:
+    """How the call of this Case fails, which a child finds out that imports the user's modules; None: it does not.
+    Raises NoRepro where it cannot be made."""
+    seen = source.with_name("seen")
+    shutil.rmtree(seen, ignore_errors=True)
+    why = source.with_name(_WHY)
+    why.unlink(missing_ok=True)
 
     def work() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -75,16 +110,21 @@ def _shows_in_child(source: Path, settings: Settings, late: bool) -> bool:
             failure = how_it_fails(source, settings, late)
         except StartsThreads:
             return _STARTS_THREADS
-        except NoRepro:  # the reduction will meet that as well, and tell of it
+        except NoRepro as error:
+            why.write_text(str(error), encoding="utf-8")
             return _KNOWN
-        if failure is None:
-            return _DOES_NOT_SHOW
-        save(replace(load(source), failure=failure), source)
+        if failure is not None:
+            save(replace(load(source), failure=failure), seen)
         return _KNOWN
 
     end = run_stage(work)
     if end.status == _STARTS_THREADS:
-        return _shows_in_child(source, settings, late=True)
+        return _how_it_fails_in_child(source, settings, late=True)
     if end.crash:
         raise MinifyError(end.crash)
-    return end.status != _DOES_NOT_SHOW
+    if end.status != _KNOWN:
+        how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
+        raise MachineFailed(f"looking how the call fails was ended from outside, or by importing its backend ({how})")
+    if why.exists():
+        raise NoRepro(why.read_text(encoding="utf-8"))
+    return load(seen).failure if (seen / CASE).exists() else None

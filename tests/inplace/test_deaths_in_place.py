@@ -46,7 +46,7 @@ with minifier.capture(sys.argv[1], keep_inputs=KEEP):
 
 def test_a_death_while_compiling_is_reduced(project):
     assert ran(project, AT_COMPILING).returncode == -signal.SIGSEGV
-    assert [path.name for path in project.out.iterdir()] == ["unfinished"]
+    assert all(path.name.startswith("unfinished-") for path in project.out.iterdir())
     again = ran(project, AT_COMPILING)
     assert f"`minify reduce {project.out}` makes a repro of it" in again.stderr and again.returncode == 1
     done = project.minify("reduce", "--verify", "1", project.out)
@@ -54,14 +54,14 @@ def test_a_death_while_compiling_is_reduced(project):
     assert done.result["failure"]["kind"] == "signal" and "SIGSEGV" in str(done.result["failure"])
     repro = (project.out / "repro.py").read_text()
     assert "def dies(gm, inputs):" in repro and "return x.tanh()" in repro
-    assert not (project.out / "unfinished").exists()
+    assert not list(project.out.glob("unfinished-*"))
 
 
 def test_a_death_in_a_call_needs_its_inputs(project):
     assert ran(project, AT_RUNNING.replace("KEEP", "False")).returncode == -signal.SIGABRT
     done = project.minify("reduce", "--verify", "1", project.out)
     assert done.code == 4 and "keep_inputs=True" in done.stderr
-    assert (project.out / "unfinished" / "status").exists()  # for who has another idea
+    assert list(project.out.glob("unfinished-*/status"))  # for who has another idea
 
 
 def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project):
@@ -72,14 +72,87 @@ def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project):
 
 
 def test_a_process_that_ended_by_itself_left_no_case(project):
-    text = "import os\nheld = minifier.capture(sys.argv[1])\nheld.__enter__()\nos._exit(7)"
-    assert ran(project, text).returncode == 7
+    text = """
+    import os
+
+    with minifier.capture(sys.argv[1]):
+        torch.compile(torch.sin, backend="eager")(torch.ones(2))
+        os._exit(7)
+    """
+    assert ran(project, text).returncode == 7 and list(project.out.glob("unfinished-*"))
     done = project.minify("reduce", project.out)
     assert done.code == 2 and "ended, but not in a backend call" in done.stderr
+    assert ran(project, text).returncode == 7, "a job that is started again takes no offence"
+    assert len(list(project.out.glob("unfinished-*"))) == 1
+
+
+OTHERWISE = """
+import os, signal
+
+def dies(gm, inputs):
+    def run(x):
+        if x.sum() == 0:
+            raise ValueError("nothing to do")
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    return run
+
+with minifier.capture(sys.argv[1]):
+    torch.compile(torch.sin, backend=dies)(torch.ones(2))
+"""
+
+
+def test_another_failure_of_the_call_is_not_taken_for_the_death(project):
+    assert ran(project, OTHERWISE).returncode == -signal.SIGSEGV
+    done = project.minify("reduce", "--verify", "1", project.out)
+    assert done.code == 4 and "ends otherwise: ValueError" in done.stderr and "keep_inputs=True" in done.stderr
+    assert list(project.out.glob("unfinished-*")) and not (project.out / "case").exists()
+
+
+WITHIN_EACH_OTHER = """
+import os
+
+os.mkdir(sys.argv[1])
+with minifier.capture(sys.argv[1]):
+    with minifier.capture(sys.argv[1]):
+        torch.compile(torch.sin, backend="eager")(torch.ones(2))
+    torch.compile(torch.cos, backend="eager")(torch.ones(2))
+    if os.fork() == 0:
+        os._exit(0)
+    print(sorted(os.listdir(sys.argv[1])))
+with minifier.capture(sys.argv[1] + "/below/it"):
+    torch.compile(torch.tan, backend="eager")(torch.ones(2))
+print(os.listdir(sys.argv[1]))
+"""
+
+
+def test_captures_within_each_other_and_folders_that_were_there(project):
+    done = ran(project, WITHIN_EACH_OTHER)
+    assert done.returncode == 0, done.stderr
+    inside, after = done.stdout.splitlines()
+    assert inside.startswith("['unfinished-") and after == "[]"
+
+
+def test_a_folder_that_cannot_be_made_keeps_nobody_from_working(project):
+    text = """
+    with minifier.capture("/proc/nope"):
+        print(torch.compile(torch.sin, backend="eager")(torch.zeros(1)).item())
+    """
+    done = ran(project, text)
+    assert done.returncode == 0 and done.stdout == "0.0\n" and "keeps nothing" in done.stderr
 
 
 def test_what_is_still_running_is_left_alone(project):
-    text = "import time\nwith minifier.capture(sys.argv[1]):\n    print('in', flush=True)\n    time.sleep(100)"
+    text = """
+    import os, time
+
+    def slow(gm, inputs):
+        print("in", flush=True)
+        time.sleep(100)
+
+    with minifier.capture(sys.argv[1]):
+        torch.compile(torch.sin, backend=slow)(torch.ones(2))
+    """
     with script_of(project, text) as running:
         assert running.stdout.readline() == "in\n"
         done = project.minify("reduce", project.out)

@@ -6,7 +6,7 @@ import textwrap
 import time
 
 import pytest
-from vocabulary import Project
+from vocabulary import Project, source_of
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -22,7 +22,7 @@ ONCE = dict(out=sys.argv[1], options=["--verify", "1"])
 def script_of(project: Project, text: str, *command: str, **more: str) -> subprocess.Popen[str]:
     """A process that runs the script of this text by python."""
     return subprocess.Popen(
-        [sys.executable, *command, project.write(HEAD + text), project.out],
+        [sys.executable, *command, project.write(HEAD + source_of(text)), project.out],
         cwd=project.folder,
         env=project.environment(**more),
         stdout=subprocess.PIPE,
