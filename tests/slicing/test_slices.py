@@ -52,6 +52,42 @@ KEPT = {
         def target(x):
             return GATE(x)
     """,
+    "the seeds of all that is drawn": """
+        import torch
+
+        SEED = 3
+
+
+        def setup(seed):
+            torch.manual_seed(seed)
+
+
+        torch.manual_seed(0)
+        A = torch.randn(2)
+        _ = torch.manual_seed(1)
+        B = torch.randn(2)
+        setup(SEED)
+        C = torch.randn(2)
+
+
+        def target(x):
+            return x * A * B * C
+    """,
+    "no seed that the script is told": """
+        -import argparse
+        -
+        import torch
+
+        -args = argparse.ArgumentParser().parse_args()
+        -torch.manual_seed(args.seed)
+        -env = make("big")
+        -env.seed(0)
+        A = torch.randn(2)
+
+
+        def target(x):
+            return x * A
+    """,
     "the seed of what a function draws": """
         import torch
 
