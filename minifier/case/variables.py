@@ -31,7 +31,7 @@ _OF_MACHINES = ("LC_", "LD_", "XDG_", "CUDA_", "NVIDIA_", "ROCR_", "ROCM_", "HIP
 # What changes torch, Python or this tool; no fresh interpreter gets it.
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
 _LONGEST = 200  # characters of a value that is written into a script
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|AUTH|PRIVATE", re.IGNORECASE)
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|(?:^|_)AUTH(?:_|$)|PRIVATE_?KEY", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:

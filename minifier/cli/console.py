@@ -34,9 +34,10 @@ def ends_as_json(wanted: bool) -> Iterator[None]:
     """Within it, what ends a run without a result is written to standard output as well, as one line of JSON."""
     try:
         yield
-    except MinifyError as error:
+    except Exception as error:
         if wanted:
-            status = error.exit_code.name.lower().replace("_", "-")
+            code = error.exit_code if isinstance(error, MinifyError) else ExitCode.INTERNAL
+            status = code.name.lower().replace("_", "-")
             print(json.dumps({"version": 1, "status": status, "reason": str(error)}), flush=True)
         raise
 

@@ -35,8 +35,11 @@ def check_exported(program: Program, backend: str | None) -> None:
     path = Path(program.target)
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise UsageError(f"{path} is not an exported program: torch.export.save writes one.")
-    if backend is None:
-        raise UsageError(f"{path} is an exported program: say with --backend what is to compile it.")
+    if backend is None or program.arguments:
+        raise UsageError(
+            f"{path} is an exported program: say ahead of it what is to compile it, and nothing after it, as in "
+            f"`minify run --backend NAME {path}`."
+        )
 
 
 def as_script(program: Program, backend: str, folder: Path) -> Program:

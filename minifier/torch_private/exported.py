@@ -95,14 +95,16 @@ def module_of(program: torch.export.ExportedProgram) -> tuple[torch.fx.GraphModu
 
 
 def inputs_written_to(gm: torch.fx.GraphModule) -> set[str]:
-    """The names of the inputs that the ops of a graph of ATen's write to, through views too."""
+    """The names of the inputs, and of what the module holds, that the ops of a graph of ATen's write to, through views
+    too."""
     found: set[str] = set()
     for node in gm.graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload):
             continue
         for said, given in zip(node.target._schema.arguments, node.args, strict=False):
             if said.is_write and isinstance(given, torch.fx.Node):
-                found.add(_viewed(given).name)
+                written = _viewed(given)
+                found |= {written.name} if written.op in ("placeholder", "get_attr") else set()
     return found
 
 

@@ -52,7 +52,8 @@ def test_an_exported_program_is_reduced(exported, name):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["model.pt2"], "say with --backend"),
+        (["model.pt2"], "`minify run --backend NAME model.pt2`"),
+        (["model.pt2", "--backend", "eager"], "`minify run --backend NAME model.pt2`"),
         (["--backend", "eager", "gone.pt2"], "is not an exported program"),
         (["--backend", "eager", "compilers.py"], "--backend is for exported programs"),
     ],
@@ -128,3 +129,48 @@ def test_a_saved_program_is_compiled_by_aot_inductor(project):
     subprocess.run([sys.executable, "save.py"], cwd=project.folder, check=True, timeout=100)
     options = ["--out", project.out, "--verify", "1", "--backend", "twisted:aot_inductor"]
     check_twist(project.minify("run", *options, "model.pt2"))
+
+
+HEALTHY = """
+import sys
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+        self.x = torch.nn.Parameter(torch.ones(2))
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x, times: int, *, shift):
+        self.count.add_(1)
+        return self.layers(x) * self.x * times * self.count + shift
+
+
+torch.manual_seed(0)
+inputs, shift = (torch.ones(3, 2), 4), torch.tensor(1.0)
+program = torch.export.export(Model().eval(), inputs, {"shift": shift})
+path = torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[1])
+loaded = torch._inductor.aoti_load_package(path)
+print([round(loaded(*inputs, shift=shift).sum().item(), 3) for _ in range(3)], type(loaded.loader).__name__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_a_package_that_works_does_as_without_the_tool(project):
+    """Its names are not those of arguments, it is given what is no tensor, and changes what it holds."""
+    script = project.write(HEALTHY)
+    plain = subprocess.run(
+        [sys.executable, script, project.root / "plain.pt2"],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    done = project.minify("run", "--out", project.out, "failing.py", project.root / "other.pt2", timeout=280)
+    assert done.code == 1 and done.stdout == plain.stdout * 2, done.stderr
+    assert "it changes tensors that it holds" in done.stderr
