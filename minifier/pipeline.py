@@ -24,6 +24,7 @@ from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status
+from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
 
@@ -206,6 +207,8 @@ def adopt(captured: Path, out: Path, forward: int | None = None, source: str = "
     taken that no import reaches."""
     case = with_definitions(load(captured), source)
     save(case, out / "case")
+    if (captured / PRIVATE).exists():
+        shutil.copyfile(captured / PRIVATE, out / "case" / PRIVATE)
     if forward is not None:
         keep_forward(captured.with_name(str(forward)), case, out / "case")
     for beside in (FORWARD, ATEN):

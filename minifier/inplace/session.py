@@ -26,6 +26,7 @@ from minifier.case.store import CASE, load, save
 from minifier.errors import MinifyError, UsageError
 from minifier.inplace.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
 from minifier.inplace.notes import add_note
+from minifier.report.privacy import note_private
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
 note_registrations()  # of what is registered from now on it is known which import did it
@@ -119,6 +120,7 @@ class Session:
                 folder, self._made_for_it = new_folder(self._kept)
                 self._status = Status(folder / STATUS)
                 self._held = hold(folder)
+                note_private(folder)
                 (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
                 return folder
             except Exception as error:  # noqa: BLE001 - the user's process goes on
@@ -181,6 +183,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     if not is_file:  # a line of one cell says nothing of a place among all of them
         case = load(folder)
         save(replace(case, script=replace(case.script, line=0)), folder)
+    note_private(folder)
     return adopt(folder, out, _forward_of(session.folder, number), source)
 
 

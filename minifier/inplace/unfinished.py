@@ -18,6 +18,7 @@ from minifier.pipeline import adopt
 from minifier.probe.bench import StartsThreads
 from minifier.processes import run_stage
 from minifier.reduction.discovery import how_it_fails
+from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
 
 _KNOWN, _STARTS_THREADS = 0, 71  # exit statuses
@@ -63,6 +64,8 @@ def _taken(left: Path, call: Running, settings: Settings) -> str:
     source = (left / SOURCE).read_text(encoding="utf-8") if (left / SOURCE).is_file() else ""
     fingerprint = replace(case.failure.fingerprint, stage=call.stage)
     save(replace(case, failure=replace(case.failure, fingerprint=fingerprint), calls=max(1, call.call)), place)
+    if (left / PRIVATE).is_file():
+        shutil.copyfile(left / PRIVATE, place / PRIVATE)
     adopt(place, left / _TAKEN, _forward_of(left, call.number), source)
     failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False)
     if failure is not None and failure.fingerprint.kind in _DEATHS:

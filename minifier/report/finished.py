@@ -20,7 +20,7 @@ from minifier.report.history import read_history
 from minifier.report.html import page
 from minifier.report.markdown import markdown
 from minifier.report.outcome import Outcome, Status, write_result
-from minifier.report.privacy import shareable
+from minifier.report.privacy import private_as_noted, shareable
 from minifier.report.sections import report_of
 from minifier.verify import Verification
 
@@ -38,11 +38,12 @@ def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bu
         shutil.rmtree(out / "minimal", ignore_errors=True)
     _keep(out, outcome, include_data)
     private = outcome.case.script.path
-    report = report_of(outcome, read_history(out)).changed(lambda text: shareable(text, private))
-    write_atomically(out / "report.md", markdown(report))
-    write_atomically(out / "report.html", page(report))
-    write_result(out, outcome)
-    return write_bundle(out, outcome, include_data)
+    with private_as_noted(out / "case"):
+        report = report_of(outcome, read_history(out)).changed(lambda text: shareable(text, private))
+        write_atomically(out / "report.md", markdown(report))
+        write_atomically(out / "report.html", page(report))
+        write_result(out, outcome)
+        return write_bundle(out, outcome, include_data)
 
 
 def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import json
@@ -10,14 +11,18 @@ import re
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from minifier.case.store import write_atomically
 from minifier.case.variables import is_secret
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
+PRIVATE = "private.json"
+_noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
 _SHORTEST_SECRET = 6
 _SHORTEST_NAME = 3
 # Names of users and machines that say nothing, and stand in many a sentence.
@@ -72,9 +77,30 @@ def _secrets() -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
+def note_private(folder: Path) -> None:
+    """Writes down beside a Case what is private on the machine where it was captured, as it may be reduced on another;
+    the file goes into no bundle."""
+    write_atomically(folder / PRIVATE, json.dumps(_names()) + "\n")
+
+
+@contextlib.contextmanager
+def private_as_noted(folder: Path) -> Iterator[None]:
+    """Within it, what was noted there is private as well."""
+    try:
+        noted = tuple((str(name), str(shown)) for name, shown in json.loads((folder / PRIVATE).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):  # captured on this machine
+        noted = ()
+    token = _noted.set(noted)
+    try:
+        yield
+    finally:
+        _noted.reset(token)
+
+
 def _names() -> list[tuple[str, str]]:
     machine = socket.gethostname()
     names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>")]
+    names += _noted.get()
     return [(name, shown) for name, shown in names if len(name) >= _SHORTEST_NAME and name.lower() not in _GENERIC]
 
 

@@ -4,9 +4,12 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipfile
 
 import pytest
 from vocabulary import Project, source_of
+
+from minifier.report.privacy import PRIVATE
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -195,6 +198,8 @@ def test_a_case_alone_is_written_and_reduced_elsewhere(project):
     assert done.returncode == 1 and f"`minify reduce {project.out}` makes a repro of it" in done.stderr
     assert [path.name for path in project.out.iterdir()] == ["case"]
     assert project.minify("reduce", "--verify", "1", project.out).code == 0
+    with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
+        assert (project.out / "case" / PRIVATE).exists() and not any(PRIVATE in name for name in bundle.namelist())
     assert "return x.tanh()" in (project.out / "repro.py").read_text()
 
 

@@ -5,7 +5,7 @@ import zipfile
 import pytest
 from vocabulary import CASES, Project
 
-from minifier.report.privacy import shareable, without_source
+from minifier.report.privacy import PRIVATE, note_private, private_as_noted, shareable, without_source
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -108,3 +108,15 @@ def test_a_name_that_is_a_common_word_stays_one(monkeypatch):
     monkeypatch.setattr("socket.gethostname", lambda: "localhost")
     monkeypatch.setenv("LOGNAME", "root")
     assert shareable("the root of localhost") == "the root of localhost"
+
+
+def test_names_of_the_machine_where_it_was_captured_are_private_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "quinnbox.example")
+    note_private(tmp_path)
+    monkeypatch.undo()
+    with private_as_noted(tmp_path):
+        assert shareable("no space left on quinnbox") == "no space left on <host>"
+    assert shareable("no space left on quinnbox") == "no space left on quinnbox"
+    (tmp_path / PRIVATE).write_text('{"damaged": ')
+    with private_as_noted(tmp_path):
+        assert shareable("quinnbox") == "quinnbox"
