@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from dataclasses import replace
@@ -16,6 +17,7 @@ from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Kind
 from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.memory import free_memory
+from minifier.others import through_others
 from minifier.passes.table import OF_VALUES
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
@@ -67,12 +69,14 @@ def _take(
     if other.repro is not None and other.minimal is not None:
         save(other.minimal, out / "minimal")
         found.summary, found.minimal, found.repro, found.check = summary, other.minimal, other.repro, other.check
+        found.shown = other.shown
         found.reason = ""
 
 
 def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, around: Surroundings) -> None:
     reasons: list[str] = []
     for candidate in found.candidates:
+        found.shown = candidate
         found.repro, found.check, reason = verified_repro(candidate, out, timeout, settings)
         if found.repro is None and found.check is not None and may_be_flaky(candidate, found.check):
             around.say("the repro does not show the failure each time: finding out how often it does")
@@ -85,7 +89,8 @@ def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, arou
             if flaky.rate < 1.0:
                 found.minimal = flaky
                 save(flaky, out / "minimal")
-                found.repro, found.check, reason = verified_repro(found.minimal, out, timeout, settings)
+                found.shown = flaky
+                found.repro, found.check, reason = verified_repro(flaky, out, timeout, settings)
         if found.repro is not None:
             return
         reasons.append(reason)
@@ -125,6 +130,7 @@ def finish(
                     f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
                     f"`minify reduce {out}` goes on"
                 ) from None
+    _blame(found, settings)
     summary, repro = found.summary, found.repro
     status = Status.NO_REPRO
     if repro is not None and summary is not None:
@@ -151,6 +157,14 @@ def finish(
     for name, size in bundle.left_out:
         around.say(f"{name} ({size / 2**20:.0f} MiB) is not in {bundle.path.name}: trackers take no more than 25 MB")
     return outcome
+
+
+def _blame(found: Found, settings: Settings) -> None:
+    """Adds how the repro fares with other backends, unless the user does not wait for that."""
+    if found.repro is None or found.shown is None or found.summary is None:
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        found.summary = replace(found.summary, backends=through_others(found.shown, found.repro, settings))
 
 
 def _may_go_along(outcome: Outcome, out: Path, settings: Settings, around: Surroundings) -> bool:

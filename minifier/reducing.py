@@ -110,7 +110,7 @@ def _failed(error: MinifyError) -> Summary:
 @dataclass
 class Found:
     """What there is so far: the minimal Case, those that a repro can be made from (the best to read first), the repro
-    and its verification, and why there is none."""
+    and its verification, and why there is none; `shown` is the Case that the repro was written of."""
 
     summary: Summary | None = None
     minimal: Case | None = None
@@ -118,6 +118,7 @@ class Found:
     repro: Repro | None = None
     check: Verification | None = None
     reason: str = ""
+    shown: Case | None = None
 
 
 def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> Found:

@@ -22,7 +22,6 @@ from minifier.probe.bench import Bench, make_bench
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
 from minifier.processes import deaf
-from minifier.reduction.backends import through_others
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
@@ -99,13 +98,10 @@ def reduce_case(
         finished = not stopped
         shutil.rmtree(folder / NEAREST, ignore_errors=True)
         parting: tuple[tuple[str, str], ...] = ()
-        backends: tuple[tuple[str, str], ...] = ()
         with contextlib.suppress(KeyboardInterrupt):  # all that is needed is there
             if finished:
                 _save_nearest(simplifier, folder / NEAREST)
                 parting = _parting(lab, case, reduced, time.monotonic() - started)
-            if ended is not search.Ended.INTERRUPTED:
-                backends = through_others(lab, reduced)
         return Summary(
             ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
@@ -117,7 +113,6 @@ def reduce_case(
             seconds=time.monotonic() - started,
             others=tuple(_save_others(lab, folder / "others")),
             parting=parting,
-            backends=backends,
             passes=simplifier.ended,
             needs=tuple(": ".join(each) for each in simplifier.refused) if simplifier.finished else (),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),

@@ -23,13 +23,17 @@ class Box:
 
 
 def boxes_of(graph: Graph) -> tuple[Box, ...]:
-    """A graph's nodes in their order; tensors that it holds itself are inputs too."""
+    """A graph's nodes in their order, but for inputs that nothing reads (sizes that became numbers); tensors and graphs
+    that it holds itself are inputs too."""
     number: dict[str, int] = {}
     found: list[Box] = []
+    read = {name for node in graph.nodes for name in node.refs()}
     for node in graph.nodes:
+        if node.op == "placeholder" and node.name not in read:
+            continue
         below = tuple(dict.fromkeys(number[name] for name in node.refs() if name in number))
         kind = "op" if node.is_op else "output" if node.op == "output" else "input"
-        label = node.short_target if node.is_op else kind
+        label = node.short_target if node.is_op else str(node.target) if node.op == "get_attr" else kind
         number[node.name] = len(found)
         found.append(Box(_cut(label), _detail(node), kind, below))
     return tuple(found)

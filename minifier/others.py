@@ -1,0 +1,73 @@
+"""The repro with torch's own backends that compile nothing: which of them fail tells whose fault it is."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minifier.case import BackendReference, Case, Level, Reach
+from minifier.case.literals import string
+from minifier.emit.repro import Repro, write_repro
+from minifier.errors import NoRepro
+from minifier.failure import Kind, Stage
+from minifier.probe.children import Ended, run_children
+from minifier.probe.life import Limits
+from minifier.settings import Settings
+from minifier.torch_private import backend_error
+
+OTHERS = ("eager", "aot_eager")
+_SECONDS = 60.0
+
+
+def through_others(case: Case, repro: Repro, settings: Settings) -> tuple[tuple[str, str], ...]:
+    """(backend, how the repro fares with it) for each; nothing where the graph is one that AOTAutograd made, or the
+    failure no more than a line that is logged. `repro` is the one that was written of this Case."""
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if case.level is not Level.DYNAMO or repro.template is None or is_line:
+        return ()
+    scripts = {}
+    for name in OTHERS:
+        other = replace(case, backend=BackendReference(name, Reach.REGISTERED, string(name)))
+        try:
+            scripts[name] = write_repro(other, repro.template, repro.variant, settings.memory)
+        except NoRepro:
+            continue
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        limits = Limits(max(settings.timeout or 0.0, _SECONDS), settings.memory)
+        jobs = [lambda script=script: _run(script, case.import_path, compares) for script in scripts.values()]
+        ended = run_children(jobs, limits, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return tuple((name, told) for name, end in zip(scripts, ended, strict=True) if (told := _told(end)))
+
+
+def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
+    """In a child, in a folder of its own: the script, as an interpreter would run it."""
+    sys.path[:1] = [*path]
+    script.write(Path.cwd())
+    try:
+        runpy.run_path("repro.py", run_name="__main__")
+    except SystemExit as end:
+        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
+    except BaseException as error:  # noqa: BLE001 - whatever it raises is what is told
+        inner = backend_error(error)
+        if compares and isinstance(inner, AssertionError):
+            return {"how": "differs from eager"}
+        return {"how": f"raises {type(inner).__name__}"}
+    return {"how": "passes"}
+
+
+def _told(ended: Ended) -> str:
+    """How it fared; empty where it could not be tried."""
+    if ended.fault:
+        return ""
+    if ended.timed_out:
+        return "does not end"
+    return "the process dies" if ended.result is None else str(ended.result["how"])
