@@ -122,13 +122,14 @@ def run_stage(
     work: Callable[[], int],
     meanwhile: Callable[[], object] | None = None,
     look: Callable[[int], float | None] | None = None,
+    interrupting: Callable[[], object] | None = None,
 ) -> StageEnd:
     """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first, and `look` is
     called with the child's process id every quarter of a second, or after as many seconds as it gave back.
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
     fault: `crash` is its traceback then, and the status TOOL_FAILED, or DISK_FULL where it could not write. Ctrl-C goes
-    to the child; this process waits on.
+    to the child; this process calls `interrupting`, and waits on.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -158,6 +159,8 @@ def run_stage(
 
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted
+        if not interrupted and interrupting is not None:
+            interrupting()
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
         if not interrupted and os.getpgid(0) != _foreground_group():

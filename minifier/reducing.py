@@ -87,7 +87,7 @@ def reduce_in_child(
             write_summary(out, summary)
         return 0
 
-    end = run_stage(work)
+    end = run_stage(work, interrupting=lambda: around.say("interrupted: going on with the best so far"))
     if end.status == DISK_FULL:
         raise MachineFailed(f"{out} cannot be written to: {end.crash.strip().splitlines()[-1]}")
     if end.status == TOOL_FAILED or end.crash:
@@ -145,7 +145,9 @@ def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> 
             minimal = replace(load(out / "minimal"), needs=candidates[0].needs)
     if not candidates:
         return Found(summary, reason=summary.error)
-    around.say(f"reduced from {summary.ops_before} ops to {summary.ops_after}; verifying the repro")
+    smaller = summary.ops_after < summary.ops_before
+    what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
+    around.say(f"{what}; verifying the repro")
     return Found(summary, minimal or candidates[0], tuple(candidates))
 
 

@@ -49,7 +49,11 @@ def check_command(given: Path, timeout: float) -> int:
 
 def _check(script: Path, timeout: float) -> int:
     if not script.is_file():
-        raise UsageError(f"{script} does not exist.")
+        begun = (script.parent / "case").is_dir()
+        hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if begun else ""
+        raise UsageError(f"{script} does not exist.{hint}")
+    if script.suffix != ".py":
+        raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")
     if (
         TENSOR_FILE in script.read_text(encoding="utf-8", errors="replace")
         and not script.with_name(TENSOR_FILE).exists()

@@ -38,7 +38,9 @@ def _printable(message: str) -> str:
 
 
 _LONGEST = 200_000
-_TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_HERE = os.path.dirname(os.path.abspath(__file__))
+# In a fresh interpreter a copy of this file lies in a folder of its own, beside the one that the repro is run in.
+_TOOL = os.path.join(os.path.dirname(_HERE) if os.path.basename(_HERE) == "failure" else _HERE, "")
 
 
 def _shortened(message: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minifier import inplace
 from minifier.inplace.notes import add_note
-from minifier.inplace.session import Session, check_empty, keep
+from minifier.inplace.session import Session, free_folder, keep
 
 
 @contextlib.contextmanager
@@ -20,13 +20,13 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
     call once more to find out how it fails. Of a call of what was compiled the inputs are not known then, but with
     `keep_inputs`, which writes them down ahead of each.
 
-    What was compiled before is not observed: compile within it. Raises UsageError if there is something in the folder.
-    Under `minify run` it does nothing.
+    What was compiled before is not observed: compile within it. If there is something in the folder, the first of
+    `folder-2`, `folder-3` and so on that is free takes its place. Under `minify run` it does nothing.
     """
     if inplace.under_run:
         yield
         return
-    out = check_empty(folder)
+    out = free_folder(folder)
     done = False
 
     def failed(number: int, error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from minifier.capturing.status import Status
 from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
-from minifier.errors import MinifyError, UsageError
+from minifier.errors import MinifyError
 from minifier.inplace.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
 from minifier.inplace.notes import add_note
 from minifier.report.privacy import note_private
@@ -212,16 +213,18 @@ def source_here() -> tuple[str, bool]:
     return "\n\n".join(cells), False
 
 
-def check_empty(folder: Path | str) -> Path:
-    """The folder's absolute path; raises UsageError if there is something in it already."""
+def free_folder(folder: Path | str) -> Path:
+    """The folder's absolute path, or with a number that of the first one like it that has nothing in it: a job that is
+    started again after a failure is not to fail of what that left. Beside other processes at work there is room."""
     path = Path(folder).absolute()
-    if is_unfinished(path):  # of other processes that are at work, or of this one
-        if clear_finished(path):
-            return path
-        raise UsageError(f"{path} has what a process left that died: `minify reduce {path}` makes a repro of it.")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{path} is not an empty folder: name one that is, or that does not exist.")
-    return path
+    for place in itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))):
+        try:
+            is_free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
+        except OSError:  # nobody can look into it; what is to be written there will tell
+            return place
+        if is_free or (is_unfinished(place) and clear_finished(place)):
+            return place
+    raise AssertionError("numbers have an end")
 
 
 def unwrapped(compiler_fn: Any) -> Any:

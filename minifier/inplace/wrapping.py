@@ -11,7 +11,7 @@ from typing import Any
 from minifier import inplace
 from minifier.inplace.notes import add_note
 from minifier.inplace.reducing import LOG, ended, start_reducing
-from minifier.inplace.session import Session, check_empty, keep, unwrapped
+from minifier.inplace.session import Session, free_folder, keep, unwrapped
 from minifier.places import RESULTS, next_place
 from minifier.torch_private import asked_backend, compiler_for
 
@@ -46,7 +46,7 @@ class Wrapped:
             return
         self._done = True
         rank = os.environ.get("RANK")
-        out = self._out if rank is None else self._out / f"rank-{rank}"
+        out = free_folder(self._out if rank is None else self._out / f"rank-{rank}")
         if keep(self._session, number, out) is None:
             add_note(error, "minifier: the failing graph could not be written down; `minify run` may do more")
         elif rank is not None and not _is_first(self._out):
@@ -98,10 +98,10 @@ def wrap(
 
     It compiles as that does. When it fails, while compiling, in a call of what it compiled, or in the backward pass of
     that, the failing call is handed to another process that makes a repro of it in `out` (by default
-    `minify-out/<backend>-<n>`), and the exception goes on with a note where that is. With `wait` off, the process is
-    not waited for. `options` are those of `minify reduce`. Only the first failure is reduced; of several ranks under
-    torchrun the first that fails, each having a folder of its own in `out`. Under `minify run` the backend is given
-    back as it is.
+    `minify-out/<backend>-<n>`; with a number behind it, if there is something in that), and the exception goes on with
+    a note where that is. With `wait` off, the process is not waited for. `options` are those of `minify reduce`. Only
+    the first failure is reduced; of several ranks under torchrun the first that fails, each having a folder of its own
+    in `out`. Under `minify run` the backend is given back as it is.
     """
     if inplace.under_run:
         return backend
@@ -109,5 +109,4 @@ def wrap(
         compiler_for(backend, None, None, None)  # torch's own error for a name that nobody has registered
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     place = _next(name).absolute() if out is None else Path(out).absolute()
-    check_empty(place / f"rank-{os.environ['RANK']}" if "RANK" in os.environ else place)
     return Wrapped(backend, name, place, options, wait)

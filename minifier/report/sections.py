@@ -17,6 +17,7 @@ from minifier.report.telling import both_errors, duplicates, sentence_of, title_
 
 _MOST_DRAWN = 60  # nodes of a graph that is still a picture
 _MOST_KINDS = 24
+_OF_OPS = ("bypass", "pairs", "merge")  # passes whose refusals say once more that no op can go
 _REACHED = {
     Reach.REGISTERED: "registered by name",
     Reach.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
@@ -108,9 +109,10 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
     elif {"sizes", "dtypes", "layout", "data"} <= taken:
         blocks.append(Text("No particular size, dtype, stride or value of an input."))
     if summary.needs:
-        blocks.append(Text("The failure is gone as soon as one of these is made plainer:"))
         pairs = [(family, name) for family, _, name in (need.partition(": ") for need in summary.needs)]
-        blocks.append(Items(tuple(f"{name} ({family})" for family, name in pairs)))
+        beside = tuple(f"{name} ({family})" for family, name in pairs if family not in _OF_OPS)
+        if beside:
+            blocks += [Text("The failure is gone as soon as one of these is made plainer:"), Items(beside)]
     return sections_of("What it takes", *blocks, level=3, weight=1)
 
 

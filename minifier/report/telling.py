@@ -47,7 +47,7 @@ def title_of(case: Case) -> str:
 def sentence_of(outcome: Outcome) -> str:
     """What fails, for somebody who has never seen the script."""
     case = outcome.minimal or outcome.case
-    failure = outcome.case.failure
+    failure = case.failure
     what = _program(outcome)
     where = f"`torch.compile(..., backend={_written(case.backend)})`"
     if case.level is Level.SOURCE:
