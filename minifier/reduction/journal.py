@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from minifier.failure import Verdict
 
 JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
 BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
+_DYING = 5.0  # seconds
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 5  # of a candidate during which the process was killed each time: in a container that is all that is seen
 
@@ -50,6 +52,20 @@ class Known:
         return {ops: shown for ops, shown in self.ops.items() if shown or self.tries.get(ops, 1) >= tries}
 
 
+def _locked(file: int) -> bool:
+    """Whether this process could have the file for itself. The children of one that was killed hold it for a moment
+    longer, until they are gone as well."""
+    until = time.monotonic() + _DYING
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+
+
 class Journal:
     """Appends to the journal of a folder; raises UsageError where another process does. `terms` stand for what is
     reduced and by which measure: answers of a run on other terms are not known."""
@@ -58,13 +74,9 @@ class Journal:
         self._terms = terms
         self._begun = path.with_name(BEGUN)
         self._ahead = _open(self._begun)
-        try:
-            fcntl.flock(self._ahead, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(self._ahead):
             os.close(self._ahead)
-            raise UsageError(
-                f"another minify is at work in {path.parent}: wait for it, or give another --out."
-            ) from None
+            raise UsageError(f"another minify is at work in {path.parent}: wait for it, or give another --out.")
         self.known = read_known(path, terms)
         self._file = _open(path)
 
