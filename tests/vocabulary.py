@@ -116,6 +116,18 @@ class Project:
         assert self.litter() == [], "temporary files were left"
         return done
 
+    def python(self, *arguments: str | Path, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+        """What `python ARGUMENTS...` in the project's folder gives."""
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
     def litter(self) -> list[str]:
         """What this tool left in the temporary folder."""
         return sorted(path.name for path in self.temporary.iterdir() if path.name.startswith("minify-"))

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from minifier.descriptors import identity, out_of_the_way
+
+EVENTS = "events.jsonl"
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """The events in a folder, as far as they can be read: who wrote them may have died while it wrote the last."""
+    path = folder / EVENTS
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            found += [event] if isinstance(event, dict) else []
+    return found
+
+
+def forward_of(folder: Path, number: int) -> int | None:
+    """Of a backward graph, the number of Dynamo's graph that it belongs to."""
+    for event in read_events(folder):
+        if event.get("event") == "compiling" and event.get("number") == number:
+            found = event.get("forward")
+            return found if isinstance(found, int) else None
+    return None
 
 
 class EventLog:

@@ -19,7 +19,7 @@ import torch
 
 from minifier.baseline import Baseline
 from minifier.capturing.aot import AotObserver
-from minifier.capturing.events import EventLog
+from minifier.capturing.events import EVENTS, EventLog
 from minifier.capturing.logs import Said
 from minifier.capturing.record import Record
 from minifier.capturing.reference import reference
@@ -61,7 +61,7 @@ class Observer:
         self.keep, self.comparing = terms.keep, terms.comparing
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or Status()
-        self.log = EventLog(folder / "events.jsonl", forgiving=terms.in_place)
+        self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all that are numbered, and those of Dynamo's
         self.training = Training(lambda number: self.log.write("trained", number=number))

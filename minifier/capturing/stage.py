@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 from minifier import inplace
 from minifier.capturing.ended import STACKS, fatal_call, how_it_ended
+from minifier.capturing.events import read_events
 from minifier.capturing.logs import Said, overheard
 from minifier.capturing.script import Program, run_program
 from minifier.capturing.status import Running, Status
@@ -158,15 +158,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
     return code
 
 
-def _events(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line]
-
-
 def _read(folder: Path, end: StageEnd, seconds: float, status: Status, watch: Watch) -> Captured:
-    events = _events(folder / "events.jsonl")
+    events = read_events(folder)
     failing: list[FailingGraph] = []
     repeated: list[FailingGraph] = []
     seen: set[tuple[str, int | None]] = set()

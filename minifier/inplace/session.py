@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from minifier.baseline import Fresh, baseline_here
+from minifier.capturing.events import forward_of
 from minifier.capturing.observer import Observer
 from minifier.capturing.status import Status
 from minifier.capturing.terms import Terms
@@ -185,17 +185,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
         case = load(folder)
         save(replace(case, script=replace(case.script, line=0)), folder)
     note_private(folder)
-    return adopt(folder, out, _forward_of(session.folder, number), source)
-
-
-def _forward_of(folder: Path, number: int) -> int | None:
-    """Of a backward graph, the number of Dynamo's graph that it belongs to."""
-    for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if event["event"] == "failed" and event["number"] == number:
-            found: int | None = event["forward"]
-            return found
-    return None
+    return adopt(folder, out, forward_of(session.folder, number), source)
 
 
 def source_here() -> tuple[str, bool]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from minifier.capturing.events import forward_of
 from minifier.capturing.status import Running
+from minifier.case.encode import pack, unpack
 from minifier.case.store import CASE, load, save
 from minifier.errors import MachineFailed, MinifyError, NoRepro, UsageError
 from minifier.failure import Failure, Kind
@@ -22,7 +23,7 @@ from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
 
 _KNOWN, _STARTS_THREADS = 0, 71  # exit statuses
-_TAKEN, _WHY = "taken", "why.txt"
+_TAKEN, _WHY, _SEEN = "taken", "why.txt", "seen.json"
 # What ends a process; another failure of the same call is another failure.
 _DEATHS = (Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
@@ -66,7 +67,7 @@ def _taken(left: Path, call: Running, settings: Settings) -> str:
     save(replace(case, failure=replace(case.failure, fingerprint=fingerprint), calls=max(1, call.call)), place)
     if (left / PRIVATE).is_file():
         shutil.copyfile(left / PRIVATE, place / PRIVATE)
-    adopt(place, left / _TAKEN, _forward_of(left, call.number), source)
+    adopt(place, left / _TAKEN, forward_of(left, call.number), source)
     failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(load(left / _TAKEN / "case"), failure=failure), left / _TAKEN / "case")
@@ -77,33 +78,11 @@ def _taken(left: Path, call: Running, settings: Settings) -> str:
     return f"{died}. That call, made once more, {seen}."
 
 
-def _forward_of(left: Path, number: int) -> int | None:
-    """Of a backward graph, the number of Dynamo's graph that it belongs to."""
-    for event in _events(left / "events.jsonl"):
-        if event.get("event") == "compiling" and event.get("number") == number:
-            found = event.get("forward")
-            return found if isinstance(found, int) else None
-    return None
-
-
-def _events(path: Path) -> Sequence[dict[str, object]]:
-    """Those that can be read: the process may have died while it wrote the last."""
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            found.append(event)
-    return found
-
-
 def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Failure | None:
     """How the call of this Case fails, which a child finds out that imports the user's modules; None: it does not.
     Raises NoRepro where it cannot be made."""
-    seen = source.with_name("seen")
-    shutil.rmtree(seen, ignore_errors=True)
+    seen = source.with_name(_SEEN)
+    seen.unlink(missing_ok=True)
     why = source.with_name(_WHY)
     why.unlink(missing_ok=True)
 
@@ -117,7 +96,7 @@ def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Fail
             why.write_text(str(error), encoding="utf-8")
             return _KNOWN
         if failure is not None:
-            save(replace(load(source), failure=failure), seen)
+            seen.write_text(json.dumps(pack(failure)), encoding="utf-8")
         return _KNOWN
 
     end = run_stage(work)
@@ -130,4 +109,5 @@ def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Fail
         raise MachineFailed(f"looking how the call fails was ended from outside, or by importing its backend ({how})")
     if why.exists():
         raise NoRepro(why.read_text(encoding="utf-8"))
-    return load(seen).failure if (seen / CASE).exists() else None
+    found: Failure | None = unpack(Failure, json.loads(seen.read_text(encoding="utf-8"))) if seen.exists() else None
+    return found

@@ -1,8 +1,5 @@
 """`minify run program.pt2 --backend NAME`."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -126,7 +123,7 @@ def test_what_aot_inductor_cannot_compile_is_reduced(project):
 def test_a_saved_program_is_compiled_by_aot_inductor(project):
     project.write(TWIST, "twisted.py")
     project.write(FOR_AOT_INDUCTOR + 'torch.export.save(program, "model.pt2")\n', "save.py")
-    subprocess.run([sys.executable, "save.py"], cwd=project.folder, check=True, timeout=100)
+    assert project.python("save.py").returncode == 0
     options = ["--out", project.out, "--verify", "1", "--backend", "twisted:aot_inductor"]
     check_twist(project.minify("run", *options, "model.pt2"))
 
@@ -162,15 +159,8 @@ print([round(loaded(*inputs, shift=shift).sum().item(), 3) for _ in range(3)], t
 def test_a_package_that_works_does_as_without_the_tool(project):
     """Its names are not those of arguments, it is given what is no tensor, and changes what it holds."""
     script = project.write(HEALTHY)
-    plain = subprocess.run(
-        [sys.executable, script, project.root / "plain.pt2"],
-        cwd=project.folder,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=True,
-    )
+    plain = project.python(script, project.root / "plain.pt2", timeout=200)
+    assert plain.returncode == 0, plain.stderr
     done = project.minify("run", "--out", project.out, "failing.py", project.root / "other.pt2", timeout=280)
     assert done.code == 1 and done.stdout == plain.stdout * 2, done.stderr
     assert "it changes tensors that it holds" in done.stderr

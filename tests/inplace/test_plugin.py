@@ -1,8 +1,5 @@
 """`pytest --minify` in a project of its own."""
 
-import subprocess
-import sys
-
 import pytest
 from vocabulary import Project
 
@@ -39,15 +36,7 @@ def test_fails_by_itself():
 
 def pytest_on(project: Project, *options: str) -> str:
     project.write(TESTS, "test_models.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options],
-        cwd=project.folder,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = project.python("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options)
     assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     return done.stdout
 
