@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from minifier.case.variables import ordinary
 from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
@@ -32,6 +32,49 @@ _MOST = 2
 _WAITS = "waits"  # the file beside the sitecustomize that has the number of the pipe to wait at
 
 
+class Launched(Protocol):
+    """The process of a script, as `subprocess.Popen` has it."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the process runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status; `timeout` in seconds. Raises subprocess.TimeoutExpired."""
+
+
+def launch_fresh(
+    script: str,
+    work: Path,
+    environment: dict[str, str],
+    output: BinaryIO,
+    first: Callable[[], None] | None,
+    files: Sequence[int],
+) -> subprocess.Popen[bytes]:
+    """Start `python SCRIPT` in the folder `work`, in a session of its own.
+
+    Both standard streams go to `output`. `first` runs in the new process ahead of Python, which inherits the open files
+    `files`.
+    """
+    return subprocess.Popen(
+        [sys.executable, script],
+        cwd=work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=first,  # noqa: PLW1509 - no threads here
+        pass_fds=tuple(files),
+    )
+
+
+# How the interpreter of a script is started. Tests put a fork in its place: it has torch imported already.
+launch: Callable[..., Launched] = launch_fresh
+
+
 @dataclass
 class Interpreter:
     """One that runs a script in an empty folder of its own: `work`, where the script is to be, `observer`, where what
@@ -40,7 +83,7 @@ class Interpreter:
     folder: Path
     observer: Path = field(init=False)
     work: Path = field(init=False)
-    process: subprocess.Popen[bytes] = field(init=False)
+    process: Launched = field(init=False)
     started: bool = False
     word: int | None = None
     _printed: BinaryIO = field(init=False)
@@ -62,17 +105,8 @@ class Interpreter:
         """Starts it; `first` is done in the new process, which gets the open files `given`."""
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
-        self.process = subprocess.Popen(
-            [sys.executable, script],
-            cwd=self.work,
-            env={**environment, "PYTHONPATH": os.pathsep.join(path)},
-            stdin=subprocess.DEVNULL,
-            stdout=self._printed,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=first,  # noqa: PLW1509 - no threads here
-            pass_fds=tuple(given),
-        )
+        environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
+        self.process = launch(script, self.work, environment, self._printed, first, given)
         self.started = True
         spare(self.process.pid)
 
@@ -145,7 +179,7 @@ def start_ahead() -> None:
     """Starts one more interpreter that imports torch and then waits for a script, if one more is wanted and the machine
     has room for it. To be ended with `end_ahead`; it ends itself if this process does."""
     global _wanted
-    if _wanted < 1 or not may_do_more():
+    if _wanted < 1 or not may_do_more() or launch is not launch_fresh:
         return
     _wanted -= 1
     with contextlib.suppress(OSError):  # no room after all: the verification starts its own

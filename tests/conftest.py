@@ -1,16 +1,25 @@
-"""Fixtures of the tests of the tool; the words are in vocabulary.py."""
+"""Fixtures of the tests of the tool, and the layers that they put a test in; the words are in vocabulary.py.
+
+A test's layer is decided by the fixtures that it uses, directly or through others:
+
+- `soak`: long runs, other programs' long starts (Ray, a browser, the documentation). Layer soak.
+- `processes`: the test starts processes. Layer test.
+- neither: everything happens in the test process. Layer quick; starting a process fails the test.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from vocabulary import CASES, Bureau, Minified, Project, in_child
+
+STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
 # Children are forked from this process: with one thread there is no pool that a fork could break.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -20,8 +29,47 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_running_quick = ""  # the id of the quick test that runs now
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with its layer."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        layer = "soak" if "soak" in fixtures else "test" if "processes" in fixtures else "quick"
+        item.add_marker(layer)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    global _running_quick
+    _running_quick = item.nodeid if item.get_closest_marker("quick") else ""
+    try:
+        return (yield)
+    finally:
+        _running_quick = ""
+
+
+def _keep_quick_tests_in_process(event: str, _arguments: tuple[object, ...]) -> None:
+    if _running_quick and event in STARTS_A_PROCESS:
+        pytest.fail(f"{_running_quick} starts a process ({event}): let it use the fixture `processes`")
+
+
+sys.addaudithook(_keep_quick_tests_in_process)
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """Declare that a test starts processes."""
+
+
+@pytest.fixture(scope="session")
+def soak(processes: None) -> None:
+    """Declare that a test takes long, or starts a program that does."""
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, processes: None) -> Project:
     return Project(tmp_path)
 
 
@@ -32,11 +80,11 @@ def minify(project: Project) -> Callable[..., Minified]:
 
 
 @pytest.fixture
-def forked(tmp_path: Path) -> Callable[..., Any]:
+def forked(tmp_path: Path, processes: None) -> Callable[..., Any]:
     """`forked(work)` gives what `work()` gives, run in a child, so that it cannot change this process."""
     return lambda work, timeout=60: in_child(work, tmp_path, timeout)
 
 
 @pytest.fixture
-def bureau(tmp_path: Path) -> Bureau:
+def bureau(tmp_path: Path, processes: None) -> Bureau:
     return Bureau(tmp_path)

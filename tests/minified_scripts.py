@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from forked_repro import run_forked
+from forked_script import run_forked
 from vocabulary import CASES, Bureau, in_child
 
 from minifier.case import Reach

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_command import WarmProcess, warm_command
 
 CASES = Path(__file__).parent / "cases"
 
@@ -98,7 +99,11 @@ class Project:
             start_new_session=True,
         )
 
-    def finish(self, process: subprocess.Popen[str], timeout: float) -> Minified:
+    def start_warm(self, *arguments: str | Path, **options: Any) -> WarmProcess:
+        """The command, forked in the project's folder in a session of its own."""
+        return warm_command().start(list(map(str, arguments)), self.folder, self.environment(**options))
+
+    def finish(self, process: subprocess.Popen[str] | WarmProcess, timeout: float) -> Minified:
         """Waits for the end; whatever is left of the session then is killed."""
         try:
             stdout, stderr = process.communicate(timeout=timeout)
@@ -108,10 +113,16 @@ class Project:
             process.wait(timeout=10)
         return Minified(process.returncode, stdout, stderr, self.out)
 
-    def minify(self, *arguments: str | Path, timeout: float = 150, **options: Any) -> Minified:
-        """`minify ARGUMENTS...`; the user's files are looked at before and after, the temporary folder after."""
+    def minify(self, *arguments: str | Path, timeout: float = 150, fresh: bool = False, **options: Any) -> Minified:
+        """`minify ARGUMENTS...`; the user's files are looked at before and after, the temporary folder after.
+
+        It is a fork of a process that has torch already, and so is each interpreter of the verification. With `fresh`,
+        or with variables that Python or torch read when they start, it is `python -m minifier`.
+        """
         before = tree(self.folder)
-        done = self.finish(self.start(*arguments, **options), timeout)
+        fresh = fresh or any(name.startswith(("PYTHON", "TORCH", "OMP")) for name in options)
+        start = self.start if fresh else self.start_warm
+        done = self.finish(start(*arguments, **options), timeout)
         assert tree(self.folder) == before, "the user's files were changed"
         assert self.litter() == [], "temporary files were left"
         return done

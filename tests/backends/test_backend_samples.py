@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_repro import python_forked
+from forked_script import python_forked
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 HANGS = "hangs"

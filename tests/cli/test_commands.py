@@ -48,7 +48,6 @@ def test_check_leaves_nothing_in_the_folder_of_the_repro(project):
     assert project.minify("check", ".").code == 0 and tree(project.folder) == before
 
 
-@pytest.mark.slow
 def test_reduce_takes_a_case_and_check_knows_its_failure(project, bureau):
     bureau.capture(ONE_OP)
     before = tree(bureau.graphs)
@@ -60,7 +59,6 @@ def test_reduce_takes_a_case_and_check_knows_its_failure(project, bureau):
     assert project.minify("check", project.out / "repro.py").code == 0
 
 
-@pytest.mark.slow
 def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify, project):
     done = minify(SLOW, given=["--max-probes", "7"])
     assert done.code == 3, done.stderr
@@ -85,7 +83,6 @@ def wait_for(condition, process, seconds=60):
         time.sleep(0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     project.write(SLOW)
@@ -147,7 +144,6 @@ def test_the_version_is_printed(project):
     assert minifier.__version__ in project.minify("--version").stdout
 
 
-@pytest.mark.slow
 def test_without_out_each_run_has_a_folder_of_its_own(project):
     project.write(ONE_OP, "my_model.py")
     (project.folder / "minify-out" / "my_model-1").mkdir(parents=True)

@@ -154,7 +154,6 @@ print([round(loaded(*inputs, shift=shift).sum().item(), 3) for _ in range(3)], t
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_a_package_that_works_does_as_without_the_tool(project):
     """Its names are not those of arguments, it is given what is no tensor, and changes what it holds."""

@@ -138,7 +138,6 @@ def backend(gm, inputs):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("inference", [True, False])
 def test_inputs_changed_behind_the_version_counters_back(project, inference):
     """The inputs that were saved after the call are not those it failed on, and nothing tells."""

@@ -1,7 +1,7 @@
 """What a script may do, and how a backend may be given: captured, reduced, and shown once."""
 
 import pytest
-from forked_repro import run_forked
+from forked_script import run_forked
 from scripts import DEFINITION
 from vocabulary import CASES
 

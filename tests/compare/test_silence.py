@@ -66,7 +66,7 @@ def of_samples(dtype):
 
 @KINDS
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_samples(backend, dtype, train):
     for model, inputs in of_samples(DTYPES[dtype]):
         assert alarms(model, inputs, backend=backend, train=train) == []
@@ -78,7 +78,6 @@ def test_densenet():
     assert alarms(model, [torch.randn(1, 3, 64, 64)], backend="aot_eager", train=False) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("functions", [SHARP, LOOSE], ids=["sharp", "random"])
 def test_inductor_on_functions(functions):
@@ -89,7 +88,6 @@ def test_inductor_on_functions(functions):
     assert alarms(all_of(functions), *calls, backend="inductor", train=False) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name, dtype", [("transformer with dropout", "bf16"), ("convolutions", "fp32")])
 def test_inductor_in_training(name, dtype):

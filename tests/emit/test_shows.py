@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from failing_cases import CASES
-from forked_repro import run_forked
+from forked_script import run_forked
 
 from minifier.case import BackendReference, Reach
 from minifier.emit.repro import Template, Variant, forms_for, write_repro

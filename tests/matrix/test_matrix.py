@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, chosen_cells, script
-from forked_repro import run_forked
+from forked_script import run_forked
 from vocabulary import CASES, in_child
 
 import minifier.capturing.observer

@@ -1,7 +1,7 @@
 """What the inputs of a failing call were: inference tensors, results of other ops, views of one storage."""
 
 import pytest
-from forked_repro import run_forked
+from forked_script import run_forked
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro

@@ -1,0 +1,102 @@
+"""The client of warm_server.py: `minify` commands that are forks, with the interface of `subprocess.Popen`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+SERVER = Path(__file__).with_name("warm_server.py")
+START_SECONDS = 120
+
+
+class WarmProcess:
+    """A forked command."""
+
+    def __init__(self, connection: socket.socket, outputs: Sequence[IO[str]]) -> None:
+        self._answers, self._outputs = connection.makefile("rb"), outputs
+        self._connection = connection
+        self.pid: int = json.loads(self._answers.readline())["pid"]
+        self.returncode: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status, negative for a signal; `timeout` in seconds."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                line = self._answers.readline()
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("minify", timeout or 0) from None
+            assert line, "the warm server has died"
+            self.returncode = json.loads(line)["status"]
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for the end; return what was printed to standard output and to standard error."""
+        self.wait(timeout)
+        texts = []
+        for output in self._outputs:
+            output.seek(0)
+            texts.append(output.read())
+            output.close()
+        return texts[0], texts[1]
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class WarmCommand:
+    """A server in a process of its own; it ends when this process does."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="warm-")
+        self.address = os.path.join(self.folder.name, "socket")
+        self.log = Path(self.folder.name, "log")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TORCH", "PYTEST"))}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SERVER), self.address],
+                env=kept,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def start(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> WarmProcess:
+        """Fork `minify ARGUMENTS` in a folder."""
+        self._wait_for_server()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self.address)
+        outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - closed once they are read
+        request = {"arguments": arguments, "folder": str(folder), "environment": environment}
+        with open(os.devnull) as nothing:
+            files = [nothing.fileno(), *(output.fileno() for output in outputs)]
+            socket.send_fds(connection, [json.dumps(request).encode()], files)
+            return WarmProcess(connection, outputs)
+
+    def _wait_for_server(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while not os.path.exists(self.address):
+            assert self.process.poll() is None, f"the warm server has died:\n{self.log.read_text()}"
+            assert time.monotonic() < until, f"the warm server does not answer:\n{self.log.read_text()}"
+            time.sleep(0.05)
+
+
+@functools.cache
+def warm_command() -> WarmCommand:
+    """Start the server, once in this process."""
+    return WarmCommand()

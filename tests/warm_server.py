@@ -1,0 +1,137 @@
+"""Serve `minify` commands from one warm process: each command is a fork that has torch imported already.
+
+A real `python -m minifier` spends nearly all of a short run on importing torch, here and in each interpreter of the
+verification. The server imports everything once, stays at one thread and runs no op, as the tool's main process does,
+and forks for each request. The verification's interpreters are forks of the command, which runs no code of the user's.
+
+Run as `python warm_server.py SOCKET`; ends when its parent does. A request is one JSON line with `arguments`, `folder`,
+`environment`, and the open files for stdin, stdout and stderr; the answers are lines with `pid`, then `status`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import types
+from collections.abc import Callable, Sequence
+
+from forked_script import ForkedInterpreter, become_program
+
+MAX_REQUEST_BYTES = 1 << 18
+
+
+def warm_up() -> None:
+    """Import what a command, the captured script and the probes import, and collect the report's environment once."""
+    from minifier import interpreters
+    from minifier.cli import around, commands, resuming, running  # noqa: F401
+    from minifier.processes import run_stage
+    from minifier.report import environment
+
+    around.import_torch()
+    import minifier.pipeline
+    import minifier.report.finished
+    import minifier.source.stage  # noqa: F401
+
+    for name in compiled_modules(run_stage):
+        __import__(name)
+    interpreters.launch = ForkedInterpreter
+    collector = environment.Collector()
+    environment.Collector = lambda: types.SimpleNamespace(text=collector.text, end=lambda: None)  # type: ignore[misc, assignment]
+    collector.text()
+
+
+def compiled_modules(run_stage: Callable[..., object]) -> list[str]:
+    """Find torch's modules that a small compilation imports, in a child."""
+    read, write = os.pipe()
+
+    def work() -> int:
+        import torch
+
+        x = torch.ones(2, requires_grad=True)
+        torch.compile(lambda x: torch.sin(x) + 1, backend="aot_eager")(x).sum().backward()
+        with os.fdopen(write, "w") as pipe:
+            json.dump([name for name in sys.modules if name.split(".")[0] in ("torch", "sympy")], pipe)
+        return 0
+
+    run_stage(work, meanwhile=lambda: os.close(write))
+    with os.fdopen(read) as pipe:
+        return [name for name in json.load(pipe) if name not in sys.modules]
+
+
+def serve(listener: socket.socket) -> None:
+    """Answer requests until the parent has gone."""
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    commands: dict[int, tuple[int, socket.socket]] = {}  # by pidfd
+    parent = os.getppid()
+    while os.getppid() == parent:
+        for key, _ in selector.select(timeout=1):
+            if key.fileobj is listener:
+                pid, connection = start(listener)
+                process = os.pidfd_open(pid)
+                commands[process] = pid, connection
+                selector.register(process, selectors.EVENT_READ)
+            else:
+                pid, connection = commands.pop(key.fd)
+                selector.unregister(key.fd)
+                os.close(key.fd)
+                answer(connection, status=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                connection.close()
+
+
+def start(listener: socket.socket) -> tuple[int, socket.socket]:
+    """Fork the command of one request."""
+    connection, _ = listener.accept()
+    line, files, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 3)
+    request = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        status = 70
+        try:
+            listener.close()
+            connection.close()
+            become_command(request, files)
+            status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+        finally:
+            os._exit(status)
+    for file in files:
+        os.close(file)
+    answer(connection, pid=pid)
+    return pid, connection
+
+
+def become_command(request: dict[str, object], files: Sequence[int]) -> None:
+    """Do as `python -m minifier ARGUMENTS` in a folder, with these open files."""
+    os.setsid()
+    faulthandler.disable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    folder, environment, arguments = request["folder"], request["environment"], request["arguments"]
+    assert isinstance(folder, str) and isinstance(environment, dict) and isinstance(arguments, list)
+    become_program(folder, environment, files)
+    os.closerange(3, 1024)  # nothing else that is open is the command's
+    sys.path.insert(0, folder)
+    sys.argv = ["minifier", *arguments]
+    runpy.run_module("minifier", run_name="__main__", alter_sys=True)
+
+
+def answer(connection: socket.socket, **words: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the test that asked was ended by its timeout
+        connection.sendall(json.dumps(words).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    place = socket.socket(socket.AF_UNIX)
+    place.bind(sys.argv[1] + ".new")
+    place.listen(8)
+    warm_up()
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    serve(place)
