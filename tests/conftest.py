@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vocabulary import CASES, Bureau, Minified, Project, in_child
+from vocabulary import CASES, Bureau, CommandLine, Minified, Project, in_child
 
 STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
@@ -71,6 +71,12 @@ def soak(processes: None) -> None:
 @pytest.fixture
 def project(tmp_path: Path, processes: None) -> Project:
     return Project(tmp_path)
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> CommandLine:
+    """A project whose `minify` runs in this process: for what is refused before anything is started."""
+    return CommandLine(tmp_path)
 
 
 @pytest.fixture

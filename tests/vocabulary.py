@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import faulthandler
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -22,6 +23,8 @@ from typing import Any
 
 import pytest
 from warm_command import WarmProcess, warm_command
+
+from minifier.cli.commands import command_line
 
 CASES = Path(__file__).parent / "cases"
 
@@ -150,6 +153,27 @@ class Project:
         return self.minify(
             "run", "--out", self.out, "--verify", str(verify), *given, "failing.py", *arguments, **options
         )
+
+
+class CommandLine(Project):
+    """A project in which `minify` runs in the test process: for what it refuses before it starts anything."""
+
+    def minify(self, *arguments: str | Path, **options: Any) -> Minified:
+        assert not options, "the variables are those of the test process"
+        before = tree(self.folder)
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)}
+        out, err = io.StringIO(), io.StringIO()
+        here = os.getcwd()
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = command_line(list(map(str, arguments)))
+        finally:
+            os.chdir(here)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        assert tree(self.folder) == before, "the user's files were changed"
+        return Minified(code, out.getvalue(), err.getvalue(), self.out)
 
 
 def run_alone(repro: Path, folder: Path, path: Path = CASES, timeout: float = 100) -> subprocess.CompletedProcess[str]:

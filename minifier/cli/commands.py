@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -231,13 +231,12 @@ def _open_standard_files() -> None:
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
 
 
-def main() -> None:
-    """The command `minify`."""
-    _open_standard_files()
+def command_line(arguments: Sequence[str] | None = None) -> int:
+    """Run `minify` with these arguments, by default those of this process; return the exit code."""
 
     def work() -> int:
         try:
-            status = cli.main(standalone_mode=False, prog_name="minify")
+            status = cli.main(arguments, standalone_mode=False, prog_name="minify")
         except click.exceptions.Abort:
             raise KeyboardInterrupt from None
         except click.ClickException as error:
@@ -245,7 +244,13 @@ def main() -> None:
             return error.exit_code
         return status if isinstance(status, int) else 0
 
-    status = _guarded(work)
+    return _guarded(work)
+
+
+def main() -> None:
+    """The command `minify`."""
+    _open_standard_files()
+    status = command_line()
     # Taking torch down object by object would cost as much as importing it did.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

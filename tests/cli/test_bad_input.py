@@ -33,13 +33,13 @@ def refused(done, code, *texts, traceback=False):
         ("gone/and/gone.py", None, "does not exist"),
     ],
 )
-def test_a_script_that_is_none(project, name, content, said):
-    path = project.folder / name
+def test_a_script_that_is_none(refusing, name, content, said):
+    path = refusing.folder / name
     if content == "/":
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    refused(project.minify("run", "--out", project.out, name), 2, name, said)
+    refused(refusing.minify("run", "--out", refusing.out, name), 2, name, said)
 
 
 @pytest.mark.parametrize(
@@ -66,34 +66,34 @@ def test_a_script_that_is_none(project, name, content, said):
         (["--predicate", "failing.txt"], "is not valid Python: line 1"),
     ],
 )
-def test_a_bad_option(minify, project, given, said):
-    project.write("def (\n", "failing.txt")
-    refused(minify("import torch\n", given=given), 2, said)
+def test_a_bad_option(refusing, given, said):
+    refusing.write("def (\n", "failing.txt")
+    refused(refusing.run("import torch\n", given=given), 2, said)
 
 
-def test_no_arguments_at_all(project):
-    done = project.minify("run")
+def test_no_arguments_at_all(refusing):
+    done = refusing.minify("run")
     assert done.code == 2 and "SCRIPT" in done.stderr
-    assert project.minify("no-such-command").code == 2
+    assert refusing.minify("no-such-command").code == 2
 
 
-def test_an_output_folder_that_is_not_empty(minify, project):
-    project.out.mkdir()
-    (project.out / "notes.txt").write_text("mine")
-    done = minify("import torch\n")
+def test_an_output_folder_that_is_not_empty(refusing):
+    refusing.out.mkdir()
+    (refusing.out / "notes.txt").write_text("mine")
+    done = refusing.run("import torch\n")
     assert done.code == 2 and "not empty" in done.stderr and "Traceback" not in done.stderr
-    assert [path.name for path in project.out.iterdir()] == ["notes.txt"]
+    assert [path.name for path in refusing.out.iterdir()] == ["notes.txt"]
 
 
-def test_an_output_folder_that_is_a_file(minify, project):
-    project.out.write_text("mine")
-    done = minify("import torch\n")
-    assert done.code == 2 and "is a file" in done.stderr and project.out.read_text() == "mine"
+def test_an_output_folder_that_is_a_file(refusing):
+    refusing.out.write_text("mine")
+    done = refusing.run("import torch\n")
+    assert done.code == 2 and "is a file" in done.stderr and refusing.out.read_text() == "mine"
 
 
-def test_an_output_folder_below_a_file(project):
-    project.write("import torch\n")
-    done = project.minify("run", "--out", project.folder / "failing.py" / "out", "failing.py")
+def test_an_output_folder_below_a_file(refusing):
+    refusing.write("import torch\n")
+    done = refusing.minify("run", "--out", refusing.folder / "failing.py" / "out", "failing.py")
     assert done.code == 2 and "is not a folder" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -167,9 +167,10 @@ def test_a_graph_that_did_not_fail_cannot_be_chosen(minify):
 
 
 @pytest.fixture
-def case(project):
-    save(small_case(), project.folder / "case")
-    return project.folder / "case"
+def case(tmp_path):
+    (tmp_path / "project").mkdir(exist_ok=True)
+    save(small_case(), tmp_path / "project" / "case")
+    return tmp_path / "project" / "case"
 
 
 def damage(case, what):
@@ -196,9 +197,9 @@ def damage(case, what):
 
 
 @pytest.mark.parametrize("what", ["gone", "a file", "empty", "truncated", "version", "tensors"])
-def test_a_broken_case_folder(project, case, what):
+def test_a_broken_case_folder(refusing, case, what):
     damage(case, what)
-    refused(project.minify("reduce", "--out", project.out, case), 2, str(case))
+    refused(refusing.minify("reduce", "--out", refusing.out, case), 2, str(case))
 
 
 def test_a_case_whose_backend_is_not_there(project, case):
