@@ -3,7 +3,7 @@
 A test's layer is decided by the fixtures that it uses, directly or through others:
 
 - `soak`: long runs, other programs' long starts (Ray, a browser, the documentation). Layer soak.
-- `processes`: the test starts processes. Layer test.
+- `processes`: the test starts processes, or `compiles` whole models. Layer test.
 - neither: everything happens in the test process. Layer quick; starting a process fails the test.
 """
 
@@ -61,6 +61,11 @@ sys.addaudithook(_keep_quick_tests_in_process)
 @pytest.fixture(scope="session")
 def processes() -> None:
     """Declare that a test starts processes."""
+
+
+@pytest.fixture(scope="session")
+def compiles(processes: None) -> None:
+    """Declare that a test compiles whole models: in the test process, but for seconds."""
 
 
 @pytest.fixture(scope="session")

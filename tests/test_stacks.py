@@ -12,7 +12,7 @@ import pytest
 from minifier.processes import TOOL_FAILED, kill_tree, run_stage
 from minifier.stacks import ASK, read_stack, stack_file
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 
 
 def child(work):

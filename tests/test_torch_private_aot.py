@@ -38,6 +38,7 @@ def trained(backend):
     return x.grad
 
 
+@pytest.mark.usefixtures("processes")
 def test_compilers_and_compiled_backwards_are_seen(tmp_path):
     def work():
         seen = []
@@ -66,6 +67,7 @@ def test_compilers_and_compiled_backwards_are_seen(tmp_path):
     assert right is True
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_path):
     def work():
         parts, runs, compiled = [], [], []
@@ -92,6 +94,7 @@ def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_
     assert in_child(work, tmp_path) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
 
@@ -134,6 +137,7 @@ def test_a_graph_is_copied_with_what_is_known_of_its_nodes():
     assert torch.fx.GraphModule(gm, copied)(torch.zeros(2)).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor", aot_autograd(fw_compiler=boxed, bw_compiler=boxed)])
 def test_a_backends_compiler_is_caught_at_work(backend, tmp_path):
     def work():
@@ -154,6 +158,7 @@ def test_a_backends_compiler_is_caught_at_work(backend, tmp_path):
     assert in_child(work, tmp_path) == (True, [0.0, 0.0])
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(("grad", "expected"), [(True, "for training"), (False, "for inference")])
 def test_which_forward_compiler_it_is_depends_on_gradients(grad, expected, tmp_path):
     def training(gm, example_inputs):
@@ -203,6 +208,7 @@ def test_fake_tensors_are_told_from_real_ones():
     assert is_fake([1, mode.from_tensor(torch.ones(2))]) and not is_fake([1, torch.ones(2)])
 
 
+@pytest.mark.usefixtures("processes")
 def test_backward_passes_are_noted(tmp_path):
     def work():
         noted = []

@@ -110,6 +110,7 @@ def find_headers_elsewhere(folder: Path) -> None:
     assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
 
 
+@pytest.mark.usefixtures("processes")
 def test_headers_are_found_from_another_temporary_folder(tmp_path):
     """In a fresh interpreter, as inductor looks for its headers once, when it is imported."""
     work = "import sys, test_torch_private_inductor as it; it.find_headers_elsewhere(it.Path(sys.argv[1]))"

@@ -176,6 +176,7 @@ def test_a_bomb_is_left_alone(tmp_path):
     assert (tmp_path / "repro.py").stat().st_size <= 2**22 + 2**20
 
 
+@pytest.mark.usefixtures("processes")
 def test_check_of_a_bundle_says_what_it_saw(tmp_path, capsys):
     path = tmp_path / "bundle.zip"
     path.write_bytes(bundle(**REPRO, **RESULT))

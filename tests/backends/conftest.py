@@ -20,7 +20,7 @@ def clean_dynamo():
 
 
 @pytest.fixture
-def run_python(tmp_path) -> RunPython:
+def run_python(tmp_path, processes) -> RunPython:
     """Runs `python ARGS...` in an empty folder, on one thread so as not to crowd parallel tests."""
 
     def run(*args: str | Path, timeout: float = 60, path: Path | None = None) -> subprocess.CompletedProcess:

@@ -160,6 +160,7 @@ def test_loading_an_entry_point_takes_the_tags_away(facts, plugin):
     before, after = facts(
         """
 import plugin_module
+
 facts.append("plugin_by_import" in list_backends())
 lookup_backend("plugin")
 facts.append("plugin_by_import" in list_backends())

@@ -69,6 +69,7 @@ def stack_after(script, seconds) -> str:
         return process.communicate(timeout=10)[1]
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_sample(run_python, tmp_path, name):
@@ -84,6 +85,7 @@ def test_sample(run_python, tmp_path, name):
         assert done.stderr.startswith("Traceback"), "fails for another reason than its backend's error"
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_works_before_the_failure_is_printed_in_the_samples_that_fail_late(tmp_path):
     shown = {}
     for name in ("recompiles", "fault_second_call"):
@@ -129,6 +131,7 @@ print(counts)
 """
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("name", "ops"), [("failing", [160]), ("docs_densenet", [431]), ("docs_control_flow", [5, 1, 2])]
 )

@@ -286,6 +286,7 @@ def test_first_of_refuses_an_unknown_option():
         torch.compile(torch.tanh, backend=first_of("eager"), options={"strikt": True})(torch.ones(3))
 
 
+@pytest.mark.usefixtures("processes")
 def test_first_available_falls_back_from_tensorrt_to_inductor(fallbacks):
     x = torch.linspace(0, 1, 4)
     torch.testing.assert_close(torch.compile(torch.tanh, backend="first_available")(x), torch.tanh(x))

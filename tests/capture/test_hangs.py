@@ -152,6 +152,7 @@ def test_the_first_call_is_waited_for_as_long_as_it_computes(tmp_path, monkeypat
     assert ended and abs(ended[0] - ends) < 10
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_a_process_and_its_children_compute_is_measured():
     spin = "import time\nwhile time.process_time() < 0.4: pass"
     with subprocess.Popen([sys.executable, "-c", f"{spin}\nprint(flush=True)\ninput()"], **PIPES) as child:

@@ -93,6 +93,7 @@ def test_probes_that_use_up_a_reserve_are_ended(forked, tmp_path, little_memory)
     assert forked(work) == (True, False, True, Verdict.SAME)
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_script_may_reserve_what_it_likes_where_its_memory_is_not_the_question(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("import mmap\nmmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n")
@@ -135,6 +136,7 @@ def test_what_is_free_is_known():
     assert 2**20 < available() < 2**50
 
 
+@pytest.mark.usefixtures("processes")
 def test_a_repro_keeps_to_the_limit(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("hoard = []\nwhile True:\n    hoard.append(bytearray(2**20))\n")

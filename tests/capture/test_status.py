@@ -16,6 +16,7 @@ def places(status):
     return [(call.stage, call.number, call.call) for call in status.running()]
 
 
+@pytest.mark.usefixtures("processes")
 def test_what_a_child_was_doing_when_it_died_is_there():
     status = Status()
     pid = os.fork()

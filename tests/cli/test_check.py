@@ -23,6 +23,7 @@ GUARD = "import faulthandler, time\nfaulthandler.dump_traceback_later(1, exit=Tr
 WARNS = "import logging\nlogging.getLogger('acme').warning('{}')"
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize(
     ("text", "sought", "more", "code"),
     [
@@ -63,6 +64,7 @@ def test_check_goes_by_what_was_sought(text, sought, more, code, tmp_path, capsy
     assert check_command(tmp_path, 5) == code, capsys.readouterr()
 
 
+@pytest.mark.usefixtures("processes")
 def test_check_says_what_the_comparison_said(tmp_path, capsys):
     (tmp_path / "repro.py").write_text("assert False, 'Tensor-likes are not close!\\n\\nMismatched elements: 6 / 6'")
     (tmp_path / "result.json").write_text(json.dumps({"failure": {"fingerprint": pack(VALUES)}}))

@@ -57,6 +57,7 @@ def test_what_can_wait(value, waits):
     assert can_wait(value, DOUBLE) is waits
 
 
+@pytest.mark.usefixtures("processes")
 def test_weights_are_wide_one_at_a_time(tmp_path):
     def measured():
         graph = torch.fx.Graph()

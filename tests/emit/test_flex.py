@@ -5,7 +5,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from vocabulary import in_child
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]
 
 
 def source_of_graph(function, *inputs):

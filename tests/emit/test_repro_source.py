@@ -149,6 +149,7 @@ def test_a_script_of_one_op_runs(one_op_repros, tmp_path):
             pytest.fail(f"{name}: {type(error).__name__}: {error}\n{repro.text}")
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_is_imported_in_vain_or_missing(one_op_repros, tmp_path):
     for number, repro in enumerate(one_op_repros.values()):
         (tmp_path / f"one_op_{number}.py").write_text(repro.text)
@@ -232,6 +233,7 @@ STATES = {
 }
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", STATES)
 def test_the_state_is_written_and_the_script_still_runs(name, tmp_path):
     state, line = STATES[name]

@@ -18,7 +18,7 @@ FORMS = {
     "ATen backward": (Template.CALL_COMPILER, Variant(compiler="fw_compiler")),
     "ATen backward by a function": (Template.AUTOGRAD_FUNCTION, Variant()),
 }
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]
 
 
 def repro_of(name, case):

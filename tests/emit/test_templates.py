@@ -14,6 +14,7 @@ FOLDER = Path(repro_templates.__file__).parent
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_template_runs_with_its_own_values(script, tmp_path):

@@ -15,7 +15,7 @@ from minifier.proving import verified_repro
 from minifier.settings import Settings
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
-pytestmark = pytest.mark.timeout(280)
+pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]
 
 
 def verified(case: Case, folder: Path):

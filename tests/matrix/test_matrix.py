@@ -34,7 +34,7 @@ from minifier.reducing import Found, Surroundings, reduced
 from minifier.settings import Settings
 from minifier.verify import Run, run_script, shows
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
 CELLS = all_cells() if os.environ.get("WHOLE_MATRIX") else chosen_cells()
 FRESH = {cell.fault: cell for cell in CELLS}.values()  # one of each fault
 

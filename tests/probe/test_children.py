@@ -17,7 +17,7 @@ MIB = 2**20
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, processes):
     """`run(*jobs, seconds=, memory=)`; afterwards no child, no file and no descriptor may be left."""
 
     def go(*jobs, seconds=20.0, memory=None):

@@ -61,6 +61,7 @@ def contents(path):
         return {name: bundle.read(name) for name in bundle.namelist()}
 
 
+@pytest.mark.usefixtures("processes")
 def test_nothing_of_a_script_full_of_secrets_is_in_the_bundle(given, tmp_path):
     given.write(COLLEAGUE, "PATH_SECRET_lib/colleague.py")
     private = {"USER": "maria.quinn", "LOGNAME": "maria.quinn", "HOME": str(tmp_path / "home" / "maria.quinn")}

@@ -9,7 +9,7 @@ from minifier import search
 from minifier.source.probe import SourceLab
 from minifier.source.reduce import reduce_source
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
 
 REFUSED = """
     \"\"\"Dynamo has no way through `update`.\"\"\"

@@ -6,7 +6,7 @@ from vocabulary import CASES, Bureau, in_child
 
 from minifier.emit.repro import Template, write_repro
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = [pytest.mark.timeout(200), pytest.mark.usefixtures("processes")]
 
 # What fails only in one state, and the line of the repro that makes it.
 NEEDED = {

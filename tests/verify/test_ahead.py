@@ -14,7 +14,11 @@ from minifier.failure import Fingerprint, Kind, Stage
 from minifier.interpreters import end_ahead, take_ahead, want_ahead
 from minifier.verify import verify
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.skipif(os.cpu_count() == 1, reason="one core: none is started")]
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(os.cpu_count() == 1, reason="one core: none is started"),
+    pytest.mark.usefixtures("processes"),
+]
 
 RAISES = """
 import sys

@@ -11,7 +11,7 @@ from minifier.failure.observed import describe, text
 from minifier.verify import run_script, shows
 from minifier.verify.reading import End, failure_shown
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 
 
 def sought(aspect, kind=Kind.WRONG_RESULT):
