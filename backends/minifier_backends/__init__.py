@@ -16,3 +16,5 @@ The others exist once their module has been imported, as a user's own backend do
 A module named by an entry point must not register the same name itself: torch registers what it loads,
 and refuses a name that is already taken.
 """
+
+__version__ = "0.1.0"

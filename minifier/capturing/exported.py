@@ -7,17 +7,16 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-import repro_templates
 from minifier.capturing.script import AOT_INDUCTOR
 from minifier.capturing.written import option
 from minifier.case import BackendReference, Reach
 from minifier.errors import CannotSave
 from minifier.failure import Stage
+from minifier.templates import template_source
 from minifier.torch_private import inputs_written_to, module_of
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 def definition() -> str:
     """The source of that backend, as it stands in a repro."""
-    return Path(repro_templates.__file__).with_name(f"{AOT_INDUCTOR}.py").read_text(encoding="utf-8")
+    return template_source(AOT_INDUCTOR)
 
 
 def reference_to(configs: dict[str, Any] | None) -> BackendReference:

@@ -6,14 +6,13 @@ import sys
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import libcst as cst
 
-import repro_templates
 from minifier.emit.definitions import Definitions, as_written, settled
 from minifier.emit.statements import Statement, apart, code_of, names_as_arguments, parsed, under_contexts
 from minifier.emit.surroundings import Surroundings, surrounded
+from minifier.templates import template_source
 
 _TAKE_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
 # The backends that the templates themselves name.
@@ -146,7 +145,7 @@ def _visited(statement: Statement, changer: cst.CSTTransformer) -> Statement:
 
 
 def _template(name: str, replacements: Mapping[str, str]) -> cst.Module:
-    text = Path(repro_templates.__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    text = template_source(name)
     for old, new in replacements.items():
         assert old in text, f"the template {name} has no {old!r}"
         text = text.replace(old, new)

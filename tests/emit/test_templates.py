@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import repro_templates
 from minifier.capturing.script import AOT_INDUCTOR
 from minifier.emit.repro import Template
+from minifier.templates import template_source
 
-FOLDER = Path(repro_templates.__file__).parent
+FOLDER = Path(__file__).resolve().parents[2] / "repro_templates"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 
 
@@ -32,3 +32,8 @@ def test_there_is_a_template_for_each_form_and_no_other():
 def test_a_template_imports_torch_alone(script):
     lines = [line for line in script.read_text().splitlines() if line.startswith(("import", "from"))]
     assert lines and all(line.split()[1].partition(".")[0] == "torch" for line in lines)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_the_installed_package_holds_the_template(script):
+    assert template_source(script.stem) == script.read_text()
