@@ -1,12 +1,15 @@
-# One command each: demo, test, lint, types, format, bench, docs. Everything happens in .venv.
+# One command each: demo, quick, test, soak, lint, types, format, bench, docs, packages. Everything happens in .venv,
+# and each command installs its own extra of pyproject.toml there when it is first used.
 PYTHON ?= python3
 # The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
 TORCH ?= torch==2.13.0
 WORKERS ?= 2
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 READY := .venv/.ready
 
-.PHONY: demo test test-backends lint types format bench docs clean
+.PHONY: demo quick test soak test-backends lint types format bench docs packages clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -14,8 +17,17 @@ demo: $(READY)
 	@echo "--- the repro"
 	@cat "$$(ls -td minify-out/failing-*/ | head -1)repro.py"
 
-test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+# Everything that runs in the test process.
+quick: .venv/.test
+	$(PYTEST) -m quick $(PYTEST_ARGS)
+
+# With real captures, forks, deaths, compiles and whole runs; quick is part of it.
+test: .venv/.test
+	$(PYTEST) -m "not soak" $(PYTEST_ARGS)
+
+# What takes long, or a program of its own: many kills, Ray, a browser, the pages of the documentation, the matrix.
+soak: .venv/.soak
+	$(PYTEST) -m soak $(PYTEST_ARGS)
 
 # Third parties' backends, each in an environment of its own beside torch.
 test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready .venv-triton/.ready
@@ -23,37 +35,54 @@ test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready .venv-triton/.rea
 	.venv-iree-turbine/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_iree_turbine.py
 	.venv-triton/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_triton.py
 
-lint: $(READY)
+lint: .venv/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
-format: $(READY)
+format: .venv/.lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-types: $(READY)
+types: .venv/.lint
 	$(BIN)/mypy
 
-bench: $(READY)
-	$(BIN)/python -m pip install --quiet -e ".[bench]"
+bench: .venv/.bench
 	$(BIN)/python benchmarks/compare.py --write
 
-docs: $(READY)
+docs: .venv/.docs
 	$(BIN)/python -m mkdocs build --strict
 
+# The wheels and the source distribution: built, installed outside this folder, and used there.
+packages: $(READY)
+	PYTHON="$(PYTHON)" TORCH="$(TORCH)" .ci/packages
+
 clean:
-	rm -rf site .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
+	rm -rf build dist site .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
 
 .venv-%/.ready: pyproject.toml
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet "$(TORCH)"
 	.venv-$*/bin/python -m pip install --quiet $*
-	.venv-$*/bin/python -m pip install --quiet -e ".[dev]"
+	.venv-$*/bin/python -m pip install --quiet -e ".[test]"
 	touch $@
 
-# Torch first: the project itself never asks for it, so that it cannot replace the one that is there.
-$(READY): pyproject.toml backends/pyproject.toml
+# Torch first: the project itself never asks for it, so that it cannot replace the one that is there. Compiling all of
+# torch's modules would take longer than the demonstration, which imports few of them. Without build isolation pip
+# needs the build system here (see pyproject.toml), and does not fetch it anew for each installation.
+$(READY): pyproject.toml setup.py backends/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet -e ".[dev]" -e backends
+	$(PIP) --no-compile "$(TORCH)" "setuptools>=77.0.3"
+	$(PIP) --no-compile --no-build-isolation -e . -e backends
+	touch $@
+
+# Tests start many interpreters that write no bytecode, and would compile what they import each time. What torch brings
+# for later Pythons fails to compile, which matters as little as in pip's own compilation.
+.venv/.test .venv/.soak: .venv/.%: $(READY)
+	$(PIP) --no-build-isolation -e ".[$*]"
+	-$(BIN)/python -m compileall -qq -j $(WORKERS) .venv/lib
+	touch $@
+
+.venv/.%: $(READY)
+	$(PIP) --no-build-isolation -e ".[$*]"
 	touch $@
