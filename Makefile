@@ -54,8 +54,8 @@ docs: .venv/.docs
 	$(BIN)/python -m mkdocs build --strict
 
 # The wheels and the source distribution: built, installed outside this folder, and used there.
-packages: $(READY)
-	PYTHON="$(PYTHON)" TORCH="$(TORCH)" .ci/packages
+packages:
+	PYTHON="$(PYTHON)" TORCH="$(TORCH)" WORKERS="$(WORKERS)" .ci/packages
 
 clean:
 	rm -rf build dist site .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
