@@ -53,7 +53,7 @@ def runs(page: Path) -> bool:
 
 @pytest.mark.timeout(280)
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=lambda page: page.stem)
-def test_what_the_page_shows_is_so(page, tmp_path):
+def test_what_the_page_shows_is_so(page, tmp_path, soak):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TORCH", "PYTEST"))}
     environment = {**kept, "PATH": path, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -94,7 +94,7 @@ def test_every_option_is_in_the_reference(name):
 
 
 @pytest.mark.timeout(120)
-def test_the_site_can_be_made(tmp_path):
+def test_the_site_can_be_made(tmp_path, soak):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,11 +12,13 @@ class Stored:
     """Values kept in the Case's tensor file under `key`.
 
     `shared` is set where several inputs live in one storage: the key then holds that whole storage, one-
-    dimensional, and the input is a view of it by shape, stride and offset.
+    dimensional, and the input is a view of it by shape, stride and offset. `contiguous` is set where the key holds
+    the elements in the order of the dims, whatever stride the input has.
     """
 
     key: str
     shared: bool = False
+    contiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True)

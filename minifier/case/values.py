@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -44,6 +45,18 @@ class TensorMeta:
             )
             or not self.elements
         )
+
+
+def is_permuted(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether the elements fill memory without gaps or overlaps, but not in the order of the dims."""
+    natural = sorted((step, size) for size, step in zip(shape, stride, strict=True) if size > 1)
+    step = 1
+    for actual, size in natural:
+        if actual != step:
+            return False
+        step *= size
+    steps = [actual for size, actual in zip(shape, stride, strict=True) if size > 1]
+    return steps != sorted(steps, reverse=True)
 
 
 def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:

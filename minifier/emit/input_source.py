@@ -77,7 +77,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     return f"torch.randn({shape}{_options(meta, default, dtype=False)}).to(torch.{meta.dtype})"
 
 
-def _stored(meta: TensorMeta, stored: Stored) -> str:
+def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
     text = f"tensors[{literal(stored.key)}]"
     if stored.shared:
         return (
@@ -85,6 +85,10 @@ def _stored(meta: TensorMeta, stored: Stored) -> str:
         )
     as_bytes = is_stored_as_bytes(meta.dtype)
     text += f".view(torch.{meta.dtype})" if as_bytes else ""
+    if stored.contiguous and not meta.is_contiguous:
+        values = f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
+        empty = f"torch.empty_strided({literal(meta.shape)}, {literal(meta.stride)}{_options(meta, default)})"
+        return f"{empty}.copy_({values})"
     if not meta.is_contiguous:
         return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     return f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
@@ -96,7 +100,7 @@ def tensor_source(item: TensorInput, default: str) -> str:
     source = item.source
     if isinstance(source, (Recorded, Adapted)):
         raise NoRepro(f"the value of {item.name} was not recorded")
-    made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source)
+    made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source, default)
     if item.meta.requires_grad and not item.leaf and item.meta.span != item.meta.elements:
         stretch, dot, strided = made.rpartition(".as_strided(")
         return f"{stretch}.requires_grad_().clone(){dot}{strided}" if dot else f"{made}.requires_grad_().clone()"

@@ -12,7 +12,7 @@ from pathlib import Path
 from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
 from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
-from minifier.case.values import contiguous_stride
+from minifier.case.values import contiguous_stride, is_permuted
 from minifier.emit import state_source
 from minifier.emit.definitions import marked, taken_apart
 from minifier.emit.flex import with_public_flex
@@ -65,9 +65,10 @@ def _lifted(case: Case) -> Case:
     for node in case.graph.nodes:
         if node.op == "get_attr" and node.target in case.graph.attributes:
             assert isinstance(node.value, TensorMeta)
-            stored = Stored(case.graph.attributes[node.target])
-            plain = contiguous_stride(node.value.shape)  # as the file has them
-            meta = replace(node.value, requires_grad=False, stride=plain, offset=0, storage=None)
+            stored = Stored(case.graph.attributes[node.target], contiguous=True)
+            shape, stride = node.value.shape, node.value.stride
+            stride = stride if is_permuted(shape, stride) else contiguous_stride(shape)
+            meta = replace(node.value, requires_grad=False, stride=stride, offset=0, storage=None)
             inputs.append(TensorInput(node.name, meta, stored))
             nodes.append(replace(node, op="placeholder", target=node.name))
             continue

@@ -12,9 +12,10 @@ from safetensors.torch import save_file
 
 from minifier.case.inputs import Stored
 from minifier.case.store import written_whole
-from minifier.case.values import TensorMeta
+from minifier.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave
 
+ALIGNMENT_BYTES = 64  # of what torch's allocator gives on CPU
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # Types that safetensors knows; others are stored as bytes, their type being in the Case.
 _KNOWN = {
@@ -110,9 +111,12 @@ class TensorFile:
             return None
         ready, form = {}, {}
         for key, tensor in self._tensors.items():
-            value = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+            value = tensor.detach().resolve_conj().resolve_neg().cpu()
+            stride = list(value.stride()) if is_permuted(value.shape, value.stride()) else None
+            value = value.contiguous()
+            if value.dtype not in _KNOWN or stride is not None:
+                form[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape), stride])
             if value.dtype not in _KNOWN:
-                form[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape)])
                 value = value.flatten().view(torch.uint8)
             ready[key] = (
                 value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
@@ -128,18 +132,27 @@ def is_stored_as_bytes(dtype: str) -> bool:
 
 
 def _read(file: Any, key: str) -> torch.Tensor:
+    """Read a tensor with its stride, at an address at which torch itself would allocate it.
+
+    The file has tensors at multiples of 8 bytes. Compiled code may load from there as if it were aligned, and dies.
+    """
     tensor: torch.Tensor = file.get_tensor(key)
+    if tensor.data_ptr() % ALIGNMENT_BYTES:
+        tensor = tensor.clone()
     form = (file.metadata() or {}).get(key)
     if form is None:
         return tensor
-    dtype, shape = json.loads(form)
-    return tensor.view(getattr(torch, dtype)).reshape(shape)
+    dtype, shape, *strides = json.loads(form)
+    tensor = tensor.view(getattr(torch, dtype)).reshape(shape)
+    if not strides or strides[0] is None:
+        return tensor
+    return torch.empty_strided(shape, strides[0], dtype=tensor.dtype).copy_(tensor)
 
 
 class StoredTensors:
     """Tensors of a Case's file, loaded when asked for and shared by those who share a key.
 
-    The file is mapped once, privately: memory is taken by what is written to, and no other sees that.
+    The file is mapped once, privately. A tensor that lies badly aligned in it is copied.
     """
 
     def __init__(self, path: Path | None) -> None:

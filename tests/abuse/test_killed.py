@@ -21,7 +21,6 @@ from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(280)
 
-KILLS = int(os.environ.get("KILLS", "50"))
 SCRIPT = """
 import torch
 import picky
@@ -73,15 +72,15 @@ def reduced_in_spite_of_kills(source: Path, out: Path, chance: random.Random, mo
     return kills
 
 
-def test_killed_at_random_moments_it_ends_with_the_same(bureau: Bureau):
+def ends_with_the_same(bureau: Bureau, number_of_kills: int) -> None:
     bureau.capture(SCRIPT)
     _, expected = bureau.reduce()
     chance = random.Random(7)
     kills = number = 0
-    while kills < KILLS:
+    while kills < number_of_kills:
         number += 1
         out = bureau.folder / f"killed-{number}"
-        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, chance, KILLS - kills)
+        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, chance, number_of_kills - kills)
         minimal = load(out / "minimal")
         assert minimal.graph == expected.graph and minimal.inputs == expected.inputs
         beside = ("check", "bodies", "parts")
@@ -90,6 +89,15 @@ def test_killed_at_random_moments_it_ends_with_the_same(bureau: Bureau):
         again = [key for key, times in asked.items() if times > 1]
         assert len(again) <= 1, "a probe whose answer was known was made again"
         assert not (out / BEGUN).exists()
+
+
+def test_killed_at_five_random_moments_it_ends_with_the_same(bureau: Bureau):
+    ends_with_the_same(bureau, 5)
+
+
+@pytest.mark.usefixtures("soak")
+def test_killed_at_fifty_random_moments_it_ends_with_the_same(bureau: Bureau):
+    ends_with_the_same(bureau, 50)
 
 
 def test_what_the_machine_did_not_survive_is_not_tried_again(tmp_path):

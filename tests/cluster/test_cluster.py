@@ -49,7 +49,7 @@ torch.compile(fn, backend="slowly_wrong")(torch.randn(6, 8), torch.randn(8, 8))
 
 
 @pytest.fixture
-def slow(project: Project) -> Project:
+def slow(project: Project, soak: None) -> Project:
     project.write(BACKEND, "slow.py")
     project.write(SCRIPT)
     return project

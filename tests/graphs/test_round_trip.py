@@ -1,6 +1,7 @@
 """A real graph, written down and read back, is the same graph: names, kinds, targets, values, effects."""
 
 import copy
+import operator
 
 import pytest
 import torch
@@ -17,6 +18,13 @@ def written_and_read(module, folder):
     file = TensorFile()
     text = graph_to_text(read_graph(module, file))
     return graph_from_text(text), StoredTensors(file.write(folder / "tensors.safetensors"))
+
+
+def held(module):
+    """The tensors that the graph reads as attributes, by node."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(value := operator.attrgetter(node.target)(module), torch.Tensor):
+            yield node.name, value
 
 
 def outcome(module, inputs):
@@ -37,6 +45,7 @@ def test_a_graph_read_back_computes_the_same(name, tmp_path):
         result, after = outcome(built, captured.inputs)
         torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
         torch.testing.assert_close(after, left, rtol=0, atol=0)
+        assert {name: t.stride() for name, t in held(built)} == {name: t.stride() for name, t in held(captured.module)}
 
 
 @pytest.mark.parametrize("name", GRAPHS)

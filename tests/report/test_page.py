@@ -16,7 +16,6 @@ from minifier.report.html import page
 from minifier.report.sections import report_of
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-in_a_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed on this machine")
 pytestmark = pytest.mark.timeout(120)
 HISTORY = tuple(Probed("delete", size, size % 2 == 0, 0.1) for size in (300, 151, 76, 38, 3, 2, 1))
 
@@ -44,10 +43,17 @@ def test_what_a_backend_says_is_text_not_markup():
     assert "<script" not in text and "<b>" not in text and "&lt;b&gt;bold" in text
 
 
-def shot(document: Path, width: int, *options: str) -> Image.Image:
+@pytest.fixture
+def browser(soak) -> str:
+    if BROWSER is None:
+        pytest.skip("no Chromium is installed on this machine")
+    return BROWSER
+
+
+def shot(browser: str, document: Path, width: int, *options: str) -> Image.Image:
     """The page as drawn."""
     picture = document.with_name("shot.png")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
     subprocess.run(
         [*command, f"--window-size={width},1500", f"--screenshot={picture}", document.as_uri()],
         check=True,
@@ -57,24 +63,22 @@ def shot(document: Path, width: int, *options: str) -> Image.Image:
     return Image.open(picture).convert("RGB")
 
 
-@in_a_browser
 @pytest.mark.parametrize("width", [420, 1100])
 @pytest.mark.parametrize(("scheme", "page_colour"), [("1", (255, 255, 255)), ("0", (13, 17, 23))])
-def test_it_is_drawn_in_the_colours_of_the_reader(document, width, scheme, page_colour):
-    found = shot(document, width, f"--blink-settings=preferredColorScheme={scheme}")
+def test_it_is_drawn_in_the_colours_of_the_reader(browser, document, width, scheme, page_colour):
+    found = shot(browser, document, width, f"--blink-settings=preferredColorScheme={scheme}")
     colours = {colour: count for count, colour in found.getcolors(2**24)}
     assert colours[page_colour] > found.width * found.height / 3, "the page is not in the colours that were asked for"
     assert len(colours) > 20, "there is nothing on it"
 
 
-@in_a_browser
 @pytest.mark.parametrize("width", [380, 1100])
-def test_nothing_hangs_over_the_edge(document, width, tmp_path):
+def test_nothing_hangs_over_the_edge(browser, document, width, tmp_path):
     """Wide things scroll in themselves: the document is no wider than the window."""
     probe = tmp_path / "probe.html"
     told = "<script>document.title = document.documentElement.scrollWidth + '/' + innerWidth</script></body>"
     probe.write_text(document.read_text().replace("</body>", told))
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
     dom = subprocess.run([*command, probe.as_uri()], check=True, capture_output=True, text=True, timeout=100).stdout
     wide, window = map(int, dom.split("<title>")[1].split("</title>")[0].split("/"))
     assert wide <= window
