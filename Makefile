@@ -9,6 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 READY := .venv/.ready
 
+# Tests start many interpreters, which would compile the same modules each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo quick test soak test-backends lint types format bench docs packages clean
 
 demo: $(READY)

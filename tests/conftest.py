@@ -3,7 +3,7 @@
 A test's layer is decided by the fixtures that it uses, directly or through others:
 
 - `soak`: long runs, other programs' long starts (Ray, a browser, the documentation). Layer soak.
-- `processes`: the test starts processes, or `compiles` whole models. Layer test.
+- `processes`: the test starts processes, or is `laborious`. Layer test.
 - neither: everything happens in the test process. Layer quick; starting a process fails the test.
 """
 
@@ -64,8 +64,8 @@ def processes() -> None:
 
 
 @pytest.fixture(scope="session")
-def compiles(processes: None) -> None:
-    """Declare that a test compiles whole models: in the test process, but for seconds."""
+def laborious(processes: None) -> None:
+    """Declare that a test computes for many seconds, though in the test process: it compiles whole models, say."""
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import torch
 from compare_captures import comparisons
 from compare_models import LOOSE, MODELS, SHARP, all_of, made, tensor
 
-pytestmark = pytest.mark.usefixtures("compiles")
+pytestmark = pytest.mark.usefixtures("laborious")
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -119,7 +119,7 @@ def test_the_script_that_calls_the_backend_runs_to_its_end(name, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def one_op_repros(tmp_path_factory):
+def one_op_repros(tmp_path_factory, laborious):
     """For every atom of every graph of the table, the script that has it alone."""
     found = {}
     for name, make in GRAPHS.items():
