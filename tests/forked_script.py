@@ -120,8 +120,9 @@ def _become_interpreter(
             if (Path(entry) / "sitecustomize.py").is_file():
                 runpy.run_path(str(Path(entry) / "sitecustomize.py"))
                 break
-        sys.path.insert(0, str(Path(folder, script).parent))
-        status = _run(script)
+        path = str(Path(folder, script))
+        sys.path.insert(0, str(Path(path).parent))
+        status = run_main(Path(path).read_text(encoding="utf-8"), path)
     finally:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
@@ -142,15 +143,15 @@ def become_program(folder: str | Path, environment: dict[str, str], files: Seque
     sys.path[:] = [*filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *PATH]
 
 
-def _run(script: str) -> int:
-    """Run the script as `__main__`; return the exit status that Python would give."""
-    path = os.path.abspath(script)
+def run_main(source: str, path: str) -> int:
+    """Run the source as `__main__`; return the exit status that Python would give. `path` is the script's, or
+    `<string>`."""
     main = ModuleType("__main__")
     main.__file__ = path
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
     try:
-        exec(compile(Path(path).read_bytes(), path, "exec", dont_inherit=True), main.__dict__)
+        exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0

@@ -104,7 +104,7 @@ class Project:
 
     def start_warm(self, *arguments: str | Path, **options: Any) -> WarmProcess:
         """The command, forked in the project's folder in a session of its own."""
-        return warm_command().start(list(map(str, arguments)), self.folder, self.environment(**options))
+        return warm_command().start(arguments, self.folder, self.environment(**options))
 
     def finish(self, process: subprocess.Popen[str] | WarmProcess, timeout: float) -> Minified:
         """Waits for the end; whatever is left of the session then is killed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -76,13 +77,20 @@ class WarmCommand:
                 start_new_session=True,
             )
 
-    def start(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> WarmProcess:
-        """Fork `minify ARGUMENTS` in a folder."""
+    def start(
+        self, arguments: Sequence[str | Path], folder: Path, environment: dict[str, str], program: str = "minify"
+    ) -> WarmProcess:
+        """Fork `minify ARGUMENTS`, or `python ARGUMENTS` with a script or `-c`, in a folder."""
         self._wait_for_server()
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.address)
         outputs = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - closed once they are read
-        request = {"arguments": arguments, "folder": str(folder), "environment": environment}
+        request = {
+            "program": program,
+            "arguments": list(map(str, arguments)),
+            "folder": str(folder),
+            "environment": environment,
+        }
         with open(os.devnull) as nothing:
             files = [nothing.fileno(), *(output.fileno() for output in outputs)]
             socket.send_fds(connection, [json.dumps(request).encode()], files)
@@ -94,6 +102,19 @@ class WarmCommand:
             assert self.process.poll() is None, f"the warm server has died:\n{self.log.read_text()}"
             assert time.monotonic() < until, f"the warm server does not answer:\n{self.log.read_text()}"
             time.sleep(0.05)
+
+
+def warm_python(
+    *arguments: str | Path, folder: Path, environment: dict[str, str], timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """What `python ARGUMENTS...` in a folder would give; a fork that has torch already, but no backend."""
+    process = warm_command().start(arguments, folder, environment, "python")
+    try:
+        out, err = process.communicate(timeout)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(["python", *map(str, arguments)], process.wait(), out, err)
 
 
 @functools.cache

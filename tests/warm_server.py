@@ -4,8 +4,9 @@ A real `python -m minifier` spends nearly all of a short run on importing torch,
 verification. The server imports everything once, stays at one thread and runs no op, as the tool's main process does,
 and forks for each request. The verification's interpreters are forks of the command, which runs no code of the user's.
 
-Run as `python warm_server.py SOCKET`; ends when its parent does. A request is one JSON line with `arguments`, `folder`,
-`environment`, and the open files for stdin, stdout and stderr; the answers are lines with `pid`, then `status`.
+Run as `python warm_server.py SOCKET`; ends when its parent does. A request is one JSON line with `program` (minify
+or python), `arguments`, `folder`, `environment`, and the open files for stdin, stdout and stderr; the answers are lines
+with `pid`, then `status`.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ import socket
 import sys
 import types
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
-from forked_script import ForkedInterpreter, become_program
+from forked_script import ForkedInterpreter, become_program, run_main
+
+from minifier import interpreters
 
 MAX_REQUEST_BYTES = 1 << 18
 
 
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
-    from minifier import interpreters
     from minifier.cli import around, commands, resuming, running  # noqa: F401
     from minifier.processes import run_stage
     from minifier.report import environment
@@ -97,8 +101,10 @@ def start(listener: socket.socket) -> tuple[int, socket.socket]:
         try:
             listener.close()
             connection.close()
-            become_command(request, files)
-            status = 0
+            status = become(request, files)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
         finally:
@@ -109,18 +115,29 @@ def start(listener: socket.socket) -> tuple[int, socket.socket]:
     return pid, connection
 
 
-def become_command(request: dict[str, object], files: Sequence[int]) -> None:
-    """Do as `python -m minifier ARGUMENTS` in a folder, with these open files."""
+def become(request: dict[str, Any], files: Sequence[int]) -> int:
+    """Do as `python -m minifier ARGUMENTS`, `python SCRIPT ARGUMENTS` or `python -c SOURCE ARGUMENTS` in a folder, with
+    these open files; return the exit status."""
     os.setsid()
     faulthandler.disable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    folder, environment, arguments = request["folder"], request["environment"], request["arguments"]
-    assert isinstance(folder, str) and isinstance(environment, dict) and isinstance(arguments, list)
-    become_program(folder, environment, files)
-    os.closerange(3, 1024)  # nothing else that is open is the command's
-    sys.path.insert(0, folder)
-    sys.argv = ["minifier", *arguments]
-    runpy.run_module("minifier", run_name="__main__", alter_sys=True)
+    folder, arguments = request["folder"], request["arguments"]
+    become_program(folder, request["environment"], files)
+    os.closerange(3, 1024)  # nothing else that is open is the program's
+    if request["program"] == "minify":
+        sys.path.insert(0, folder)
+        sys.argv = ["minifier", *arguments]
+        runpy.run_module("minifier", run_name="__main__", alter_sys=True)
+        return 0
+    interpreters.launch = interpreters.launch_fresh
+    if arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        return run_main(arguments[1], "<string>")
+    path = os.path.abspath(arguments[0])
+    sys.argv = list(arguments)
+    sys.path.insert(0, os.path.dirname(path))
+    return run_main(Path(path).read_text(encoding="utf-8"), path)
 
 
 def answer(connection: socket.socket, **words: int) -> None:

@@ -55,9 +55,8 @@ OUTCOMES = {
     "fault_installed": (1, "LoweringError: no lowering for tanh"),
 }
 
-# These are run by an interpreter of their own (two as pytest has its hands on warnings and logs); the others in a child
-# that has torch already.
-IN_AN_INTERPRETER = ("failing", "fault_exit", "fault_segfault", "fault_installed", "fault_fallback", "backend_first_of")
+# These are run by an interpreter of their own, the others in a fork that has torch already.
+FRESH = ("failing", "fault_segfault", "fault_installed")
 
 
 def stack_after(script, seconds) -> str:
@@ -78,7 +77,7 @@ def test_sample(run_python, tmp_path, name):
     if expected == HANGS:
         assert "in faulty_hang" in stack_after(script, seconds=15)
         return
-    done = run_python(script, timeout=80) if name in IN_AN_INTERPRETER else python_forked(script, tmp_path)
+    done = run_python(script, timeout=80, fresh=name in FRESH)
     assert done.returncode in (expected if isinstance(expected, set) else {expected}), done.stderr
     assert text in done.stdout + done.stderr
     if expected == 1:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from forked_script import python_forked
 from real_graphs import GRAPHS, Captured, compiled_graphs, fresh, seeded
 
 from minifier.case import BackendReference, Case, Drawn, Reach, ScalarInput, State, Stored, TensorInput
@@ -242,9 +243,7 @@ def test_the_state_is_written_and_the_script_still_runs(name, tmp_path):
     inputs = tuple(replace(i, source=Drawn("randn")) for i in case.inputs)
     repro = write_repro(replace(case, inputs=inputs), Template.COMPILE_FUNCTION)
     assert line in repro.text
-    done = subprocess.run(
-        [sys.executable, "-"], input=repro.text, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = python_forked(repro.write(tmp_path / "repro"), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
