@@ -1,0 +1,108 @@
+"""Values of inputs, from the plainest on."""
+
+from dataclasses import replace
+
+import pytest
+from case_samples import meta
+from case_text import case_of
+
+from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.passes.data import Facts, bounded, data_rows, is_small, plain, random, written
+
+NOTHING = Facts(None, None, None)
+
+
+def tensor(dtype, *shape):
+    return TensorInput("x", meta(*shape, dtype=dtype), Stored("x"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "drawn"),
+    [
+        ("float32", (2,), Drawn("randn")),
+        ("bfloat16", (2,), Drawn("randn")),
+        ("complex64", (2,), Drawn("randn")),
+        ("int64", (2,), Drawn("zeros")),
+        ("uint8", (2,), Drawn("zeros")),
+        ("bool", (2,), Drawn("ones")),
+        ("bool", (), Drawn("list", values=(True,))),
+    ],
+)
+def test_plain_values_are_normal_zero_or_true(dtype, shape, drawn):
+    assert plain(tensor(dtype, *shape), None) == drawn
+
+
+@pytest.mark.parametrize(
+    ("dtype", "facts", "drawn"),
+    [
+        ("float32", Facts(0.0, 1.0, None), Drawn("randn")),
+        ("bool", Facts(0, 1, None), Drawn("bools")),
+        ("int64", Facts(-2, 5, None), Drawn("randint", -2, 6)),
+        ("int64", Facts(None, 5, None), Drawn("zeros")),
+        ("int64", Facts(2, None, None), Drawn("zeros")),
+        ("int64", None, Drawn("zeros")),
+    ],
+)
+def test_random_integers_lie_between_the_bounds_seen_both_included(dtype, facts, drawn):
+    assert random(tensor(dtype, 2), facts) == drawn
+
+
+@pytest.mark.parametrize(
+    ("dtype", "facts", "drawn"),
+    [
+        ("float32", Facts(0.12345, 9.87654, None), Drawn("rand", 0.123, 9.88)),
+        ("float32", Facts(0.0, 0.0, None), Drawn("zeros", 0.0)),
+        ("float32", Facts(1.0, 1.0, None), Drawn("ones", 1.0)),
+        ("float32", Facts(2.5, 2.5, None), Drawn("full", 2.5)),
+        ("float32", Facts(1.00001, 1.00002, None), Drawn("randn")),
+        ("float32", Facts(None, 1.0, None), Drawn("randn")),
+        ("float32", Facts(1.0, None, None), Drawn("randn")),
+        ("float32", None, Drawn("randn")),
+        ("int64", Facts(1, 3, None), Drawn("randint", 1, 4)),
+        ("bool", Facts(1, 1, None), Drawn("bools")),
+    ],
+)
+def test_bounded_values_lie_between_the_bounds_as_a_person_rounds_them(dtype, facts, drawn):
+    assert bounded(tensor(dtype, 2), facts) == drawn
+
+
+def test_few_values_of_a_contiguous_input_are_written_out():
+    few = Facts(1.0, 2.0, (1.0, 2.0))
+    assert written(tensor("float32", 2), few) == Drawn("list", values=(1.0, 2.0))
+    assert written(tensor("float32", 2), NOTHING) is None and written(tensor("float32", 2), None) is None
+    gaps = replace(tensor("float32", 2), meta=TensorMeta((2,), (3,), "float32"))
+    assert written(gaps, few) is None
+
+
+def test_sixteen_values_are_few():
+    assert is_small(16) and not is_small(17)
+
+
+CASE = case_of("x: float32[2]\ni: int64[2]\nc: float32[2]\nd: float32[2]\nj: int64[2]\nn: 5\ny = torch.f(x, i, c, d, j, n)\nreturn y")
+
+
+def with_sources(case, **sources):
+    inputs = tuple(replace(item, source=sources[item.name]) if item.name in sources else item for item in case.inputs)
+    return replace(case, inputs=inputs)
+
+
+def test_the_scripts_values_climb_the_ladder_and_drawn_ones_stay():
+    case = with_sources(CASE, x=Stored("x"), i=Recorded("i"), c=Drawn("zeros"), j=Drawn("zeros"))
+    facts = {"x": Facts(0.5, 1.5, (0.5, 1.5)), "i": Facts(0, 3, None), "c": Facts(0.5, 1.5, (0.5, 1.5))}
+    rows = {row.name: [edit(case) for edit in row.edits] for row in data_rows(case, facts)}
+    sources = {name: [{i.name: getattr(i, "source", None) for i in c.inputs} for c in made] for name, made in rows.items()}
+    now = {item.name: getattr(item, "source", None) for item in case.inputs}
+    assert sources == {
+        "values of x": [
+            {**now, "x": drawn}
+            for drawn in (Drawn("randn"), Drawn("rand", 0.5, 1.5), Drawn("list", values=(0.5, 1.5)))
+        ],
+        "values of i": [{**now, "i": drawn} for drawn in (Drawn("zeros"), Drawn("randint", 0, 4))],
+        "values of c": [{**now, "c": Drawn("randn")}],
+    }
+
+
+def test_values_of_which_nothing_is_known_get_what_their_dtype_allows():
+    case = with_sources(CASE, i=Stored("i"))
+    (row,) = data_rows(case, {})
+    assert [edit(case).inputs[1].source for edit in row.edits] == [Drawn("zeros")]
