@@ -1,0 +1,203 @@
+"""Ops, inputs and results that others stand in for."""
+
+from dataclasses import replace
+
+import pytest
+from case_text import case_of
+from pass_rows import is_shown, made, names, pass_named
+
+from minifier.case import Level, Ref, Stored
+from minifier.passes.operands import pruned
+
+CHAIN = """
+    x: float32[2]
+    y: float32[2]
+    a = torch.sin(x)
+    b = torch.add(a, y)
+    c = torch.cos(b)
+    return c,
+"""
+
+
+def test_an_op_is_bypassed_by_each_operand_of_its_shape():
+    found = made("bypass", case_of(CHAIN))
+    assert {name: len(cases) for name, cases in found.items()} == {"op a": 1, "op b": 2, "op c": 1}
+    assert is_shown(found["op a"][0], CHAIN.replace("    a = torch.sin(x)\n", "").replace("add(a", "add(x"))
+    without_b = CHAIN.replace("    b = torch.add(a, y)\n", "")
+    assert is_shown(found["op b"][0], without_b.replace("    y: float32[2]\n", "").replace("(b)", "(a)"))
+    only_c = "x: float32[2]\ny: float32[2]\na = torch.sin(x)\nc = torch.cos(y)\nreturn c,"
+    assert is_shown(found["op b"][1], only_c)
+    assert is_shown(found["op c"][0], CHAIN.replace("    c = torch.cos(b)\n", "").replace("return c", "return b"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a: float32[3] = torch.sin(x)",
+        "a: int64[2] = torch.sin(x)",
+        'a: float32[2](device="cuda:0") = torch.sin(x)',
+        'a: float32[2 @ "s0"] = torch.sin(x)',
+        "a = x.add_(1)",
+        "a: 5 = torch.sin(x)",
+    ],
+    ids=["shape", "dtype", "device", "symbol", "in place", "a number"],
+)
+def test_an_op_that_no_operand_is_like_has_no_row(line):
+    text = CHAIN.replace("a = torch.sin(x)", line)
+    assert "op a" not in names("bypass", case_of(text))
+
+
+def test_the_last_op_stays():
+    assert names("bypass", case_of("x: float32[2]\na = torch.sin(x)\nreturn a")) == []
+
+
+def test_a_graph_of_which_an_input_would_be_the_only_result_stays():
+    text = "x: float32[2]\na = torch.sin(x)\nb = torch.ones(2)\nreturn a,"
+    case = case_of(text)
+    assert made("bypass", case)["op a"][0].graph.output.args == ((Ref("x"),),)
+
+
+def test_a_higher_order_op_is_not_given_the_same_tensor_twice():
+    text = """
+        x: float32[2]
+        a = torch.sin(x)
+        b = torch.ops.higher_order.wrap(x, a)
+        c = torch.add(a, x)
+        return b, c
+    """
+    case = case_of(text)
+    assert made("bypass", case)["op a"] == [case]
+    assert made("merge", case_of(text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")))["input a"][0] == case_of(
+        text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")
+    )
+
+
+def test_inputs_of_a_kind_stand_in_for_each_other_two_at_most():
+    text = "".join(f"{name}: float32[2]\n" for name in "abcd") + "y = torch.f(a, b, c, d)\nreturn y,"
+    found = made("merge", case_of(text))
+    assert {name: len(cases) for name, cases in found.items()} == {"input b": 1, "input c": 2, "input d": 2}
+    assert is_shown(found["input d"][0], text.replace("d: float32[2]\n", "").replace("c, d", "c, a"))
+    assert is_shown(found["input d"][1], text.replace("d: float32[2]\n", "").replace("c, d", "c, b"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "merges"),
+    [
+        ({}, True),
+        ({"source": Stored("b")}, True),
+        ({"leaf": False}, False),
+        ({"parameter": True}, False),
+        ({"inference": True}, False),
+    ],
+)
+def test_inputs_are_of_a_kind_whatever_their_values(changes, merges):
+    case = case_of("a: float32[2]\nb: float32[2]\ny = torch.f(a, b)\nreturn y,")
+    first, second = case.inputs
+    case = replace(case, inputs=(first, replace(second, **changes)))
+    assert names("merge", case) == (["input b"] if merges else [])
+
+
+def test_where_inputs_lie_in_memory_is_no_kind():
+    case = case_of("a: float32[2]\nb: float32[2](storage=1, offset=4)\ny = torch.f(a, b)\nreturn y,")
+    assert names("merge", case) == ["input b"]
+    assert names("merge", case_of("a: float32[2]\nb: float32[3]\ny = torch.f(a, b)\nreturn y,")) == []
+
+
+def test_results_that_an_op_reads_need_not_be_given_back():
+    text = CHAIN.replace("return c,", "return a, c, b")
+    found = made("outputs", case_of(text))
+    assert list(found) == ["result a", "result b"]
+    assert is_shown(found["result a"][0], text.replace("return a, c, b", "return c, b"))
+    only = CHAIN.replace("return c,", "return a,")
+    assert names("outputs", case_of(only)) == []
+
+
+def test_the_last_result_stays():
+    case = case_of(CHAIN.replace("return c,", "return a, b"))
+    first, second = (edit for row in pass_named("outputs").rows(case) for edit in row.edits)
+    once = first(case)
+    assert second(once) == once and first(once) == once
+    single = case_of(CHAIN.replace("return c,", "return a"))
+    assert first(single) == single
+
+
+@pytest.mark.parametrize("name", ["bypass", "outputs", "merge"])
+def test_graphs_of_aotautograd_keep_their_inputs_and_results(name):
+    text = CHAIN.replace("return c,", "return a, c")
+    assert names(name, case_of(text)) != []
+    assert names(name, case_of(text, level=Level.AOT_FORWARD)) == []
+
+
+def chain(length):
+    ops = "".join(f"v{i + 1} = torch.sin(v{i})\n" for i in range(length))
+    return case_of(f"v0: float32[2]\n{ops}return v{length},")
+
+
+def test_any_two_of_five_ops_are_left_out_at_once():
+    assert names("pairs", chain(2)) == []
+    assert names("pairs", chain(3)) == ["ops v1 and v2", "ops v1 and v3", "ops v2 and v3"]
+    assert len(names("pairs", chain(5))) == 10
+    assert is_shown(made("pairs", chain(3))["ops v1 and v3"][0], "v1: float32[2]\nv2 = torch.sin(v1)\nreturn v2,")
+
+
+def test_of_more_ops_two_are_left_out_of_which_one_reads_the_other():
+    assert names("pairs", chain(6)) == [f"ops v{i} and v{i + 1}" for i in range(1, 6)]
+
+
+def test_ops_that_belong_together_are_one_of_the_pair():
+    text = """
+        x: float32[4]
+        t: (float32[2], float32[2]) = torch.chunk(x, 2)
+        p: float32[2] = operator.getitem(t, 0)
+        q: float32[2] = operator.getitem(t, 1)
+        a = torch.sin(p)
+        b = torch.sin(q)
+        c = torch.sin(a)
+        d = torch.sin(b)
+        e = torch.sin(c)
+        return d, e
+    """
+    found = made("pairs", case_of(text))
+    assert list(found) == ["ops t and a", "ops t and b", "ops a and c", "ops b and d", "ops c and e"]
+    assert [node.name for node in found["ops t and a"][0].graph.ops] == ["b", "c", "d", "e"]
+
+
+def test_a_pair_is_left_alone_where_nothing_would_be_left_or_it_is_gone():
+    case = chain(3)
+    edits = {row.name: row.edits[0] for row in pass_named("pairs").rows(case)}
+    once = edits["ops v1 and v2"](case)
+    assert edits["ops v1 and v2"](once) == once and edits["ops v2 and v3"](once) == once
+
+
+def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
+    text = """
+        x: float32[2]
+        y: float32[2]
+        a = torch.sin(x)
+        return a, x, a
+    """
+    assert is_shown(pruned(case_of(text)), "x: float32[2]\na = torch.sin(x)\nreturn a,")
+    aot = pruned(case_of(text, level=Level.AOT_FORWARD))
+    assert is_shown(aot, "x: float32[2]\na = torch.sin(x)\nreturn a, x, a")
+
+
+def test_pruning_leaves_sizes_where_they_are():
+    text = """
+        s0: 4 @ "s0"
+        x: float32[4 @ "s0"]
+        n: 7
+        y: float32[2]
+        a = torch.sin(x)
+        return a,
+    """
+    expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
+    assert is_shown(pruned(case_of(text)), expected)
+    assert [item.name for item in pruned(case_of(text, level=Level.AOT_FORWARD)).inputs] == ["s0", "x"]
+
+
+def test_an_op_or_its_stand_in_that_is_gone_already_leaves_the_case_alone():
+    case = case_of(CHAIN)
+    edits = {row.name: row.edits for row in pass_named("bypass").rows(case)}
+    (without_a,) = (edit(case) for edit in edits["op a"])
+    assert [edit(without_a) == without_a for edit in edits["op a"]] == [True]
+    assert edits["op b"][0](without_a) == without_a
