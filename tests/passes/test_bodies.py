@@ -70,7 +70,7 @@ BODY = """
         ("abc", BODY),
         ("bc", BODY.replace("    a = torch.sin(x)\n", "").replace("(a, y)", "(x, y)").replace("(b, a)", "(b, x)")),
         ("ac", BODY.replace("    b: float32[3] = torch.pad(a, y)\n", "").replace("(b, a)", "(y, a)")),
-        ("ab", "x: float32[2]\ny: float32[3]\nz: float32[2]\na = torch.sin(x)\nreturn a,"),
+        ("ab", BODY.replace("    c: float32[2] = torch.cut(b, a)\n", "").replace("return c", "return a")),
         ("a", "x: float32[2]\ny: float32[3]\nz: float32[2]\na = torch.sin(x)\nreturn a,"),
     ],
 )
