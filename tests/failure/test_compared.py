@@ -1,0 +1,108 @@
+"""The differences of a comparison as one failure, and what a person reads of it."""
+
+import pytest
+
+from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage
+from minifier.failure.compared import failure_of_differences
+
+# From what a user minds most to what a user minds least.
+ASPECTS = (
+    Aspect.PREDICATE,
+    Aspect.NO_EXCEPTION,
+    Aspect.NON_FINITE,
+    Aspect.VALUES,
+    Aspect.GRADIENT,
+    Aspect.MUTATION,
+    Aspect.SHAPE,
+    Aspect.STRUCTURE,
+    Aspect.DTYPE,
+    Aspect.DEVICE,
+    Aspect.ALIASING,
+    Aspect.STRIDE,
+)
+
+
+def off(aspect, where="output 0"):
+    return Difference(aspect, where, f"{where}: {aspect.value}")
+
+
+def test_every_aspect_has_its_rank():
+    assert set(ASPECTS) == set(Aspect)
+    forward = [each for each in ASPECTS if each is not Aspect.GRADIENT]
+    failure = failure_of_differences([off(aspect) for aspect in reversed(forward)])
+    assert [each.aspect for each in failure.differences] == forward
+
+
+def test_forward_results_come_before_gradients():
+    slight, gradient = off(Aspect.STRIDE), off(Aspect.VALUES, "gradient of x")
+    failure = failure_of_differences([gradient, slight])
+    assert failure.differences == (slight, gradient)
+    assert failure.fingerprint == Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="stride")
+    assert (failure.type, failure.message) == ("wrong-result", slight.sentence)
+    assert failure.traceback == f"{slight.sentence}\n{gradient.sentence}\n"
+
+
+def test_the_one_that_is_sought_comes_first_whatever_its_rank():
+    differences = [off(Aspect.VALUES), off(Aspect.STRIDE), off(Aspect.SHAPE)]
+    sought = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="stride")
+    told = failure_of_differences(differences, sought)
+    assert [each.aspect for each in told.differences] == [Aspect.STRIDE, Aspect.VALUES, Aspect.SHAPE]
+    other = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="dtype")
+    assert failure_of_differences(differences, other).differences[0].aspect is Aspect.VALUES
+
+
+def test_nan_and_infinity_are_a_kind_of_their_own():
+    failure = failure_of_differences([off(Aspect.NON_FINITE)])
+    assert failure.fingerprint == Fingerprint(Stage.COMPARE, Kind.NON_FINITE, message="non-finite")
+    assert failure.type == "non-finite"
+
+
+@pytest.mark.parametrize(
+    ("difference", "is_of_backward"),
+    [
+        (off(Aspect.GRADIENT), True),
+        (off(Aspect.DTYPE, "gradient of x"), True),
+        (off(Aspect.NO_EXCEPTION, "the backward pass"), True),
+        (off(Aspect.VALUES, "input x after the call"), False),
+    ],
+)
+def test_what_takes_a_backward_pass_to_be_seen(difference, is_of_backward):
+    assert difference.is_of_backward is is_of_backward
+
+
+def test_a_differences_sentence_follows_the_fingerprints():
+    failure = failure_of_differences([off(Aspect.VALUES)])
+    assert failure.sentence == "wrong-result (compare): values: output 0: values"
+    assert failure.line == "wrong-result: output 0: values"
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "sentence"),
+    [
+        (Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV"), "signal (run): SIGSEGV"),
+        (Fingerprint(Stage.RUN, Kind.TIMEOUT), "timeout (run): "),
+        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("KeyError",), message="one\ntwo"), "KeyError (compile): one"),
+        (
+            Fingerprint(
+                Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError", "KeyError"), None, Frame("acme", "lower"), "one\ntwo"
+            ),
+            "RuntimeError in acme.lower (compile): one (because of KeyError: two)",
+        ),
+        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("A", "B")), "A (compile): "),
+    ],
+)
+def test_a_fingerprint_in_one_line(fingerprint, sentence):
+    assert fingerprint.sentence() == sentence
+    assert Failure(fingerprint, "A", "told").sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("one\ntwo", "KeyError: one"), ("\n one", "KeyError: one"), ("", "KeyError"), ("\n", "KeyError")],
+)
+def test_a_failure_in_one_line_ends_as_a_traceback_does(message, line):
+    assert Failure(Fingerprint(Stage.RUN, Kind.EXCEPTION), "KeyError", message).line == line
+
+
+def test_compiling_has_two_stages():
+    assert [stage for stage in Stage if stage.compiles] == [Stage.COMPILE, Stage.BACKWARD_COMPILE]

@@ -1,0 +1,155 @@
+"""Which frames of an exception are the backend's, and what a failure keeps of them."""
+
+import pytest
+
+from minifier.failure import Fingerprint, Frame, Kind, Stage
+from minifier.failure.fingerprint import failure_of, of_exception, unwrapped, was_wrapped
+
+WRAPPER = "torch._dynamo.exc.BackendCompilerFailed"
+
+
+def link(*frames, kind="ValueError", message="no", bases=("Exception",)):
+    """One exception; a frame is a module, or a module and a function, or those and a file."""
+    parts = [(*each, "lower", "acme.py")[:3] if len(each) == 1 else (*each, "acme.py")[:3] for each in frames]
+    return {"type": kind, "bases": list(bases), "message": message, "frames": [[*part, 1] for part in parts]}
+
+
+def seen(*links):
+    return of_exception(Stage.COMPILE, links)
+
+
+@pytest.mark.parametrize(
+    ("module", "is_own"),
+    [
+        ("acme.lower", True),
+        ("torch._inductor.graph", True),
+        ("torch._functorch.aot", True),
+        ("torch._dynamo.backends.common", True),
+        ("torch.jit._trace", True),
+        ("torch.fx.graph", False),
+        ("torch._dynamo.symbolic_convert", False),
+        ("torchvision.ops", True),
+        ("json.decoder", False),
+        ("__main__", False),
+        ("", False),
+    ],
+)
+def test_whose_frame_it_is(module, is_own):
+    assert seen(link((module,))).site == (Frame(module, "lower") if is_own else None)
+    assert seen(link((module,))).raising == Frame(module, "lower")
+
+
+@pytest.mark.parametrize("module", ["minifier.probe.run", "torch._dynamo.output_graph"])
+def test_those_who_call_a_backend_are_not_there(module):
+    assert seen(link((module,))).raising is None
+    assert seen(link(("acme",), (module,))).raising == Frame("acme", "lower")
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"), [("<eval_with_key>.3", False), ("<ipython-input-7>", True), ("<string>", False), ("a.py", True)]
+)
+def test_generated_code_counts_for_nothing_and_a_notebooks_cell_for_code(file, counts):
+    found = seen(link(("acme", "outer"), ("made", "inner", file)))
+    assert found.raising == (Frame("made", "inner") if counts else Frame("acme", "outer"))
+
+
+def test_frames_are_those_of_the_innermost_exception_that_has_any():
+    inner, outer, bare = link(("acme", "inner")), link(("acme", "outer"), kind="KeyError"), link(message="bare")
+    assert seen(outer, inner, bare).raising == Frame("acme", "inner")
+    assert seen(inner, outer, bare).raising == Frame("acme", "outer")
+    assert seen(bare).raising is None
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("kernel_0fdbcddcd7", "kernel"),
+        ("kernel0fdbcddcd7", "kernel"),
+        ("launch_12", "launch"),
+        ("log2", "log2"),
+        ("deadbeef", "deadbeef"),
+        ("conv_deadbee", "conv_deadbee"),
+        ("f_1234567a", "f"),
+        ("x.abc", "x.abc"),
+        ("x." + "z2" * 20, "x"),
+        ("x." + "z2" * 19, "x." + "z2" * 19),
+    ],
+)
+def test_hashes_and_numbers_at_the_end_of_a_name_are_left_out(name, bare):
+    assert seen(link((name, name))).raising == Frame(bare, bare)
+
+
+def test_dynamos_wrapper_is_taken_off_unless_it_is_all():
+    wrapper, inductors = link(kind=WRAPPER), link(kind="InductorError", bases=(WRAPPER,))
+    inner = link(kind="KeyError")
+    assert unwrapped([wrapper, inductors, inner]) == [inner] and unwrapped([wrapper]) == [wrapper]
+    assert was_wrapped([wrapper, inner]) and was_wrapped([inductors]) and not was_wrapped([inner])
+    assert seen(wrapper).types == (WRAPPER,)
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [("None", 0), ("3", 3), ("259", 3), ("-1", 255), ("fatal: 3", 1), ("", 1), ("255", 255), ("256", 0)],
+)
+def test_what_an_exit_makes_of_a_process(message, status):
+    exit_ = link(("acme",), kind="SystemExit", message=message)
+    assert seen(exit_) == Fingerprint(Stage.COMPILE, Kind.EXIT, message=f"exit status {status}")
+
+
+def test_links_in_a_row_that_say_the_same_are_one():
+    one, other = link(message="no table"), link(message="no range")
+    assert seen(one, one, other, other, one).message == "no table\nno range\nno table"
+    assert seen(one, one, other).types == ("ValueError", "ValueError")
+    assert seen(one, link(kind="KeyError", message="no table")).types == ("ValueError", "KeyError")
+
+
+@pytest.mark.parametrize(
+    ("links", "kind"),
+    [
+        ([link(kind="MemoryError")], Kind.OUT_OF_MEMORY),
+        ([link(kind="Arena", bases=("MemoryError",))], Kind.OUT_OF_MEMORY),
+        ([link(kind="torch.cuda.OutOfMemoryError")], Kind.OUT_OF_MEMORY),
+        ([link(kind="acme.OutOfMemoryError")], Kind.EXCEPTION),
+        ([link(kind="torch.AcceleratorError")], Kind.EXCEPTION),
+        ([link(kind="acme.Error", bases=("RuntimeError",), message="std::bad_alloc")], Kind.OUT_OF_MEMORY),
+        ([link(kind="MemoryError"), link()], Kind.OUT_OF_MEMORY),
+        ([link(), link(kind="MemoryError")], Kind.OUT_OF_MEMORY),
+        ([link(), link(kind="MemoryError"), link()], Kind.EXCEPTION),
+    ],
+)
+def test_memory_is_out_where_the_first_or_the_last_link_says_so(links, kind):
+    assert seen(*links).kind is kind
+
+
+def test_who_asked_for_too_much_memory_is_known_by_the_outermost_exception():
+    outer = link(("acme", "outer"), ("acme", "allocate"), kind="MemoryError")
+    found = seen(outer, link(("acme", "elsewhere")))
+    assert found == Fingerprint(
+        Stage.COMPILE, Kind.OUT_OF_MEMORY, site=Frame("acme", "outer"), message="no more memory"
+    )
+
+
+def test_an_endless_recursion_is_known_by_where_it_began():
+    found = seen(link(("torch._functorch.aot", "call"), ("acme", "first"), ("acme", "second"), kind="RecursionError"))
+    assert found == Fingerprint(
+        Stage.COMPILE, Kind.EXCEPTION, ("RecursionError",), site=Frame("acme", "first")
+    )
+
+
+def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentioned():
+    found = of_exception(Stage.RUN, [link(message="hidden_3 and score differ")], ["hidden_7", "score", "other"])
+    assert found.names == ("hidden", "score")
+
+
+OWN = '  File "/home/me/minifier/{part}/run.py", line 3, in call\n    compiled(x)\n    ^^^^^^^^\n'
+REST = 'Traceback (most recent call last):\n  File "/home/me/acme.py", line 7, in lower\n    raise KeyError\nKeyError: no\n'
+
+
+@pytest.mark.parametrize(("part", "is_own"), [("capturing", True), ("probe", True), ("inplace", True), ("emit", False)])
+def test_frames_of_this_tool_are_left_out_of_the_traceback(part, is_own):
+    own = OWN.format(part=part)
+    head, _, tail = REST.partition("\n")
+    failure = failure_of(Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}", hints=(("a",),))
+    assert failure.traceback == (REST if is_own else f"{head}\n{own}{tail}")
+    assert (failure.type, failure.message, failure.hints) == ("KeyError", "no", (("a",),))
+    assert failure.fingerprint == of_exception(Stage.RUN, [link(kind="KeyError")])
