@@ -6,7 +6,7 @@
 
 Interpreters are forked, never started. One forked child runs the quick tests once and notes which lines each of them
 runs. Another imports everything, and forks once for each mutant inside a function: the child gives the function the
-mutant's code, and runs the tests of that line until one fails, the fastest first. Mutants of what importing a module
+mutant's code, and runs the tests of that line until one fails, those in files of the module's name and the fastest first. Mutants of what importing a module
 runs get a child that has imported no module of this tool yet. A test that starts a process is not quick, and is left
 out. A mutant counts as killed if a test fails, or takes far more processor time than all of the tests did. Tests beyond
 `--seconds` in all are not run for a mutant.
@@ -17,6 +17,7 @@ WAIVERS lists mutants that no test can notice, with the reason; the score is tol
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -131,17 +132,6 @@ class Warm:
         return False
 
 
-class Chosen:
-    """A pytest plugin that runs some tests of those collected, in this order."""
-
-    def __init__(self, tests: Sequence[str]) -> None:
-        self._tests = tests
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        found = {item.nodeid: item for item in items}
-        items[:] = [found[test] for test in self._tests]
-
-
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module from other source."""
 
@@ -157,6 +147,21 @@ class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         exec(compile(self._source, self._path, "exec"), module.__dict__)
+
+
+class Chosen:
+    """A pytest plugin that imports one module from a mutant's source, and runs some tests of those collected."""
+
+    def __init__(self, tests: Sequence[str], mutated: _Mutated) -> None:
+        self._tests = tests
+        self._mutated = mutated
+
+    def pytest_configure(self) -> None:
+        sys.meta_path.insert(0, self._mutated)  # ahead of pytest's own, which rewrites assertions
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        found = {item.nodeid: item for item in items}
+        items[:] = [found[test] for test in self._tests]
 
 
 def module_name(path: str) -> str:
@@ -212,6 +217,7 @@ def _run_pytest(arguments: Iterable[str], plugin: object) -> int:
 def in_fork(work: Callable[[], bool], cpu_seconds: float | None = None, quiet: bool = True) -> int:
     """Forks a child that exits with 0 if `work()` is true, else 1; the child's process id."""
     sys.stdout.flush()
+    gc.freeze()
     pid = os.fork()
     if pid:
         return pid
@@ -269,8 +275,13 @@ class Score:
         ]
         if not reaching and not mutant.function:
             reaching = [test for test in self._survey if test.startswith(home)]
+        stem = Path(mutant.path).stem
+
+        def cost(test: str) -> tuple[bool, float]:
+            return stem not in test.partition("::")[0], self._survey[test]["seconds"]
+
         chosen, spent = [], 0.0
-        for test in sorted(reaching, key=lambda test: self._survey[test]["seconds"]):
+        for test in sorted(reaching, key=cost):
             spent += self._survey[test]["seconds"]
             if spent > self._seconds and chosen:
                 break
@@ -336,8 +347,8 @@ def measure(mutants: Sequence[Mutant], survey: Survey, seconds: float, workers: 
 
     def survives(mutant: Mutant, tests: list[str]) -> bool:
         source = mutant.source(texts[mutant.path])
-        sys.meta_path.insert(0, _Mutated(module_name(mutant.path), str(ROOT / mutant.path), source))
-        return _run_pytest(_files(tests), Chosen(tests)) == 0
+        mutated = _Mutated(module_name(mutant.path), str(ROOT / mutant.path), source)
+        return _run_pytest(_files(tests), Chosen(tests, mutated)) == 0
 
     rest.judge([mutant for mutant in mutants if mutant not in killed], survives)
     return {**killed, **rest.killed}

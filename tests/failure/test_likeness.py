@@ -56,3 +56,49 @@ def test_who_called_the_function_counts_within_its_file():
     alone = died(("/home/me/script.py", "main"), ("/home/me/acme.py", "launch"))
     assert place_of_death(one) == ("launch", "lower_tanh") and place_of_death(alone) == ("launch",)
     assert not is_alike(one, two) and is_alike(one, alone)
+
+
+def several(*differences):
+    return Failure(
+        Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values"),
+        "",
+        "",
+        differences=tuple(Difference(aspect, "", "", error, own) for aspect, error, own in differences),
+    )
+
+
+def test_the_worst_difference_of_the_kind_that_was_told_counts():
+    worst = several((Aspect.VALUES, 1.0, 0.1), (Aspect.VALUES, 3.0, 0.1), (Aspect.GRADIENT, 9.0, 0.1))
+    assert proportion(worst) == pytest.approx(30)
+    assert proportion(several((Aspect.VALUES, None, 0.1), (Aspect.GRADIENT, 9.0, 0.1))) is None
+    assert proportion(several()) is None
+
+
+def test_what_moves_eager_most_is_its_error():
+    assert proportion(off(1.0, None, 0.5)) == 2 and proportion(off(1.0, 0.5, None)) == 2
+    assert proportion(off(1.0, 0.5, 0.25)) == 2 and proportion(off(1.0, 0.25, 0.5)) == 2
+    assert proportion(off(-1.0, 0.5)) == -2
+
+
+def test_exactly_a_hundred_times_less_is_still_alike():
+    assert is_alike(off(1.0, 0.0625), off(1.0, 6.25)) is True
+    assert is_alike(off(1.0, 0.0625), off(1.0, 6.26)) is False
+    assert is_alike(off(101.0, 1.0), off(1.005, 1.0)) is False and is_alike(off(100.0, 1.0), off(1.005, 1.0)) is True
+
+
+def test_one_caller_counts_and_only_from_the_same_file():
+    frames = [("/home/me/acme.py", name) for name in ("outermost", "outer", "inner")]
+    assert place_of_death(died(*frames)) == ("inner", "outer")
+    assert place_of_death(died(frames[0], ("/home/me/other.py", "inner"))) == ("inner",)
+    assert place_of_death(died(frames[0], ("/home/me/other.py", "between"), frames[2])) == ("inner",)
+    assert is_alike(died(*frames), died(frames[0], frames[2])) is False
+
+
+def test_code_of_no_file_and_of_python_dies_of_nothing_but_packages_do():
+    import sysconfig
+
+    stdlib = sysconfig.get_path("stdlib")
+    assert place_of_death(died(("/home/me/acme.py", "run"), ("<string>", "made"))) == ("run",)
+    assert place_of_death(died(("/home/me/acme.py", "run"), (f"{stdlib}/json/decoder.py", "parse"))) == ("run",)
+    assert place_of_death(died((f"{stdlib}/site-packages/acme/a.py", "lower"))) == ("lower",)
+    assert place_of_death(died(("<string>", "made"))) == ()

@@ -99,3 +99,78 @@ def test_the_number_of_an_error_says_which_it_is():
     assert normalise("error 4011 in 7 places") == "error 4011 in <number> places"
     assert normalise("exit status 3") != normalise("exit status 4")
     assert normalise("5 errors 6") == normalise("7 errors 8")
+
+
+@pytest.mark.parametrize(
+    ("message", "normal"),
+    [
+        ("at 0x7fAb then", "at <address> then"),
+        ("open /tmp/a-b_c.so now", "open <path> now"),
+        ("open /tmp now", "open /tmp now"),
+        ("shape torch.Size([2, -3]) here", "shape <shape> here"),
+        ("shapes (4,) and [1 2]", "shapes <shape> and <shape>"),
+        ("sizes s0 and u17", "sizes <symbol> and <symbol>"),
+        ("node %add_3 is", "node %<node> is"),
+        ("add_12 reads mul", "add reads mul"),
+        ("3 of 0.25 and 1e-05", "<number> of <number> and <number>"),
+        ("error 4011, code=3, status 2", "error 4011, code=3, status 2"),
+        ("buf12 and primals3", "buf and primals"),
+        ("a \t b", "a b"),
+        ("one of {'b', 'a'} here", "one of {'a', 'b'} here"),
+        ("  lost\n", "lost"),
+    ],
+)
+def test_what_stands_for_what_varies(message, normal):
+    assert normalise(message) == normal
+
+
+def numbered(count, last="end"):
+    """A message of so many lines that accuse nothing."""
+    return "\n".join(["first", *("word " * (i + 1) for i in range(count - 2)), last])
+
+
+def test_six_lines_are_judged_whole_and_of_seven_the_first_and_the_last():
+    assert normalise(numbered(6)).count("\n") == 5
+    assert normalise(numbered(7)) == "first\nend"
+
+
+def test_a_long_line_is_judged_by_its_beginning_and_a_line_that_accuses():
+    long = "x" * 600
+    assert normalise(long) == long and normalise(f"{long}\nend") == long
+    assert normalise(f"first\n\n \n{'y' * 600}\n a.cpp:3: error: no \u2018table\u2019 here\nerror: two\nend") == (
+        "first\nerror: no <quoted> here"
+    )
+    assert normalise(f"error: one\n{'y' * 600}") == f"error: one\n{'y' * 589}"
+
+
+@pytest.mark.parametrize(
+    "accusation", ["target: f", "ValueError: f", "FAILED f", "f failed", "Unsupported f", "not implemented: f"]
+)
+def test_words_that_accuse(accusation):
+    assert normalise(numbered(9).replace("word word word \n", f"{accusation}\n")) == f"first\n{accusation}"
+
+
+def test_of_an_endless_message_both_ends_are_looked_at():
+    middle = "x" * 9_994 + " begin" + " error: middle\n" + " error: end" + "y" * 9_989
+    assert len("x" * 9_994 + " begin") == len(" error: end" + "y" * 9_989) == 10_000
+    assert "middle" not in normalise(middle)
+
+
+@pytest.mark.parametrize(
+    ("message", "normal"),
+    [
+        ("Command ['g++', 'a'] died with <Signals.SIGSEGV: 11>.", "Command <command> died with <Signals.SIGSEGV: <number>>."),
+        ("no Command a returned non-zero exit status 1.", "no Command <command> returned non-zero exit status 1."),
+        ("it died with Command a", "it died with Command a"),
+        ("Command a was lost", "Command a was lost"),
+        ("g++ died with no word", "g++ died with no word"),
+    ],
+)
+def test_a_compilers_command_line_is_left_out(message, normal):
+    assert normalise(message) == normal
+
+
+def test_a_message_is_split_into_names_places_and_signs():
+    assert words("aten.add.Tensor: <shape> of x, 'y_1'") == [
+        "aten.add.Tensor", ":", "<shape>", "of", "x", ",", "'", "y_1", "'",
+    ]  # fmt: skip

@@ -3,10 +3,11 @@
 import builtins
 import json
 import sys
+import traceback
 
 import pytest
 
-from minifier.failure.observed import describe, text
+from minifier.failure.observed import describe, report_at_exit, text
 
 
 def caught(work):
@@ -135,3 +136,78 @@ def test_text_is_what_python_prints():
 
     lines = text(caught(work)).splitlines()
     assert lines[0] == "Traceback (most recent call last):" and lines[-1] == "RuntimeError: no lowering"
+
+
+def test_a_message_of_200_000_characters_is_kept_and_a_longer_one_cut_in_the_middle():
+    def message(count):
+        def work():
+            raise RuntimeError("a" * (count // 2) + "b" * (count - count // 2))
+
+        return chain(work)[0][1]
+
+    assert len(message(200_000)) == 200_000
+    assert message(200_003) == "a" * 100_000 + "\n[3 characters left out]\n" + "b" * 100_000
+
+
+def test_a_frame_of_no_module_has_an_empty_name():
+    space = {}
+    exec("def work(): raise KeyError", space)
+    space.pop("__name__", None)
+    assert describe(caught(space["work"]))[0]["frames"][-1][:2] == ["", "work"]
+
+
+def test_members_that_are_no_exceptions_are_no_members():
+    error = RuntimeError("outer")
+    error.exceptions = ("no exception", KeyError("inner"))
+    assert [link["type"] for link in describe(error)] == ["RuntimeError", "KeyError"]
+
+
+def framed_by_the_tool(kind):
+    """Raises in a function that stands in a file of this tool, and is called by one."""
+    from minifier.failure import observed
+
+    space = {"kind": kind}
+    code = "def raises():\n    raise kind('inner')\ndef calls():\n    raises()\n"
+    exec(compile(code, observed.__file__.replace("observed", "made"), "exec"), space)
+    return space["calls"]
+
+
+def test_frames_of_this_tool_are_left_out_of_the_text_and_of_its_causes():
+    def work():
+        try:
+            framed_by_the_tool(KeyError)()
+        except KeyError as error:
+            raise RuntimeError("outer") from error
+
+    error = caught(work)
+    assert "made.py" in "".join(traceback.format_exception(error))
+    assert "made.py" not in text(error) and f'File "{__file__}"' in text(error)
+    assert text(error).count("Traceback") == 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups are new in Python 3.11")
+def test_frames_of_this_tool_are_left_out_of_a_groups_members():
+    def work():
+        raise builtins.ExceptionGroup("two", [caught(framed_by_the_tool(KeyError))])
+
+    assert "made.py" not in text(caught(work)) and "KeyError: 'inner'" in text(caught(work))
+
+
+def test_the_text_of_a_ring_of_contexts_ends():
+    def work():
+        one, two = RuntimeError("one"), RuntimeError("two")
+        one.__cause__, two.__cause__ = two, one
+        raise one
+
+    assert text(caught(work)).endswith("RuntimeError: one\n")
+
+
+def test_an_exception_that_ends_the_interpreter_is_reported_once():
+    reports = []
+    error = caught(lambda: {}["table"])
+    report_at_exit(lambda links, said: reports.append((links, said)))
+    sys.audit("sys.excepthook", None, KeyError, None, None)
+    sys.audit("another.event", None, KeyError, error, None)
+    assert reports == []
+    sys.audit("sys.excepthook", None, KeyError, error, None)
+    assert reports == [(describe(error), text(error))]
