@@ -1,0 +1,240 @@
+"""Sizes and dimensions of inputs, exactly."""
+
+from dataclasses import replace
+
+import pytest
+from case_text import case_of
+from pass_rows import is_shown, made, names, pass_named
+
+from minifier.case import Adapted, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
+from minifier.passes.resized import converted, is_fixed, reshaped, restride, without_dim
+from minifier.passes.sizes import all_sizes, numbers, to_number, without_ones
+
+MATMUL = """
+    x: float32[4, 6]
+    w: float32[6, 5]
+    y: float32[4, 5] = torch.matmul(x, w)
+    z: float32[20] = torch.reshape(y, (20,))
+    return z,
+"""
+
+
+def tensor(meta, source):
+    return TensorInput("x", meta, source)
+
+
+PLAIN, GAPS = TensorMeta((2, 3), (3, 1), "float32"), TensorMeta((2, 3), (6, 2), "float32")
+
+
+@pytest.mark.parametrize(
+    ("meta", "source", "fixed"),
+    [
+        (PLAIN, Stored("x"), False),
+        (PLAIN, Stored("x", shared=True), True),
+        (GAPS, Stored("x"), True),
+        (PLAIN, Drawn("list", values=(1,)), False),
+        (GAPS, Drawn("list", values=(1,)), True),
+        (GAPS, Drawn("randn"), False),
+        (GAPS, Recorded("x"), False),
+    ],
+)
+def test_values_that_share_memory_or_are_kept_with_gaps_are_fixed(meta, source, fixed):
+    item = tensor(meta, source)
+    assert is_fixed(item) is fixed
+    assert (reshaped(item, (1, 3)) == item) is fixed and (without_dim(item, 0) == item) is fixed
+
+
+@pytest.mark.parametrize(
+    ("old", "stride", "new", "expected"),
+    [
+        ((2, 3), (3, 1), (4, 5), (5, 1)),
+        ((2, 3), (1, 2), (4, 5), (1, 4)),
+        ((2, 3), (12, 2), (4, 5), (20, 2)),
+        ((2, 3), (6, 2), (4, 5), (10, 2)),
+        ((2, 3, 4), (0, 4, 1), (5, 6, 7), (0, 7, 1)),
+        ((2, 1, 4), (4, 9, 1), (5, 1, 7), (7, 7, 1)),
+    ],
+)
+def test_strides_of_another_shape_keep_order_gaps_and_expansion(old, stride, new, expected):
+    assert restride(TensorMeta(old, stride, "float32"), new) == expected
+
+
+def test_a_reshaped_input_begins_at_the_start_of_a_storage_of_its_own():
+    item = tensor(TensorMeta((2, 3), (3, 1), "float32", storage=2, offset=4), Drawn("randn"))
+    assert reshaped(item, (4, 3)) == tensor(TensorMeta((4, 3), (3, 1), "float32"), Drawn("randn"))
+    assert reshaped(item, (2, 3)) is item
+    assert without_dim(item, 1) == tensor(TensorMeta((2,), (1,), "float32"), Drawn("randn"))
+    assert converted(item, "int64").meta == TensorMeta((2, 3), (3, 1), "int64", offset=4)
+
+
+def test_a_dimension_goes_with_its_size_stride_and_symbol():
+    symbolic = TensorMeta((2, 3, 4), (1, 8, 2), "float32", symbols=("s0", None, "s1"))
+    assert without_dim(tensor(symbolic, Drawn("randn")), 1).meta == TensorMeta(
+        (2, 4), (1, 2), "float32", symbols=("s0", "s1")
+    )
+    assert without_dim(tensor(PLAIN, Recorded("x")), 0).source == Adapted(Recorded("x"), PLAIN)
+    kept = tensor(PLAIN, Recorded("x"))
+    assert without_dim(kept, 1) is kept
+
+
+def test_values_in_shared_memory_keep_their_dtype():
+    shared = tensor(PLAIN, Stored("x", shared=True))
+    assert converted(shared, "int64") is shared
+    assert converted(tensor(PLAIN, Stored("x")), "int64").source == Adapted(Stored("x"), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        ((2, 3, 2), tuple(range(12))),
+        ((1, 3, 2), (0, 1, 2, 3, 4, 5)),
+        ((2, 1, 2), (0, 1, 6, 7)),
+        ((2, 3, 1), (0, 2, 4, 6, 8, 10)),
+        ((2, 2, 1), (0, 2, 6, 8)),
+    ],
+)
+def test_values_that_are_written_out_are_the_first_of_each_dimension(shape, values):
+    item = tensor(TensorMeta((2, 3, 2), (6, 2, 1), "int64"), Drawn("list", values=tuple(range(12))))
+    assert reshaped(item, shape).source == Drawn("list", values=values)
+    assert without_dim(item, 0).source.values == (0, 1, 2, 3, 4, 5)
+    assert without_dim(without_dim(without_dim(item, 0), 0), 0).source.values == (0,)
+
+
+def test_numbers_are_those_of_free_inputs_and_results_the_largest_first():
+    case = case_of(MATMUL)
+    assert numbers(case) == [20, 6, 5, 4]
+    fixed = replace(case, inputs=tuple(replace(item, source=Stored("s", shared=True)) for item in case.inputs))
+    assert numbers(fixed) == [20, 5, 4]
+    assert numbers(case_of("x: float32[1, 2]\ny = torch.sin(x)\nreturn y,")) == [2]
+
+
+def test_no_number_can_change_where_a_kernel_is_launched_or_aotautograd_has_symbols():
+    launch = MATMUL.replace("torch.matmul", "torch.ops.higher_order.triton_kernel_wrapper_mutation")
+    assert numbers(case_of(launch)) == []
+    symbolic = MATMUL.replace("    x: float32[4", '    s: 4 @ "s0"\n    x: float32[4 @ "s0"')
+    assert numbers(case_of(symbolic)) == [20, 6, 5, 4]
+    assert numbers(case_of(symbolic, level=Level.AOT_FORWARD)) == []
+    assert numbers(case_of(MATMUL, level=Level.AOT_FORWARD)) == [20, 6, 5, 4]
+
+
+def test_a_number_changes_with_or_without_arguments_and_with_or_without_multiples():
+    text = """
+        x: float32[4, 8]
+        y: float32[8, 4] = torch.reshape(x, (8, -4), True)
+        z: float32[4] = torch.select(y, 0, 4)
+        return z,
+    """
+    shapes = []
+    for edit in to_number(4, 2):
+        case = edit(case_of(text))
+        shapes.append((case.inputs[0].meta.shape, case.graph.node("y").args[1:], case.graph.node("z").args[1:]))
+    assert shapes == [
+        ((2, 8), ((8, -4), True), (0, 2)),
+        ((2, 8), ((8, -4), True), (0, 4)),
+        ((2, 4), ((4, -4), True), (0, 2)),
+        ((2, 4), ((8, -4), True), (0, 4)),
+    ]
+
+
+def test_rows_of_sizes_begin_with_the_largest_and_end_with_single_dimensions():
+    found = made("sizes", case_of(MATMUL))
+    assert list(found) == ["size 20", "size 6", "size 5", "size 4", "dimension 1 of x", "dimension 0 of w"]
+    assert [case.inputs[0].meta.shape for case in found["size 4"]] == [(n, 6) for n in (1, 2, 3) for _ in range(4)]
+    assert [case.inputs[0].meta.shape for case in found["dimension 1 of x"]] == [(4, 1)]
+    assert [case.inputs[1].meta.shape for case in found["dimension 0 of w"]] == [(1, 5)]
+    rungs = [len(rung) for row in pass_named("sizes").rows(case_of(MATMUL)) for rung in row.rungs]
+    assert set(rungs[:-2]) == {4} and rungs[-2:] == [1, 1]
+
+
+SYMBOLIC = """
+    s: 4 @ "s0"
+    x: float32[4 @ "s0", 3]
+    y: float32[4 @ "s0", 3] = torch.sin(x)
+    return y,
+"""
+
+
+def test_symbolic_sizes_stay_above_one_and_apart():
+    found = made("sizes", case_of(SYMBOLIC))
+    assert list(found) == ["size 4", "size 3"]
+    assert is_shown(found["size 4"][0], SYMBOLIC.replace("4 @", "2 @"))
+    assert len(found["size 4"]) == 4 and len(found["size 3"]) == 4
+    assert [case.inputs[1].meta.shape for case in found["size 3"]] == [(4, 2)] * 4
+
+
+def test_all_sizes_at_once_are_one_then_two_then_different():
+    text = "x: float32[6, 4]\ny: float32[4, 6] = torch.reshape(x, (4, 6))\nreturn y,"
+    cases = [edit(case_of(text)) for edit in all_sizes(case_of(text))]
+    assert [(case.inputs[0].meta.shape, case.graph.node("y").args[1]) for case in cases] == [
+        ((1, 1), (1, 1)),
+        ((1, 1), (4, 6)),
+        ((2, 2), (2, 2)),
+        ((2, 2), (4, 6)),
+        ((3, 2), (2, 3)),
+        ((3, 2), (4, 6)),
+    ]
+    assert list(all_sizes(case_of("x: float32[1]\ny = torch.sin(x)\nreturn y,"))) == []
+
+
+def test_symbolic_sizes_all_at_once_stay_different():
+    cases = [edit(case_of(SYMBOLIC)) for edit in all_sizes(case_of(SYMBOLIC))]
+    assert [case.inputs[1].meta.shape for case in cases] == [(3, 2)] * 2
+    assert [case.inputs[0].value for case in cases] == [3, 3]
+
+
+def test_static_is_offered_where_a_size_is_symbolic():
+    assert names("static", case_of(SYMBOLIC)) == ["dynamic shapes"] and names("static", case_of(MATMUL)) == []
+
+
+DIMS = """
+    x: float32[1, 2, 1]
+    y: float32[1, 2, 3]
+    w: float32[1, 3]
+    v: float32[1]
+    z = torch.f(x, y, w, v)
+    return z,
+"""
+
+
+def test_the_first_dimension_of_all_inputs_goes_then_each_alone():
+    found = {
+        name: [item.meta.shape for item in case.inputs] for name, (case,) in made("dims", case_of(DIMS)).items()
+    }
+    x, y, w, v = (1, 2, 1), (1, 2, 3), (1, 3), (1,)
+    assert found == {
+        "first of 3 dimensions": [x[1:], y[1:], w, v],
+        "first of 2 dimensions": [x[1:], y[1:], w[1:], v],
+        "dimension 0 of x": [x[1:], y, w, v],
+        "dimension 2 of x": [x[:2], y, w, v],
+        "dimension 0 of y": [x, y[1:], w, v],
+        "dimension 0 of w": [x, y, w[1:], v],
+    }
+
+
+def test_a_first_dimension_that_is_not_one_stays():
+    text = DIMS.replace("y: float32[1, 2, 3]", "y: float32[5, 2, 3]")
+    found = made("dims", case_of(text))
+    assert found["first of 3 dimensions"][0].inputs[1].meta.shape == (5, 2, 3)
+    assert "dimension 0 of y" not in found
+
+
+def test_dimensions_of_fixed_inputs_and_of_flex_attention_stay():
+    case = case_of(DIMS)
+    fixed = replace(case, inputs=tuple(replace(item, source=Stored("s", shared=True)) for item in case.inputs))
+    assert names("dims", fixed) == [] and without_ones(fixed) == fixed
+    flex = case_of(DIMS.replace("torch.f", "torch.ops.higher_order.flex_attention"))
+    assert names("dims", flex) == [] and without_ones(flex) is flex
+
+
+def test_all_dimensions_of_one_go_but_the_last_that_is_left():
+    case = case_of("x: float32[1, 2, 1]\ny: float32[1, 1]\nz: float32[1]\nd: float32[()]\nr = torch.f(x, y, z, d)\nreturn r,")
+    assert [item.meta.shape for item in without_ones(case).inputs] == [(2,), (1,), (1,), ()]
+
+
+def test_an_edit_of_a_dimension_that_is_gone_changes_nothing():
+    case = case_of(DIMS)
+    gone = without_ones(case)
+    for name in ("dims", "sizes"):
+        for row in pass_named(name).rows(case):
+            assert all(isinstance(edit(gone).inputs[0].meta.shape, tuple) for edit in row.edits)
+    assert all(edit(gone) == gone for row in pass_named("dims").rows(case) for edit in row.edits)
