@@ -1,8 +1,9 @@
 """Makes mutants of a Python module: copies of its source, each with one small mistake.
 
-Mistakes: a comparison shifted or turned round; `and`/`or`, `any`/`all`, `min`/`max` and arithmetic swapped; `not`
-dropped; a number one off; a bool or a string changed; a condition always true or false; a bound of a slice dropped; None
-returned; a statement left out (a call, an assignment to an attribute or item, `continue`, `break`, `yield`).
+Mistakes: a comparison shifted or turned round; `and` and `or`, `any` and `all`, `min` and `max`, or two kinds of
+arithmetic swapped; `not` dropped; a number one off; a bool or a string changed; a condition always true or false; a
+bound of a slice dropped; None returned; a statement left out (a call, an assignment to an attribute or item,
+`continue`, `break`, `yield`).
 
 Left alone: annotations and type aliases, docstrings, decorators, `__all__`, assertions, messages (strings with a blank,
 f-strings, all strings of a `raise`), and `strict=` of zip.

@@ -6,10 +6,10 @@
 
 Interpreters are forked, never started. One forked child runs the quick tests once and notes which lines each of them
 runs. Another imports everything, and forks once for each mutant inside a function: the child gives the function the
-mutant's code, and runs the tests of that line until one fails, those in files of the module's name and the fastest first. Mutants of what importing a module
-runs get a child that has imported no module of this tool yet. A test that starts a process is not quick, and is left
-out. A mutant counts as killed if a test fails, or takes far more processor time than all of the tests did. Tests beyond
-`--seconds` in all are not run for a mutant.
+mutant's code, and runs the tests of that line until one fails (first those in files of the module's name, the fastest
+first). Mutants of what importing a module runs get a child that has imported no module of this tool yet. A test that
+starts a process is not quick, and is left out. A mutant counts as killed if a test fails, or takes far more processor
+time than all of the tests did. Tests beyond `--seconds` in all are not run for a mutant.
 
 WAIVERS lists mutants that no test can notice, with the reason; the score is told with and without them.
 """
@@ -44,8 +44,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from mutants import Mutant, mutants_of  # noqa: E402
 
 MODULES = ("minifier/search", "minifier/failure", "minifier/passes", "minifier/compare/judge.py")
-TESTS = ("search", "failure", "passes", "compare", "case", "dynamic", "emit", "graphs", "probe", "report", "slicing")
-TESTS = tuple(f"tests/{name}" for name in TESTS) + ("tests/source", "tests/state", "tests/verify", "tests/simplify")
+TESTS = (
+    "search failure passes case dynamic simplify probe/test_judge.py report/test_others.py compare/test_judgements.py"
+    " compare/test_values.py compare/test_draws.py compare/test_measure.py compare/test_aspects.py"
+    " compare/test_parting.py compare/test_lazily.py compare/test_sums.py"
+)
 WAIVERS = ROOT / "benchmarks" / "mutants_waived.json"
 PRELOADED = (
     "torch torch._dynamo torch._inductor.compile_fx torch._functorch.aot_autograd torch.nn.attention.flex_attention"
@@ -323,7 +326,9 @@ def _files(tests: Iterable[str]) -> list[str]:
     return sorted({test.partition("::")[0] for test in tests})
 
 
-def measure(mutants: Sequence[Mutant], survey: Survey, seconds: float, workers: int, scratch: Path) -> dict[Mutant, bool]:
+def measure(
+    mutants: Sequence[Mutant], survey: Survey, seconds: float, workers: int, scratch: Path
+) -> dict[Mutant, bool]:
     """Which mutants are killed."""
     texts = {path: (ROOT / path).read_text() for path in {mutant.path for mutant in mutants}}
     results = scratch / "inside.json"
@@ -383,7 +388,9 @@ def report(killed: dict[Mutant, bool], excused: set[Mutant]) -> str:
     survivors = [mutant for mutant in killed if not killed[mutant]]
     gone = len(killed) - len(survivors)
     equal = sum(mutant in excused for mutant in survivors)
-    rows.append(f"\nkilled: {gone / max(1, len(killed)):.1%} of all, {gone / max(1, len(killed) - equal):.1%} without waived")
+    rows.append(
+        f"\nkilled: {gone / max(1, len(killed)):.1%} of all, {gone / max(1, len(killed) - equal):.1%} without waived"
+    )
     lines = [f"{m.path}:{m.line} {m.function}: {m.diff}" for m in survivors if m not in excused]
     return "\n".join([*lines, "", *rows])
 
@@ -393,7 +400,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="about so many mutants")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="modules whose path contains one of these")
-    parser.add_argument("--tests", nargs="*", default=TESTS, help="files and folders of tests")
+    parser.add_argument("--tests", nargs="*", default=[f"tests/{name}" for name in TESTS.split()], help="of tests")
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--survey", type=Path, help="keep the survey in this file, or use the one that is there")
@@ -404,7 +411,9 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for name in PRELOADED.split():
         importlib.import_module(name)
-    files = [f for each in MODULES for f in ([ROOT / each] if each.endswith(".py") else sorted((ROOT / each).glob("*.py")))]
+    files = [
+        f for each in MODULES for f in ([ROOT / each] if each.endswith(".py") else sorted((ROOT / each).glob("*.py")))
+    ]
     paths = [str(file.relative_to(ROOT)) for file in files]
     with tempfile.TemporaryDirectory() as folder:
         survey = given.survey or Path(folder) / "survey.json"

@@ -1,11 +1,11 @@
 """A Case as a few lines of text, to be read and written by tests.
 
-    x: float32[2, 3]                            a tensor input; more as keywords: float32[2, 3](requires_grad=True)
-    n: 4 @ "s0"                                 a number; `@` gives its symbol, as it does that of a size: [4 @ "s0", 3]
-    y = torch.tanh(x)                           an op, with the shape and dtype of the first tensor that it reads
-    z: int64[2] = x.argmax(1)                   a method, and an op that says what it makes
-    body = get_attr(true_0)                     an attribute; graphs are given to `case_of` by name
-    return y, z
+x: float32[2, 3]                            a tensor input; more as keywords: float32[2, 3](requires_grad=True)
+n: 4 @ "s0"                                 a number; `@` gives its symbol, as it does that of a size: [4 @ "s0", 3]
+y = torch.tanh(x)                           an op, with the shape and dtype of the first tensor that it reads
+z: int64[2] = x.argmax(1)                   a method, and an op that says what it makes
+body = get_attr(true_0)                     an attribute; graphs are given to `case_of` by name
+return y, z
 """
 
 from __future__ import annotations
@@ -141,6 +141,4 @@ def _value(node: ast.expr) -> Value:
     sizes = [_size(each) for each in (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])]
     shape = tuple(number for number, _ in sizes)
     symbols = tuple(symbol for _, symbol in sizes)
-    return TensorMeta(
-        shape, contiguous_stride(shape), ast.unparse(node.value), symbols=symbols if any(symbols) else ()
-    )
+    return TensorMeta(shape, contiguous_stride(shape), ast.unparse(node.value), symbols=symbols if any(symbols) else ())

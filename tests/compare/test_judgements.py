@@ -136,7 +136,8 @@ def test_as_many_elements_may_jump_as_jump_in_eager():
 
 
 @pytest.mark.parametrize(
-    ("count", "wrong_ones", "few"), [(1000, 1000, False), (400, 31, True), (640, 32, False), (641, 32, True), (31, 31, True)]
+    ("count", "wrong_ones", "few"),
+    [(1000, 1000, False), (400, 31, True), (640, 32, False), (641, 32, True), (31, 31, True)],
 )
 def test_a_verdict_rests_on_few_elements_below_32_or_a_twentieth(count, wrong_ones, few):
     found = judged(off(1000, count, slice(wrong_ones)))

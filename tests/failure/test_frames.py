@@ -131,9 +131,7 @@ def test_who_asked_for_too_much_memory_is_known_by_the_outermost_exception():
 
 def test_an_endless_recursion_is_known_by_where_it_began():
     found = seen(link(("torch._functorch.aot", "call"), ("acme", "first"), ("acme", "second"), kind="RecursionError"))
-    assert found == Fingerprint(
-        Stage.COMPILE, Kind.EXCEPTION, ("RecursionError",), site=Frame("acme", "first")
-    )
+    assert found == Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RecursionError",), site=Frame("acme", "first"))
 
 
 def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentioned():
@@ -142,14 +140,16 @@ def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentio
 
 
 OWN = '  File "/home/me/minifier/{part}/run.py", line 3, in call\n    compiled(x)\n    ^^^^^^^^\n'
-REST = 'Traceback (most recent call last):\n  File "/home/me/acme.py", line 7, in lower\n    raise KeyError\nKeyError: no\n'
+REST = 'Traceback (most recent call last):\n  File "/home/me/acme.py", line 7, in lower\n    f()\nKeyError: no\n'
 
 
 @pytest.mark.parametrize(("part", "is_own"), [("capturing", True), ("probe", True), ("inplace", True), ("emit", False)])
 def test_frames_of_this_tool_are_left_out_of_the_traceback(part, is_own):
     own = OWN.format(part=part)
     head, _, tail = REST.partition("\n")
-    failure = failure_of(Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}", hints=(("a",),))
+    failure = failure_of(
+        Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}", hints=(("a",),)
+    )
     assert failure.traceback == (REST if is_own else f"{head}\n{own}{tail}")
     assert (failure.type, failure.message, failure.hints) == ("KeyError", "no", (("a",),))
     assert failure.fingerprint == of_exception(Stage.RUN, [link(kind="KeyError")])

@@ -4,7 +4,14 @@ from minifier.failure import Aspect, Kind, Stage, Verdict
 
 
 def test_names_that_are_kept_in_files_do_not_change():
-    assert [each.value for each in Stage] == ["capture", "compile", "run", "backward-compile", "backward-run", "compare"]
+    assert [each.value for each in Stage] == [
+        "capture",
+        "compile",
+        "run",
+        "backward-compile",
+        "backward-run",
+        "compare",
+    ]
     assert [each.value for each in Kind] == [
         "exception", "signal", "exit", "timeout", "out-of-memory", "wrong-result", "non-finite", "silent-fallback",
     ]  # fmt: skip

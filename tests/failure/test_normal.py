@@ -159,7 +159,10 @@ def test_of_an_endless_message_both_ends_are_looked_at():
 @pytest.mark.parametrize(
     ("message", "normal"),
     [
-        ("Command ['g++', 'a'] died with <Signals.SIGSEGV: 11>.", "Command <command> died with <Signals.SIGSEGV: <number>>."),
+        (
+            "Command ['g++', 'a'] died with <Signals.SIGSEGV: 11>.",
+            "Command <command> died with <Signals.SIGSEGV: <number>>.",
+        ),
         ("no Command a returned non-zero exit status 1.", "no Command <command> returned non-zero exit status 1."),
         ("it died with Command a", "it died with Command a"),
         ("Command a was lost", "Command a was lost"),

@@ -16,7 +16,9 @@ def nested():
     """A graph that holds a graph that holds one, and a module that is no graph."""
     middle = graph_of(OUTER, bodies={"wrap_0": INNER})
     case = case_of(OUTER)
-    return replace(case, graph=replace(case.graph, modules={"wrap_0": Module("", graph=middle), "relu": Module("ReLU")}))
+    return replace(
+        case, graph=replace(case.graph, modules={"wrap_0": Module("", graph=middle), "relu": Module("ReLU")})
+    )
 
 
 def test_bodies_are_listed_from_the_innermost_with_their_paths():
@@ -106,7 +108,14 @@ def test_ops_in_place_and_unread_ops_that_are_kept_stay():
 
 
 def test_what_is_held_for_nobody_goes():
-    text = "x: float32[2]\ni = get_attr(w_0)\nj = get_attr(t_0)\na = torch.ops.higher_order.wrap(i, x, j)\nb = torch.sin(x)\nreturn b,"
+    text = """
+        x: float32[2]
+        i = get_attr(w_0)
+        j = get_attr(t_0)
+        a = torch.ops.higher_order.wrap(i, x, j)
+        b = torch.sin(x)
+        return b,
+    """
     graph = replace(graph_of(text, bodies={"w_0": INNER}), attributes={"t_0": "key"})
     whole = without_ops(graph, "ab")
     assert (set(whole.modules), whole.attributes) == ({"w_0"}, {"t_0": "key"})

@@ -78,7 +78,10 @@ def test_sixteen_values_are_few():
     assert is_small(16) and not is_small(17)
 
 
-CASE = case_of("x: float32[2]\ni: int64[2]\nc: float32[2]\nd: float32[2]\nj: int64[2]\nn: 5\ny = torch.f(x, i, c, d, j, n)\nreturn y")
+CASE = case_of(
+    "x: float32[2]\ni: int64[2]\nc: float32[2]\nd: float32[2]\nj: int64[2]\nn: 5\n"
+    "y = torch.f(x, i, c, d, j, n)\nreturn y"
+)
 
 
 def with_sources(case, **sources):
@@ -90,12 +93,13 @@ def test_the_scripts_values_climb_the_ladder_and_drawn_ones_stay():
     case = with_sources(CASE, x=Stored("x"), i=Recorded("i"), c=Drawn("zeros"), j=Drawn("zeros"))
     facts = {"x": Facts(0.5, 1.5, (0.5, 1.5)), "i": Facts(0, 3, None), "c": Facts(0.5, 1.5, (0.5, 1.5))}
     rows = {row.name: [edit(case) for edit in row.edits] for row in data_rows(case, facts)}
-    sources = {name: [{i.name: getattr(i, "source", None) for i in c.inputs} for c in made] for name, made in rows.items()}
+    sources = {
+        name: [{i.name: getattr(i, "source", None) for i in c.inputs} for c in made] for name, made in rows.items()
+    }
     now = {item.name: getattr(item, "source", None) for item in case.inputs}
     assert sources == {
         "values of x": [
-            {**now, "x": drawn}
-            for drawn in (Drawn("randn"), Drawn("rand", 0.5, 1.5), Drawn("list", values=(0.5, 1.5)))
+            {**now, "x": drawn} for drawn in (Drawn("randn"), Drawn("rand", 0.5, 1.5), Drawn("list", values=(0.5, 1.5)))
         ],
         "values of i": [{**now, "i": drawn} for drawn in (Drawn("zeros"), Drawn("randint", 0, 4))],
         "values of c": [{**now, "c": Drawn("randn")}],

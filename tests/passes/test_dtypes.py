@@ -44,7 +44,10 @@ def test_inputs_and_arguments_change_together_or_else_alone():
     assert is_shown(inputs, MIXED.replace("x: bfloat16", "x: float32"))
     assert is_shown(arguments, MIXED.replace("torch.bfloat16", "torch.float32"))
     assert [len(rung) for row in pass_named("dtypes").rows(case) for rung in row.rungs] == [1, 2] * 3
-    assert [is_shown(each, MIXED.replace("torch.float64", "torch.float32")) for each in (found["float64"][0], found["float64"][2])]
+    assert [
+        is_shown(each, MIXED.replace("torch.float64", "torch.float32"))
+        for each in (found["float64"][0], found["float64"][2])
+    ]
     assert found["float64"][1] == case
     assert found["int32"][2] == case and is_shown(found["int32"][0], MIXED.replace("int32", "int64"))
     assert inputs.inputs[0].meta == inputs.graph.node("x").value

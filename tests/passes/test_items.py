@@ -71,9 +71,7 @@ def test_what_an_op_makes_is_given_back_as_it_is():
 
 
 def running(case):
-    return replace(
-        case, failure=replace(case.failure, fingerprint=replace(case.failure.fingerprint, stage=Stage.RUN))
-    )
+    return replace(case, failure=replace(case.failure, fingerprint=replace(case.failure.fingerprint, stage=Stage.RUN)))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +93,9 @@ def test_results_stay_apart_where_each_of_them_counts(case):
         TOPK.replace("return values, places", "neg = torch.neg(values)\n    return values, places, neg"),
         TOPK.replace("return values, places", "return values,"),
         TOPK.replace("return values, places", "neg = torch.neg(values)\n    return values, places"),
-        TOPK.replace("torch.topk(x, 2)", "torch.topk(x, 2)\n    other: (float32[2], int64[2]) = torch.topk(x, 1)").replace(
-            "getitem(topk, 1)", "getitem(other, 1)"
-        ),
+        TOPK.replace(
+            "torch.topk(x, 2)", "torch.topk(x, 2)\n    other: (float32[2], int64[2]) = torch.topk(x, 1)"
+        ).replace("getitem(topk, 1)", "getitem(other, 1)"),
         "x: float32[4]\nfirst = operator.getitem(x, 0)\nreturn first,",
         "x: float32[4]\ncos = torch.cos(x)\nreturn cos,",
     ],

@@ -67,7 +67,10 @@ def test_a_higher_order_op_is_not_given_the_same_tensor_twice():
     """
     case = case_of(text)
     assert made("bypass", case)["op a"] == [case]
-    assert made("merge", case_of(text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")))["input a"][0] == case_of(
+    assert made(
+        "merge",
+        case_of(text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")),
+    )["input a"][0] == case_of(
         text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")
     )
 

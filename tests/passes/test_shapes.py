@@ -197,9 +197,7 @@ DIMS = """
 
 
 def test_the_first_dimension_of_all_inputs_goes_then_each_alone():
-    found = {
-        name: [item.meta.shape for item in case.inputs] for name, (case,) in made("dims", case_of(DIMS)).items()
-    }
+    found = {name: [item.meta.shape for item in case.inputs] for name, (case,) in made("dims", case_of(DIMS)).items()}
     x, y, w, v = (1, 2, 1), (1, 2, 3), (1, 3), (1,)
     assert found == {
         "first of 3 dimensions": [x[1:], y[1:], w, v],
@@ -227,7 +225,9 @@ def test_dimensions_of_fixed_inputs_and_of_flex_attention_stay():
 
 
 def test_all_dimensions_of_one_go_but_the_last_that_is_left():
-    case = case_of("x: float32[1, 2, 1]\ny: float32[1, 1]\nz: float32[1]\nd: float32[()]\nr = torch.f(x, y, z, d)\nreturn r,")
+    case = case_of(
+        "x: float32[1, 2, 1]\ny: float32[1, 1]\nz: float32[1]\nd: float32[()]\nr = torch.f(x, y, z, d)\nreturn r,"
+    )
     assert [item.meta.shape for item in without_ones(case).inputs] == [(2,), (1,), (1,), ()]
 
 
