@@ -184,7 +184,7 @@ SIZED = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\n'
         ("7", Symbolic.AUTOMATIC, f"{SIZED}z = torch.f(x, 7)\nreturn z,"),
         ("None", Symbolic.AUTOMATIC, f"n: None\n{SIZED}z = torch.f(x, n)\nreturn z,"),
         ('None @ "u0"', Symbolic.AUTOMATIC, f"n: None\n{SIZED}z = torch.f(x, n)\nreturn z,"),
-        ('4 @ "s0"', Symbolic.AUTOMATIC, f'n: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, n)\nreturn z,'),
+        ('4 @ "s0"', Symbolic.AUTOMATIC, 'n: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, n)\nreturn z,'),
     ],
 )
 def test_a_number_is_a_symbol_of_its_own_or_a_literal(number, origin, expected):
