@@ -269,7 +269,7 @@ class Score:
     def tests_for(self, mutant: Mutant) -> list[str]:
         """The tests that run the mutant's statement, or, of what an import runs, any line of the module; if none does,
         those of the folder of the same name."""
-        home = f"tests/{mutant.path.split('/')[1]}/"
+        home = f"tests/{Path(mutant.path).parent.name}/"
         wanted = set(mutant.lines) if mutant.function else set()
         reaching = [
             test
