@@ -262,8 +262,9 @@ def run_all(jobs: Iterable[tuple[Mutant, Callable[[], int]]], workers: int) -> I
 class Score:
     """The mutants, the tests that reach each, and what has come of them so far."""
 
-    def __init__(self, survey: Survey, seconds: float, workers: int) -> None:
+    def __init__(self, survey: Survey, seconds: float, workers: int, survivors: Path | None = None) -> None:
         self._survey, self._seconds, self._workers = survey, seconds, workers
+        self._survivors = survivors
         self.killed: dict[Mutant, bool] = {}
 
     def tests_for(self, mutant: Mutant) -> list[str]:
@@ -301,13 +302,19 @@ class Score:
             for mutant in mutants:
                 tests = self.tests_for(mutant)
                 if not tests:
-                    self.killed[mutant] = False
+                    self._settle(mutant, False)
                     continue
                 limit = self._cpu_limit(tests)
                 yield mutant, lambda m=mutant, t=tests, s=limit: in_fork(lambda: survives(m, t), s)
 
         for mutant, status in run_all(jobs(), self._workers):
-            self.killed[mutant] = status != 0
+            self._settle(mutant, status != 0)
+
+    def _settle(self, mutant: Mutant, killed: bool) -> None:
+        self.killed[mutant] = killed
+        if not killed and self._survivors:
+            with self._survivors.open("a") as file:
+                file.write(f"{line_of(mutant)}\n")
 
 
 def survey_of(paths: Sequence[str], tests: Sequence[str], into: Path) -> None:
@@ -326,10 +333,8 @@ def _files(tests: Iterable[str]) -> list[str]:
     return sorted({test.partition("::")[0] for test in tests})
 
 
-def measure(
-    mutants: Sequence[Mutant], survey: Survey, seconds: float, workers: int, scratch: Path
-) -> dict[Mutant, bool]:
-    """Which mutants are killed."""
+def measure(mutants: Sequence[Mutant], survey: Survey, score: Callable[[], Score], scratch: Path) -> dict[Mutant, bool]:
+    """Which mutants are killed; a score that begins is made by `score()`."""
     texts = {path: (ROOT / path).read_text() for path in {mutant.path for mutant in mutants}}
     results = scratch / "inside.json"
 
@@ -337,18 +342,18 @@ def measure(
         def judge(warm: Warm) -> None:
             for mutant in mutants:
                 importlib.import_module(module_name(mutant.path))
-            score = Score(survey, seconds, workers)
-            score.judge(
+            warm_score = score()
+            warm_score.judge(
                 [mutant for mutant in mutants if can_be_swapped(mutant)],
                 lambda mutant, tests: (swap(mutant, texts[mutant.path]), not warm.fails(tests))[1],
             )
-            results.write_text(json.dumps([[mutants.index(m), killed] for m, killed in score.killed.items()]))
+            results.write_text(json.dumps([[mutants.index(m), killed] for m, killed in warm_score.killed.items()]))
 
         return _run_pytest(_files(survey), Warm(judge)) == 0
 
     _wait(in_fork(inside))
     killed = {mutants[i]: value for i, value in json.loads(results.read_text())}
-    rest = Score(survey, seconds, workers)
+    rest = score()
 
     def survives(mutant: Mutant, tests: list[str]) -> bool:
         source = mutant.source(texts[mutant.path])
@@ -377,6 +382,11 @@ def waived(mutants: Iterable[Mutant], waivers: Sequence[dict[str, str]]) -> set[
     return {mutant for mutant in mutants if (mutant.path, mutant.function, mutant.diff) in listed}
 
 
+def line_of(mutant: Mutant) -> str:
+    """The mutant for people."""
+    return f"{mutant.path}:{mutant.line} {mutant.function}: {mutant.diff}"
+
+
 def report(killed: dict[Mutant, bool], excused: set[Mutant]) -> str:
     """The table, and every mutant that survived."""
     rows = ["| module | mutants | killed | survived | waived |", "| --- | --- | --- | --- | --- |"]
@@ -391,7 +401,7 @@ def report(killed: dict[Mutant, bool], excused: set[Mutant]) -> str:
     rows.append(
         f"\nkilled: {gone / max(1, len(killed)):.1%} of all, {gone / max(1, len(killed) - equal):.1%} without waived"
     )
-    lines = [f"{m.path}:{m.line} {m.function}: {m.diff}" for m in survivors if m not in excused]
+    lines = [line_of(mutant) for mutant in survivors if mutant not in excused]
     return "\n".join([*lines, "", *rows])
 
 
@@ -404,7 +414,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--survey", type=Path, help="keep the survey in this file, or use the one that is there")
-    parser.add_argument("--report", type=Path, help="write the report to this file, too")
+    parser.add_argument("--report", type=Path, help="write to this file, too, and survivors as they come beside it")
     given = parser.parse_args()
 
     os.chdir(ROOT)
@@ -426,7 +436,8 @@ def main() -> None:
         wanted = [path for path in paths if any(part in path for part in given.only)]
         mutants = [mutant for path in wanted for mutant in mutants_of(path, (ROOT / path).read_text())]
         mutants = sampled(mutants, given.sample, given.seed) if given.sample else mutants
-        killed = measure(mutants, tests, given.seconds, given.workers, Path(folder))
+        survivors = given.report and given.report.with_name(f"{given.report.name}.survivors")
+        killed = measure(mutants, tests, lambda: Score(tests, given.seconds, given.workers, survivors), Path(folder))
     waivers = json.loads(WAIVERS.read_text()) if WAIVERS.exists() else []
     said = report({mutant: killed[mutant] for mutant in mutants}, waived(mutants, waivers))
     print(said)
