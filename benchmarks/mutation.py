@@ -119,6 +119,12 @@ class Warm:
         self._judge = judge
         self._items: dict[str, Any] = {}
 
+    def require(self, tests: Iterable[str]) -> None:
+        """Raises ValueError where one of the tests is not there: its absence would look like a failure."""
+        missing = sorted(set(tests) - self._items.keys())
+        if missing:
+            raise ValueError(f"tests of the survey that are not there, {missing[0]} the first: take another survey")
+
     def pytest_runtestloop(self, session: Any) -> bool:
         self._items = {item.nodeid: item for item in session.items}
         self._session = session
@@ -342,6 +348,7 @@ def measure(mutants: Sequence[Mutant], survey: Survey, score: Callable[[], Score
         def judge(warm: Warm) -> None:
             for mutant in mutants:
                 importlib.import_module(module_name(mutant.path))
+            warm.require(survey)
             warm_score = score()
             warm_score.judge(
                 [mutant for mutant in mutants if can_be_swapped(mutant)],
