@@ -1,19 +1,24 @@
 """report.html in a real browser."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
-from PIL import Image
 from test_sections import outcome
 
 from minifier.case import Ref
 from minifier.report.history import Probed
 from minifier.report.html import page
 from minifier.report.sections import report_of
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.timeout(120)
@@ -52,6 +57,8 @@ def browser(soak) -> str:
 
 def shot(browser: str, document: Path, width: int, *options: str) -> Image.Image:
     """The page as drawn."""
+    from PIL import Image  # installed for the soak tests alone
+
     picture = document.with_name("shot.png")
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *options]
     subprocess.run(
