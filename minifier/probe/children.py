@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,10 @@ class Ended:
     output: str = ""
     loaded: tuple[str, ...] = ()
     exhausted: bool = False
+
+
+RunJobs = Callable[[Sequence[Job], Limits, Path], list[Ended]]
+"""Runs jobs below a scratch folder, as `run_children` does, and returns how each ended."""
 
 
 class _Child:

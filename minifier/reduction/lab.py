@@ -16,7 +16,7 @@ from minifier.case.store import graph_to_text
 from minifier.failure import Failure, Kind, Verdict, same
 from minifier.memory import cores, room
 from minifier.probe.bench import Bench
-from minifier.probe.children import run_children
+from minifier.probe.children import RunJobs, run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Job, Limits
 from minifier.probe.prober import LocalProber, Prober
@@ -46,8 +46,8 @@ class Other:
 class Lab:
     """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
     messages, `match_log` one that is looked for in logs; `prober` makes the probes, children of this process unless
-    another is given; `part` is the pass, within its phase, that probes are made for; `timeout` is for each probe, in
-    seconds, None to calibrate it from the first failing run."""
+    another is given, and `run_jobs` runs all other jobs; `part` is the pass, within its phase, that probes are made
+    for; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
 
     bench: Bench
     folder: Path
@@ -69,6 +69,7 @@ class Lab:
     may_spread: bool = False
     last_seconds: float = 0.0
     prober: Prober | None = None
+    run_jobs: RunJobs = run_children
     _passed: list[frozenset[int]] = field(default_factory=list)
     _beside: str = ""
 
@@ -148,7 +149,7 @@ class Lab:
         limits = Limits(max(self.timeout or 0.0, 60.0), self.memory)
         at_once = max(cores(), _AT_ONCE)
         parts = [jobs[i : i + at_once] for i in range(0, len(jobs), at_once)]
-        ended = [each for part in parts for each in run_children(part, limits, self.scratch)]
+        ended = [each for part in parts for each in self.run_jobs(part, limits, self.scratch)]
         self.faults += [e.fault for e in ended if e.fault]
         return [e.result for e in ended]
 

@@ -55,6 +55,7 @@ class Simplifier:
     limit: Limit = field(default_factory=Limit)
     searched: float = 0.0
     wants: Callable[[str], bool] = lambda _: True
+    clock: Callable[[], float] = time.monotonic
     ended: dict[str, str] = field(default_factory=dict)
     refused: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
@@ -77,7 +78,7 @@ class Simplifier:
 
     def run(self) -> Case:
         """The plainest Case found."""
-        self._until = time.monotonic() + max(_LEAST_PATIENCE, _TIMES_THE_SEARCH * self.searched)
+        self._until = self.clock() + max(_LEAST_PATIENCE, _TIMES_THE_SEARCH * self.searched)
         searched = self.case
         try:
             self._begin()
@@ -241,7 +242,7 @@ class Simplifier:
         return changed
 
     def _check_budget(self) -> None:
-        now, deadline = time.monotonic(), self.limit.deadline
+        now, deadline = self.clock(), self.limit.deadline
         if deadline is not None and now >= deadline:
             raise Spent("the time budget was used up")
         if deadline is None and now >= self._until:

@@ -15,12 +15,13 @@ from typing import Any
 from minifier import search
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save
-from minifier.cluster.elsewhere import ClusterProber
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import Bench, make_bench
+from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.judge import Judged
+from minifier.probe.prober import Prober
 from minifier.processes import deaf
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
@@ -57,13 +58,15 @@ def reduce_case(
     *,
     late: bool = False,
     doubtful: bool = False,
-    elsewhere: Callable[[Bench, Path], ClusterProber | None] = lambda bench, scratch: None,
+    elsewhere: Callable[[Bench, Path], Prober | None] = lambda bench, scratch: None,
+    run_jobs: RunJobs = run_children,
 ) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
 
     `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
-    importing the backend to each probe; `elsewhere` makes what probes on other machines. Raises NoRepro or
-    NothingToReduce where the check phase ends it, and StartsThreads where only `late` will do.
+    importing the backend to each probe; `elsewhere` makes what probes in another place than children of
+    this process, `run_jobs` runs everything else. Raises NoRepro or NothingToReduce where the check phase ends it, and
+    StartsThreads where only `late` will do.
     """
     started = time.monotonic()
     case = load(source)
@@ -72,6 +75,7 @@ def reduce_case(
     ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
     lab = _lab(bench, folder, settings, on_probe, elsewhere)
+    lab.run_jobs = run_jobs
     lab.doubtful = doubtful
     finished = False
     try:
@@ -147,14 +151,14 @@ def _lab(
     folder: Path,
     settings: Settings,
     on_probe: OnProbe | None,
-    elsewhere: Callable[[Bench, Path], ClusterProber | None],
+    elsewhere: Callable[[Bench, Path], Prober | None],
 ) -> Lab:
     lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
     lab.workers = settings.workers or 1
     lab.may_spread = settings.workers is None
-    cluster = elsewhere(bench, lab.scratch)
-    if cluster is not None:
-        lab.prober, lab.workers, lab.may_spread = cluster, cluster.slots or 1, False
+    prober = elsewhere(bench, lab.scratch)
+    if prober is not None:
+        lab.prober, lab.workers, lab.may_spread = prober, prober.slots or 1, False
     (lab.scratch / "eager").mkdir()
     if on_probe is not None:
         lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
