@@ -1,0 +1,132 @@
+"""Fixtures of the engine's tests: everything runs in the test's own process, which is left as it was."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fake_prober import BackendProber, FakeProber, Fault, run_here
+
+from minifier.case import Case
+from minifier.case.store import load, save
+from minifier.fx.tensors import StoredTensors
+from minifier.probe.bench import Bench
+from minifier.reduction.lab import Lab
+from minifier.reduction.stage import reduce_case
+from minifier.reduction.summary import Summary
+from minifier.settings import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder, in memory where the machine has such folders: a journal waits for the disk at each probe."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as made:
+        yield Path(made)
+
+
+@pytest.fixture(autouse=True)
+def own_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Takes back what a reduction sets in a process that it takes for its own."""
+    scratch = folder / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    path, environment, dtype, grad = (
+        list(sys.path),
+        dict(os.environ),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+    )
+    yield
+    sys.path[:] = path
+    os.environ.clear()
+    os.environ.update(environment)
+    torch.set_default_dtype(dtype)
+    torch.set_grad_enabled(grad)
+
+
+@pytest.fixture
+def make_lab(folder: Path) -> Callable[..., tuple[Lab, FakeProber]]:
+    """`make_lab(case, fault, workers=1, interrupt_at=None, **settings)`: a lab whose probes a fake prober answers."""
+
+    def make(
+        case: Case, fault: Fault, workers: int = 1, interrupt_at: int | None = None, **settings: object
+    ) -> tuple[Lab, FakeProber]:
+        prober = FakeProber(fault, workers, interrupt_at)
+        out = folder / f"lab-{len(list(folder.iterdir()))}"
+        out.mkdir()
+        bench = Bench(case, StoredTensors(case.tensors))
+        lab = Lab(bench, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
+        return lab, prober
+
+    return make
+
+
+class Reduced:
+    """What a whole reduction came to."""
+
+    def __init__(self, summary: Summary, folder: Path, prober: FakeProber, lab: Lab | None) -> None:
+        self.summary, self.folder, self.prober, self.lab = summary, folder, prober, lab
+
+    @property
+    def case(self) -> Case:
+        return load(self.folder / "minimal")
+
+    @property
+    def nearest(self) -> Case | None:
+        folder = self.folder / "nearest"
+        return load(folder) if folder.exists() else None
+
+
+@pytest.fixture
+def reduce(folder: Path) -> Callable[..., Reduced]:
+    """`reduce(case, fault, workers=1, ...)`: the whole stage, `fault=None` for the Case's real backend."""
+    made: list[Path] = []
+
+    def run(
+        case: Case,
+        fault: Fault | None,
+        workers: int = 1,
+        interrupt_at: int | None = None,
+        out: Path | None = None,
+        doubtful: bool = False,
+        **settings: object,
+    ) -> Reduced:
+        source = folder / f"case-{len(made)}"
+        out = out or folder / f"out-{len(made)}"
+        made.append(source)
+        source.mkdir()
+        out.mkdir(exist_ok=True)
+        save(case, source)
+        if case.tensors is not None and case.tensors.parent != source:
+            os.link(case.tensors, source / case.tensors.name)
+        probers: list[FakeProber] = []
+
+        def elsewhere(bench: Bench, _scratch: Path) -> FakeProber:
+            if fault is None:
+                probers.append(BackendProber(workers, interrupt_at, bench=bench))
+            else:
+                probers.append(FakeProber(fault, workers, interrupt_at))
+            return probers[0]
+
+        labs: list[Lab] = []
+        summary = reduce_case(
+            source,
+            out,
+            Settings(**settings),  # type: ignore[arg-type]
+            lambda lab, phase, candidate, judged: labs.append(lab) if not labs else None,
+            doubtful=doubtful,
+            elsewhere=elsewhere,
+            run_jobs=run_here,
+        )
+        return Reduced(summary, out, probers[0], labs[0] if labs else None)
+
+    return run

@@ -1,0 +1,214 @@
+"""A prober that answers in this process, by a function of the Case, and the ends of children that it can report."""
+
+from __future__ import annotations
+
+import math
+import signal
+import traceback
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from minifier.case import Case
+from minifier.case.encode import pack
+from minifier.failure import Aspect, Difference, Failure, Stage
+from minifier.probe.bench import Bench
+from minifier.probe.children import Ended
+from minifier.probe.evaluate import evaluate
+from minifier.probe.judge import seen
+from minifier.probe.life import Job, Limits
+
+Fault = Callable[[Case], Ended]
+Condition = Callable[[Case], bool]
+
+
+def passes(seconds: float = 0.01) -> Ended:
+    return Ended({"status": "pass"}, seconds, status=0)
+
+
+def raises(
+    message: str = "no lowering", kind: str = "RuntimeError", stage: Stage = Stage.COMPILE, seconds: float = 0.01
+) -> Ended:
+    """The backend raised this, in a function of its own."""
+    frames = [["nobackend.lower", "lower", "/nobackend/lower.py", 3]]
+    links = [{"type": kind, "bases": ["Exception", "BaseException"], "message": message, "frames": frames}]
+    answer = {"status": "failure", "stage": stage.value, "links": links, "traceback": f"{kind}: {message}\n"}
+    return Ended(answer, seconds, status=0)
+
+
+def invalid() -> Ended:
+    """Eager failed on the candidate."""
+    links = [{"type": "ValueError", "bases": ["Exception"], "message": "no program", "frames": []}]
+    return Ended({"status": "invalid", "links": links, "traceback": "ValueError: no program\n"}, 0.01, status=0)
+
+
+def differs(error: float = 1.0, aspect: Aspect = Aspect.VALUES, where: str = "output 0") -> Ended:
+    """The compiled result is this far from eager's, which is itself off by a millionth."""
+    difference = Difference(aspect, where, f"{where} is off by {error}", error, 1e-6, 1e-6)
+    answer = {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack((difference,))}
+    return Ended(answer, 0.01, status=0)
+
+
+def logs(line: str, stage: Stage = Stage.COMPILE) -> Ended:
+    """The backend logged this line, and did as it was asked."""
+    return Ended({"status": "said", "lines": [(stage.value, line)]}, 0.01, status=0)
+
+
+def dies(number: int = signal.SIGSEGV, output: str = "", stage: Stage = Stage.COMPILE) -> Ended:
+    return Ended(None, 0.01, signal=number, stage=stage.value, output=output)
+
+
+def exits(status: int = 3) -> Ended:
+    return Ended(None, 0.01, status=status, stage=Stage.COMPILE.value)
+
+
+def exhausts() -> Ended:
+    """The child was killed for the memory that it took."""
+    return Ended(None, 0.01, signal=signal.SIGKILL, stage=Stage.COMPILE.value, exhausted=True)
+
+
+def breaks() -> Ended:
+    """This tool itself failed in the child."""
+    return Ended(None, 0.01, status=0, fault="Traceback: the tool's own")
+
+
+def hangs() -> Ended:
+    return passes(seconds=math.inf)
+
+
+def when(condition: Condition, ended: Ended, otherwise: Ended | Fault = passes()) -> Fault:  # noqa: B008 - it is frozen
+    """A fault that shows where the condition holds."""
+
+    def fault(case: Case) -> Ended:
+        if condition(case):
+            return ended
+        return otherwise if isinstance(otherwise, Ended) else otherwise(case)
+
+    return fault
+
+
+def targets(case: Case) -> list[str]:
+    """The ops of the Case's graph, by the last parts of their targets."""
+    return [node.short_target for node in case.graph.ops]
+
+
+def has(*ops: str) -> Condition:
+    """Ops of all of these targets are in the graph."""
+    return lambda case: set(ops) <= set(targets(case))
+
+
+def has_node(*names: str) -> Condition:
+    """The nodes of all of these names are ops of the graph."""
+    return lambda case: set(names) <= {node.name for node in case.graph.ops}
+
+
+def planned(plan: str, fault: Fault, each_call: bool = False) -> Fault:
+    """A fault that shows where the next letter of the plan is F, and does not at a P. The last two letters come again
+    and again. With `each_call` a letter is drawn at each call of the candidate, up to the first F."""
+    letters = list(plan)
+
+    def shows(case: Case) -> Ended:
+        ended = fault(case)
+        if ended.result == passes().result:
+            return ended
+        for _ in range(case.calls if each_call else 1):
+            letter = letters.pop(0)
+            if len(letters) < 2:
+                letters.append(letter)
+            if letter == "F":
+                return ended
+        return passes(ended.seconds)
+
+    return shows
+
+
+def flaky(rate: float, fault: Fault, seed: int = 0) -> Fault:
+    """A fault that shows in so many of the probes that meet it."""
+    chance = Random(seed)
+
+    def shows(case: Case) -> Ended:
+        ended = fault(case)
+        return ended if chance.random() < rate else passes(ended.seconds)
+
+    return shows
+
+
+def seen_failure(ended: Ended, nodes: Collection[str] = (), **changes: Any) -> Failure:
+    """The failure that a child which ended like this showed."""
+    failure = seen(_within(ended, Limits(1.0)), tuple(nodes))
+    assert failure is not None
+    return replace(failure, **changes)
+
+
+def _within(ended: Ended, limits: Limits) -> Ended:
+    """The end as it is seen where a child is killed at its time limit."""
+    if ended.seconds < limits.seconds:
+        return ended
+    return Ended(None, limits.seconds, signal=signal.SIGKILL, timed_out=True, stage=ended.stage or "compile")
+
+
+@dataclass
+class FakeProber:
+    """Answers by a fault. `rounds` has the candidates of each call, `limits` the time limit of each.
+
+    At the probe of the number `interrupt_at`, counted from 0, it raises KeyboardInterrupt in place of an answer.
+    """
+
+    fault: Fault
+    slots: int | None = None
+    interrupt_at: int | None = None
+    rounds: list[list[Case]] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
+    until: set[Stage] = field(default_factory=set)
+
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+        assert 1 <= len(cases) <= max(2, self.slots or 1), "more candidates at once than workers"
+        before = len(self.asked)
+        if self.interrupt_at is not None and before <= self.interrupt_at < before + len(cases):
+            raise KeyboardInterrupt
+        self.rounds.append(list(cases))
+        self.limits.append(limits.seconds)
+        self.until.add(until)
+        return [_within(self.fault(case), limits) for case in cases]
+
+    @property
+    def asked(self) -> list[Case]:
+        """All candidates, in the order in which they were tried."""
+        return [case for cases in self.rounds for case in cases]
+
+    @property
+    def ops_asked(self) -> list[list[str]]:
+        """The ops of each candidate."""
+        return [targets(case) for case in self.asked]
+
+
+@dataclass
+class BackendProber(FakeProber):
+    """Calls the real backend in this process, as a probe's child does: for backends that raise and do no more."""
+
+    fault: Fault = field(init=False)
+    bench: Bench = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.fault = self._evaluated
+
+    def _evaluated(self, case: Case) -> Ended:
+        try:
+            answer = evaluate(self.bench, case, self.bench.case.failure.fingerprint.stage)
+        except Exception:
+            return Ended(None, 0.01, status=0, fault=traceback.format_exc())
+        return Ended(answer, 0.01, status=0)
+
+
+def run_here(jobs: Iterable[Job], limits: Limits, scratch: Path) -> list[Ended]:
+    """Runs the jobs beside the probes in this process."""
+    return [_ended(job) for job in jobs]
+
+
+def _ended(job: Job) -> Ended:
+    try:
+        return Ended(job(), 0.01, status=0)
+    except Exception:
+        return Ended(None, 0.01, status=0, fault=traceback.format_exc())
