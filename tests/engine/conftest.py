@@ -106,8 +106,6 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         source.mkdir()
         out.mkdir(exist_ok=True)
         save(case, source)
-        if case.tensors is not None and case.tensors.parent != source:
-            os.link(case.tensors, source / case.tensors.name)
         probers: list[FakeProber] = []
 
         def elsewhere(bench: Bench, _scratch: Path) -> FakeProber:

@@ -1,0 +1,74 @@
+"""What backends refuse, each one thing: what a graph has to keep for that, and nothing else, is known."""
+
+import time
+
+import torch
+
+
+def _nodes(gm, *names):
+    return [node for node in gm.graph.nodes if getattr(node.target, "__name__", node.target) in names]
+
+
+def _value(node):
+    return node.meta["example_value"]
+
+
+def _inside(gm):
+    return [node for held in gm.children() if isinstance(held, torch.fx.GraphModule) for node in held.graph.nodes]
+
+
+def _reaches(node, other):
+    return any(user is other or _reaches(user, other) for user in node.users)
+
+
+# What is refused, by the name of the backend: a function of the graph and its inputs.
+REFUSED = {
+    "relu": lambda gm, inputs: _nodes(gm, "relu"),
+    "two_elements": lambda gm, inputs: any(_value(n).numel() >= 2 for n in _nodes(gm, "relu")),
+    "multiple_of_eight": lambda gm, inputs: any(_value(n).shape[-1] % 8 == 0 for n in _nodes(gm, "relu")),
+    "more_than_ten": lambda gm, inputs: any(_value(n).shape[1:2] > (10,) for n in _nodes(gm, "relu")),
+    "exactly_48": lambda gm, inputs: any(48 in _value(n).shape for n in _nodes(gm, "relu")),
+    "three_dims": lambda gm, inputs: any(_value(n).dim() == 3 for n in _nodes(gm, "relu")),
+    "view_to_heads": lambda gm, inputs: any(_value(n).shape[2] > 2 for n in _nodes(gm, "view")),
+    "matmul": lambda gm, inputs: _nodes(gm, "matmul"),
+    "half": lambda gm, inputs: any(_value(n).dtype == torch.float16 for n in _nodes(gm, "relu")),
+    "conversion": lambda gm, inputs: any(_value(n).dtype == torch.bfloat16 for n in _nodes(gm, "to")),
+    "index": lambda gm, inputs: _nodes(gm, "embedding"),
+    "strided": lambda gm, inputs: any(not _value(n.args[0]).is_contiguous() for n in _nodes(gm, "relu")),
+    "two_inputs": lambda gm, inputs: any(n.args[0] is not n.args[1] for n in _nodes(gm, "mul")),
+    "product": lambda gm, inputs: _nodes(gm, "mul"),
+    "cube": lambda gm, inputs: any(n.args[1] == 3 for n in _nodes(gm, "pow")),
+    "power": lambda gm, inputs: _nodes(gm, "pow"),
+    "scale": lambda gm, inputs: _nodes(gm, "clamp"),
+    "approximate": lambda gm, inputs: any(n.kwargs.get("approximate") == "tanh" for n in _nodes(gm, "gelu")),
+    "gelu": lambda gm, inputs: _nodes(gm, "gelu"),
+    "square": lambda gm, inputs: any(n.args[1] == 2 for n in _nodes(gm, "pow")),
+    "nan": lambda gm, inputs: _nodes(gm, "relu") and torch.isnan(inputs[0]).any(),
+    "large": lambda gm, inputs: _nodes(gm, "relu") and inputs[0].max() > 5,
+    "mse": lambda gm, inputs: _nodes(gm, "mse_loss"),
+    "four": lambda gm, inputs: any(4 in _value(n).shape for n in _nodes(gm, "add")),
+    "softmax": lambda gm, inputs: _nodes(gm, "softmax"),
+    "layer_norm": lambda gm, inputs: _nodes(gm, "layer_norm"),
+    "relu_before_sin": lambda gm, inputs: any(_reaches(a, b) for a in _nodes(gm, "relu") for b in _nodes(gm, "sin")),
+    "cast_and_back": lambda gm, inputs: len(_nodes(gm, "float")) % 2 == 0 and _nodes(gm, "sin"),
+    "two_results": lambda gm, inputs: len(gm.graph.output_node().args[0]) > 1,
+    "cos_inside": lambda gm, inputs: any("cos" in str(node.target) for node in _inside(gm)),
+    "slow_pair": lambda gm, inputs: _slowly() and _nodes(gm, "relu") and _nodes(gm, "exp") and _wide(gm),
+    "requires_grad": lambda gm, inputs: any(_value(n).requires_grad for n in _nodes(gm, "relu")),
+}
+
+
+def _slowly():
+    time.sleep(0.03)
+    return True
+
+
+def _wide(gm):
+    return any(_value(node).shape[0] % 16 == 0 for node in _nodes(gm, "relu"))
+
+
+def refuse(gm, inputs, *, what):
+    """The backend of this name, which is not registered."""
+    if REFUSED[what](gm, inputs):
+        raise NotImplementedError(f"{what}: refused")
+    return gm.forward

@@ -1,0 +1,71 @@
+"""Cases of real graphs, captured in this process, and backends that refuse one thing each, called in it as well."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from fake_prober import seen_failure
+
+from minifier.case import BackendReference, Case, Graph, Input, Reach, ScalarInput, Script, State, TensorInput
+from minifier.case.store import TENSORS
+from minifier.fx.arguments import tensor_meta
+from minifier.fx.read import read_graph
+from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.probe.bench import Bench
+from minifier.probe.children import Ended
+from minifier.probe.evaluate import evaluate
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The graph that Dynamo made of a function, and the inputs of its call, their values in a file."""
+
+    graph: Graph
+    inputs: tuple[Input, ...]
+    tensors: Path | None
+
+
+def captured(function: Callable[..., Any], args: Sequence[Any], folder: Path) -> Captured:
+    """The one graph of a call of the function, as a script's run leaves it."""
+    found: list[tuple[Graph, TensorFile, Sequence[Any]]] = []
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        tensors = TensorFile()
+        found.append((read_graph(gm, tensors), tensors, list(example_inputs)))
+        return gm.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend, fullgraph=True)(*args)
+    torch._dynamo.reset()
+    ((graph, tensors, values),) = found
+    pairs = [(node.name, value) for node, value in zip(graph.placeholders, values, strict=True)]
+    stored = tensors.add_inputs({name: value for name, value in pairs if isinstance(value, torch.Tensor)})
+    storages: dict[object, int] = {}
+    inputs = tuple(
+        TensorInput(
+            name, tensor_meta(value, storages), stored[name], value.is_leaf, isinstance(value, torch.nn.Parameter)
+        )
+        if isinstance(value, torch.Tensor)
+        else ScalarInput(name, value)
+        for name, value in pairs
+    )
+    return Captured(graph, inputs, tensors.write(folder / TENSORS))
+
+
+def refused_case(graph: Captured, what: str, grad: bool = True) -> Case:
+    """The Case of the graph and a backend of refused.py, with the failure that it shows on it."""
+    imports = ("import functools", "import refused")
+    backend = BackendReference(what, Reach.IMPORTED, f"functools.partial(refused.refuse, what={what!r})", imports)
+    failure = seen_failure(Ended(None, 0.0, status=1))
+    case = Case(graph.graph, graph.inputs, backend, failure, State(grad=grad), Script("failing"), graph.tensors)
+    bench = Bench(case, StoredTensors(case.tensors))
+    try:
+        ended = Ended(evaluate(bench, case, failure.fingerprint.stage), 0.01, status=0)
+    except Exception as error:
+        raise AssertionError(traceback.format_exc()) from error
+    return replace(case, failure=seen_failure(ended, case.graph.free_names))

@@ -1,0 +1,214 @@
+"""The ops phase: the search over a Case's graph, its probes, and how it ends."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from chains import chain, names, random_tree
+from fake_prober import FakeProber, hangs, has_node, passes, raises, run_here, when
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minifier.failure import Verdict
+from minifier.fx.tensors import StoredTensors
+from minifier.passes.ops import with_ops
+from minifier.probe.bench import Bench
+from minifier.reduction.lab import Lab
+from minifier.reduction.ops import Limit, deadline_after, reduce_ops
+from minifier.search import Ended
+
+OPS = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs")
+CASE = chain(*OPS)
+
+
+def reduced(lab, case, limit=Limit(), known=None):  # noqa: B008 - it is frozen
+    """As after the check phase, which has told that the whole graph fails and the empty one does not."""
+    return reduce_ops(lab, case, limit, known or {})
+
+
+# Needed ops; for 1, 2 and 4 workers how many probes showed the failure, how many passed, and in how many rounds.
+COSTS = {
+    ("cos",): {1: (3, 0, 3), 2: (3, 1, 2), 4: (4, 0, 1)},
+    ("tanh",): {1: (2, 2, 4), 2: (3, 3, 3), 4: (3, 5, 2)},
+    ("abs",): {1: (1, 3, 4), 2: (2, 6, 4), 4: (1, 7, 2)},
+    ("sin", "neg"): {1: (4, 6, 10), 2: (5, 9, 7), 4: (6, 9, 4)},
+    ("exp", "tanh", "sigmoid"): {1: (3, 5, 8), 2: (3, 7, 5), 4: (3, 9, 3)},
+    OPS: {1: (0, 13, 13), 2: (0, 20, 10), 4: (0, 28, 7)},
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("needed", COSTS)
+def test_exactly_the_needed_ops_in_so_many_probes(make_lab, needed, workers):
+    lab, prober = make_lab(CASE, when(has_node(*needed), raises()), workers)
+    case, result = reduced(lab, CASE)
+    assert names(case) == list(needed) and result.one_minimal
+    assert (lab.counts[Verdict.SAME], lab.counts[Verdict.PASS], len(prober.rounds)) == COSTS[needed][workers]
+    assert lab.total == result.probes == len(prober.asked)
+
+
+def test_every_question_of_a_small_search(make_lab):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
+    reduced(lab, CASE)
+    assert prober.ops_asked == [["cos", "sin", "exp", "tanh"], ["cos", "sin"], ["cos", "sin", "exp"], ["tanh"]]
+
+
+@st.composite
+def planted(draw: st.DrawFn):
+    """A random graph, and the nodes that the failure needs."""
+    case = random_tree(Random(draw(st.integers(0, 10_000))), draw(st.integers(1, 14)))
+    chosen = draw(st.lists(st.sampled_from(names(case)), min_size=1, max_size=4, unique=True))
+    return case, frozenset(chosen)
+
+
+def alone(case, fault, workers):
+    """What the search leaves of the Case, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(case, StoredTensors(None))
+        lab = Lab(bench, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
+        made, result = reduced(lab, case)
+        lab.journal.close(finished=True)
+        return made, result
+
+
+@settings(max_examples=60, deadline=None)
+@given(planted())
+def test_the_needed_ops_are_left_whatever_the_graph(problem):
+    case, needed = problem
+    results = [alone(case, when(has_node(*needed), raises()), workers) for workers in (1, 2, 4)]
+    for made, result in results:
+        assert set(names(made)) == needed and result.one_minimal
+        assert made == results[0][0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(planted(), st.integers(1, 255))
+def test_no_op_of_what_is_left_can_go(problem, rows):
+    """Whatever makes the graph fail: each proper part with one op less was seen to pass."""
+    case, chosen = problem
+    places = sorted(chosen)
+
+    def fails(part):
+        row = sum(1 << place for place, name in enumerate(places) if name in names(part))
+        return len(part.graph.ops) == len(case.graph.ops) or bool(rows >> row & 1 and part.graph.ops)
+
+    made, result = alone(case, when(fails, raises()), 1)
+    assert result.one_minimal and fails(made)
+    left = names(made)
+    assert not any(fails(with_ops(case, [n for n in left if n != gone])) for gone in left if len(left) > 1)
+
+
+def test_what_the_failure_names_is_tried_first(make_lab):
+    hinted = replace(CASE, failure=replace(CASE.failure, hints=(("absent",), ("sin", "neg"))))
+    lab, prober = make_lab(hinted, when(has_node("sin", "neg"), raises()))
+    made, _ = reduced(lab, hinted)
+    assert names(made) == ["sin", "neg"] and prober.ops_asked == [["sin", "neg"], ["sin"], ["neg"]]
+
+
+def test_answers_of_an_interrupted_run_are_not_asked_again(make_lab):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
+    known = {"0-3": True, "0-1": False, "0-2,9": True}  # the last is about a larger graph
+    made, _ = reduced(lab, CASE, known=known)
+    assert names(made) == ["tanh"] and prober.ops_asked == [["cos", "sin", "exp"], ["tanh"]]
+
+
+def test_answers_hold_for_the_ops_of_a_part_of_the_graph(make_lab):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
+    part = with_ops(CASE, ["exp", "tanh", "sigmoid"])  # positions 2 to 4 of the captured graph
+    made, _ = reduced(lab, part, known={"2": False, "3": True, "2-3": True})
+    assert names(made) == ["tanh"] and prober.asked == []
+
+
+# Probes that may be made, and what is left then of eight ops; "tanh" takes four.
+@pytest.mark.parametrize(("probes", "left"), [(0, 8), (1, 4), (2, 4), (3, 4), (4, 1), (9, 1)])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_a_budget_of_probes_is_kept_to_and_gives_the_best_so_far(make_lab, probes, left, workers):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()), workers)
+    made, result = reduced(lab, CASE, Limit(max_probes=probes))
+    assert len(prober.asked) <= probes
+    assert "tanh" in names(made)
+    if workers == 1:
+        assert len(names(made)) == left and result.ended is (Ended.PROVED if left == 1 else Ended.MAX_PROBES)
+
+
+def test_probes_of_the_check_count(make_lab):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
+    lab.probe([CASE])
+    lab.probe([CASE])
+    _, result = reduced(lab, CASE, Limit(max_probes=3))
+    assert len(prober.asked) == 3 and result.ended is Ended.MAX_PROBES
+    assert Limit(max_probes=1).after(5).max_probes == 0 and Limit().after(5).max_probes is None
+
+
+def test_a_deadline_that_is_over_leaves_the_whole_graph(make_lab):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
+    made, result = reduced(lab, CASE, Limit(deadline=0.0))
+    assert made == CASE and prober.asked == [] and result.ended is Ended.DEADLINE
+    assert deadline_after(None, 5.0) is None and deadline_after(3.0, 5.0) == 8.0
+
+
+@pytest.mark.parametrize(("at", "left"), [(0, 8), (1, 4), (2, 4), (3, 4), (4, 1)])
+def test_an_interrupt_gives_the_best_so_far(make_lab, at, left):
+    lab, prober = make_lab(CASE, when(has_node("tanh"), raises()), interrupt_at=at)
+    made, result = reduced(lab, CASE)
+    assert len(names(made)) == left and len(prober.asked) == at
+    assert result.ended is (Ended.PROVED if at == 4 else Ended.INTERRUPTED)
+
+
+def test_other_failures_are_not_followed(make_lab):
+    """Without the cos another error comes first, and hides the one that is sought."""
+    hiding = when(has_node("sin"), raises("no room"))
+    fault = when(has_node("cos", "tanh"), raises(), hiding)
+    lab, _ = make_lab(CASE, fault)
+    made, _ = reduced(lab, CASE)
+    assert names(made) == ["cos", "tanh"]
+    (other,) = lab.others
+    assert other.failure.message == "no room" and names(other.case) == ["cos", "sin"] and other.sightings == 3
+
+
+def slow(*needed, seconds, ops):
+    """The failure, which takes so many seconds where only these ops are left."""
+    found = when(lambda case: names(case) == list(ops), raises(seconds=seconds), raises())
+    return lambda case: found(case) if has_node(*needed)(case) else passes()
+
+
+def test_a_proof_does_not_rest_on_what_was_given_up(make_lab):
+    lab, prober = make_lab(CASE, slow("tanh", seconds=15.0, ops=("tanh",)))
+    lab.allow(2.0)
+    made, result = reduced(lab, CASE)
+    assert names(made) == ["tanh"] and result.one_minimal
+    assert lab.limits.seconds == 20.0, "more time is what all get from then on"
+    assert 2.0 in prober.limits and 20.0 in prober.limits
+
+
+def test_what_is_as_slow_as_ever_is_left(make_lab):
+    lab, prober = make_lab(CASE, slow("tanh", seconds=100.0, ops=("tanh",)))
+    lab.allow(2.0)
+    made, result = reduced(lab, CASE)
+    assert len(names(made)) == 2 and "tanh" in names(made) and result.one_minimal
+    assert lab.limits.seconds == 2.0
+    assert prober.limits.count(20.0) == 1 and prober.ops_asked[prober.limits.index(20.0)] == ["tanh"]
+
+
+def test_nothing_waits_longer_than_a_minute_more(make_lab):
+    lab, prober = make_lab(CASE, slow("tanh", seconds=100.0, ops=("tanh",)))
+    lab.allow(30.0)
+    reduced(lab, CASE)
+    assert set(prober.limits) == {30.0, 60.0}
+
+
+def test_a_limit_beyond_a_minute_is_not_tried_twice(make_lab):
+    lab, prober = make_lab(CASE, slow("tanh", seconds=100.0, ops=("tanh",)))
+    lab.allow(90.0)
+    reduced(lab, CASE)
+    assert set(prober.limits) == {90.0}
+
+
+def test_hangs_that_are_sought_rest_on_nothing(make_lab):
+    case = chain(*OPS, failing=hangs())
+    lab, prober = make_lab(case, when(has_node("tanh"), hangs()))
+    lab.allow(2.0)
+    made, _ = reduced(lab, case)
+    assert names(made) == ["tanh"] and set(prober.limits) == {2.0}
