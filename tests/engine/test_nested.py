@@ -1,0 +1,193 @@
+"""Higher-order ops: replaced by what they call where the failure survives that; their bodies; what they hand on."""
+
+import pytest
+import torch
+from captured import captured, refused_case
+from chains import NO_BACKEND, names
+from fake_prober import hangs, passes, raises, seen_failure, targets, when
+from torch.utils.checkpoint import checkpoint
+
+from minifier.case import Case, Script, State
+from minifier.emit.repro import Template, write_repro
+from minifier.passes.bodies import bodies
+from minifier.reduction.bodies import reduce_bodies
+from minifier.reduction.inlining import without_wrappers
+from minifier.reduction.ops import Limit
+from minifier.search import Ended
+
+
+def block(x):
+    return torch.tanh(x.sin()).exp() * 2
+
+
+def wrapped(x):
+    return checkpoint(block, x.cos(), use_reentrant=False) + 1
+
+
+def two_wrapped(x):
+    return checkpoint(block, x, use_reentrant=False) + checkpoint(lambda x: x.relu() - 1, x, use_reentrant=False)
+
+
+def nested(x):
+    inner = lambda x: checkpoint(block, x, use_reentrant=False).abs()  # noqa: E731 - Dynamo names it after the line
+    return checkpoint(inner, x, use_reentrant=False)
+
+
+def branches(p, x):
+    return torch.cond(p, lambda x: x.sin().exp() + x, lambda x: x.cos().tanh() - x, (x,))
+
+
+def case_of(function, folder, *args, failing=raises()):  # noqa: B008 - it is frozen
+    graph = captured(function, args, folder)
+    failure = seen_failure(failing, ())
+    return Case(graph.graph, graph.inputs, NO_BACKEND, failure, State(), Script("failing"), graph.tensors)
+
+
+X = torch.ones(2, 3)
+P = torch.tensor(True)
+
+
+def inner_ops(case):
+    """The targets of the ops in all bodies, inner bodies first."""
+    return [node.short_target for _, body in bodies(case.graph) for node in body.ops]
+
+
+def all_ops(case):
+    return targets(case) + inner_ops(case)
+
+
+def anywhere(*ops):
+    return lambda case: set(ops) <= set(all_ops(case))
+
+
+def inside(*ops):
+    return lambda case: set(ops) <= set(inner_ops(case))
+
+
+WRAPPER = "tag_activation_checkpoint"
+
+
+def test_a_wrapper_that_is_not_needed_goes_first(make_lab, folder):
+    lab, prober = make_lab(case_of(wrapped, folder, X), when(anywhere("tanh"), raises()))
+    without_wrappers(lab)
+    assert len(prober.asked) == 1 and WRAPPER not in all_ops(lab.bench.case) and not inner_ops(lab.bench.case)
+    assert lab.position == {name: place for place, name in enumerate(names(lab.bench.case))}
+
+
+def test_a_wrapper_that_is_needed_stays(make_lab, folder):
+    case = case_of(wrapped, folder, X)
+    lab, prober = make_lab(case, when(anywhere("tanh", WRAPPER), raises()))
+    without_wrappers(lab)
+    assert lab.bench.case is case and len(prober.asked) == 1
+
+
+def test_one_of_two_wrappers_is_left(make_lab, folder):
+    lab, prober = make_lab(case_of(two_wrapped, folder, X), when(inside("relu"), raises()))
+    without_wrappers(lab)
+    assert targets(lab.bench.case).count(WRAPPER) == 1 and "relu" in inner_ops(lab.bench.case)
+    assert "tanh" in targets(lab.bench.case)
+    assert len(prober.asked) == 3, "both at once, then each alone"
+
+
+def test_the_inner_of_two_wrappers_is_left(make_lab, folder):
+    fault = when(lambda case: inside("tanh")(case) and all_ops(case).count(WRAPPER) >= 1, raises())
+    lab, prober = make_lab(case_of(nested, folder, X), fault)
+    without_wrappers(lab)
+    assert all_ops(lab.bench.case).count(WRAPPER) == 1 and "abs" in targets(lab.bench.case)
+
+
+@pytest.mark.parametrize(("op", "asked"), [("exp", 1), ("tanh", 2)])
+def test_either_branch_may_take_the_place_of_both(make_lab, folder, op, asked):
+    lab, prober = make_lab(case_of(branches, folder, P, X), when(anywhere(op), raises()))
+    without_wrappers(lab)
+    # With the op in a branch that is not taken it is gone, and so is the failure.
+    assert op in targets(lab.bench.case) and "cond" not in targets(lab.bench.case)
+    assert len(prober.asked) == asked
+
+
+def test_hangs_are_not_waited_for_to_lose_a_wrapper(make_lab, folder):
+    lab, prober = make_lab(case_of(wrapped, folder, X, failing=hangs()), lambda case: hangs())
+    without_wrappers(lab)
+    assert prober.asked == []
+
+
+def test_graphs_without_wrappers_cost_nothing(make_lab, folder):
+    lab, prober = make_lab(case_of(block, folder, X), lambda case: raises())
+    without_wrappers(lab)
+    assert prober.asked == []
+
+
+# Of the other branch one op stays: a body has to give back an op's result, and no input.
+BODIES = [(wrapped, "tanh", ["tanh"], 4), (wrapped, "exp", ["exp"], 4), (branches, "tanh", ["add", "tanh"], 6)]
+
+
+@pytest.mark.parametrize(("function", "needed", "left", "probes"), BODIES)
+def test_a_body_is_left_with_the_ops_that_are_needed(make_lab, folder, function, needed, left, probes):
+    case = case_of(function, folder, *((P, X) if function is branches else (X,)))
+    lab, prober = make_lab(case, when(inside(needed), raises()))
+    made, ended = reduce_bodies(lab, case, Limit())
+    assert ended is Ended.PROVED and inner_ops(made) == left and len(prober.asked) == probes
+    assert targets(made) == targets(case) and lab.phase == "bodies"
+
+
+def test_a_body_that_another_no_longer_holds_is_not_looked_at(make_lab, folder):
+    case = case_of(nested, folder, X)
+    lab, prober = make_lab(case, when(inside("abs"), raises()))
+    made, ended = reduce_bodies(lab, case, Limit())
+    assert ended is Ended.PROVED and inner_ops(made) == ["abs"] and len(prober.asked) == 6
+
+
+@pytest.mark.parametrize("probes", [0, 1, 2])
+def test_bodies_end_with_the_budget(make_lab, folder, probes):
+    case = case_of(two_wrapped, folder, X)
+    lab, prober = make_lab(case, when(inside("tanh", "relu"), raises()))
+    made, ended = reduce_bodies(lab, case, Limit(max_probes=probes))
+    assert ended is Ended.MAX_PROBES and len(prober.asked) == probes
+    assert {"tanh", "relu"} <= set(inner_ops(made))
+
+
+def test_an_interrupt_ends_them(make_lab, folder):
+    case = case_of(two_wrapped, folder, X)
+    lab, prober = make_lab(case, when(inside("tanh"), raises()), interrupt_at=1)
+    made, ended = reduce_bodies(lab, case, Limit())
+    assert ended is Ended.INTERRUPTED and len(prober.asked) == 1 and "tanh" in inner_ops(made)
+
+
+def test_a_body_is_proved_with_patience(make_lab, folder):
+    case = case_of(wrapped, folder, X)
+    least = 2
+
+    def fault(case):
+        if not inside("tanh")(case):
+            return passes()
+        return raises(seconds=15.0 if len(inner_ops(case)) <= least else 0.01)
+
+    lab, prober = make_lab(case, fault)
+    lab.allow(2.0)
+    made, _ = reduce_bodies(lab, case, Limit())
+    assert len(inner_ops(made)) <= least and 20.0 in prober.limits and lab.limits.seconds == 20.0
+
+
+def cond_of_many(p, x, y, w):
+    return torch.cond(p, lambda x, y, w: (x @ w + y).cos(), lambda x, y, w: (x @ w - y).sin(), (x, y, w))
+
+
+def checkpoint_of_many(p, x, y, w):
+    return checkpoint(lambda x, y, w: ((x @ w).sigmoid() * y).cos() + y, x, y, w, use_reentrant=False)
+
+
+HANDED_ON = {
+    cond_of_many: ("return torch.cond(x, cond_true, cond_false, (y,))", "x = torch.tensor(True)\n"),
+    checkpoint_of_many: ("return checkpoint(wrap_body, x, use_reentrant=False)", "def wrap_body(a):\n    b = "),
+}
+
+
+@pytest.mark.parametrize("function", HANDED_ON)
+def test_operands_that_no_body_reads_are_not_handed_on(reduce, folder, function):
+    graph = captured(function, (P, torch.randn(4, 8), torch.randn(4, 8), torch.randn(8, 8)), folder)
+    done = reduce(refused_case(graph, "cos_inside"), None)
+    text = write_repro(done.case, Template.COMPILE_FUNCTION).text
+    assert done.summary.ops_after == 1 and done.summary.one_minimal
+    for line in HANDED_ON[function]:
+        assert line in text, text
+    assert "= torch.randn(1)\n" in text and "torch.randn(1, 1)" not in text, text
