@@ -38,13 +38,14 @@ class Entry:
 class Known:
     """What an earlier run on the same Case left: whether the failure showed, by positions of ops and by digest; and the
     candidates that are not to be tried again, as the machine went down while they were. `tries` has, of what did not
-    show it, how often that was tried: of a failure that comes and goes an answer is worth no more. `counts` has all
-    verdicts."""
+    show it, how often that was tried: of a failure that comes and goes an answer is worth no more. `passed` has the
+    digests of candidates without any failure, `counts` all verdicts."""
 
     ops: dict[str, bool] = field(default_factory=dict)
     made: dict[str, bool] = field(default_factory=dict)
     skipped: tuple[Entry, ...] = ()
     tries: dict[str, int] = field(default_factory=dict)
+    passed: set[str] = field(default_factory=set)
     counts: Counter[Verdict] = field(default_factory=Counter)
 
     def of_ops(self, tries: int) -> dict[str, bool]:
@@ -148,6 +149,8 @@ def read_known(path: Path, terms: str = "") -> Known:
         if verdict is not Verdict.UNRESOLVED:
             _note(known, entry, verdict is Verdict.SAME)
             known.tries[entry.ops] = line.get("tries", 1)
+        if verdict is Verdict.PASS:
+            known.passed.add(entry.key)
     for entry in known.skipped:
         _note(known, entry, False)
     return known

@@ -74,6 +74,7 @@ class Simplifier:
         known = self.lab.journal.known
         self._answers = {key: self.case.failure if shown else None for key, shown in known.made.items()}
         self._of_earlier = set(self._answers)
+        self._passed = set(known.passed)
         self._never_tried = {entry.key for entry in known.skipped}
 
     def run(self) -> Case:
@@ -86,6 +87,7 @@ class Simplifier:
             if not self._is_seen():  # what an earlier run saw is not to be relied on: once more without
                 self.case = searched
                 self._answers = {key: known for key, known in self._answers.items() if key not in self._of_earlier}
+                self._passed -= self._of_earlier
                 self._of_earlier = set()
                 self._make_plain()
             self.ended |= {each.name: "fixpoint" for each in self.passes}

@@ -84,15 +84,9 @@ def reduce_case(
         case = start(lab)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(lab, case, limit, known.of_ops(lab.repeats))
-        if case.failure.fingerprint.kind is Kind.TIMEOUT:
-            reduced, result = _patiently(lab, case, limit, reduced, result)
-        else:
-            reduced, result = _confirmed(lab, limit, reduced, result)
-        ended = result.ended
-        if ended is search.Ended.PROVED and settings.wants("bodies"):
-            reduced, ended = reduce_bodies(lab, reduced, limit)
-        if ended is search.Ended.PROVED and settings.wants("parts"):
-            reduced, ended = reduce_parts(lab, reduced, limit)
+        ended = search.Ended.INTERRUPTED
+        with contextlib.suppress(KeyboardInterrupt):  # what the search found stays
+            reduced, ended = _beyond_ops(lab, case, limit, reduced, result, settings)
         reduced = replace(reduced, rate=lab.rate)
         stopped = _STOPPED[ended]
         simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
@@ -125,6 +119,22 @@ def reduce_case(
         with deaf():
             lab.journal.close(finished=finished)
             shutil.rmtree(lab.scratch, ignore_errors=True)
+
+
+def _beyond_ops(
+    lab: Lab, case: Case, limit: Limit, reduced: Case, result: search.Result, settings: Settings
+) -> tuple[Case, search.Ended]:
+    """Tries the result of the search again, then reduces what is inside its ops."""
+    if case.failure.fingerprint.kind is Kind.TIMEOUT:
+        reduced, result = _patiently(lab, case, limit, reduced, result)
+    else:
+        reduced, result = _confirmed(lab, limit, reduced, result)
+    ended = result.ended
+    if ended is search.Ended.PROVED and settings.wants("bodies"):
+        reduced, ended = reduce_bodies(lab, reduced, limit)
+    if ended is search.Ended.PROVED and settings.wants("parts"):
+        reduced, ended = reduce_parts(lab, reduced, limit)
+    return reduced, ended
 
 
 def _make_plain(simplifier: Simplifier, stopped: str) -> str:

@@ -73,8 +73,8 @@ def make_lab(folder: Path) -> Callable[..., tuple[Lab, FakeProber]]:
 class Reduced:
     """What a whole reduction came to."""
 
-    def __init__(self, summary: Summary, folder: Path, prober: FakeProber, lab: Lab | None) -> None:
-        self.summary, self.folder, self.prober, self.lab = summary, folder, prober, lab
+    def __init__(self, summary: Summary, folder: Path, prober: FakeProber) -> None:
+        self.summary, self.folder, self.prober = summary, folder, prober
 
     @property
     def case(self) -> Case:
@@ -88,14 +88,17 @@ class Reduced:
 
 @pytest.fixture
 def reduce(folder: Path) -> Callable[..., Reduced]:
-    """`reduce(case, fault, workers=1, ...)`: the whole stage, `fault=None` for the Case's real backend."""
+    """`reduce(case, fault, workers=1, ...)`: the whole stage, `fault=None` for the Case's real backend;
+    `reduce.probers` has the probers of all calls."""
     made: list[Path] = []
+    probers: list[FakeProber] = []
 
     def run(
         case: Case,
         fault: Fault | None,
         workers: int = 1,
         interrupt_at: int | None = None,
+        interrupt: type[BaseException] = KeyboardInterrupt,
         out: Path | None = None,
         doubtful: bool = False,
         **settings: object,
@@ -106,25 +109,23 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         source.mkdir()
         out.mkdir(exist_ok=True)
         save(case, source)
-        probers: list[FakeProber] = []
 
         def elsewhere(bench: Bench, _scratch: Path) -> FakeProber:
             if fault is None:
-                probers.append(BackendProber(workers, interrupt_at, bench=bench))
+                probers.append(BackendProber(workers, interrupt_at, interrupt, bench=bench))
             else:
-                probers.append(FakeProber(fault, workers, interrupt_at))
-            return probers[0]
+                probers.append(FakeProber(fault, workers, interrupt_at, interrupt))
+            return probers[-1]
 
-        labs: list[Lab] = []
         summary = reduce_case(
             source,
             out,
             Settings(**settings),  # type: ignore[arg-type]
-            lambda lab, phase, candidate, judged: labs.append(lab) if not labs else None,
             doubtful=doubtful,
             elsewhere=elsewhere,
             run_jobs=run_here,
         )
-        return Reduced(summary, out, probers[0], labs[0] if labs else None)
+        return Reduced(summary, out, probers[-1])
 
+    run.probers = probers  # type: ignore[attr-defined]
     return run

@@ -153,12 +153,13 @@ def _within(ended: Ended, limits: Limits) -> Ended:
 class FakeProber:
     """Answers by a fault. `rounds` has the candidates of each call, `limits` the time limit of each.
 
-    At the probe of the number `interrupt_at`, counted from 0, it raises KeyboardInterrupt in place of an answer.
+    At the probe of the number `interrupt_at`, counted from 0, it raises `interrupt` in place of an answer.
     """
 
     fault: Fault
     slots: int | None = None
     interrupt_at: int | None = None
+    interrupt: type[BaseException] = KeyboardInterrupt
     rounds: list[list[Case]] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
     until: set[Stage] = field(default_factory=set)
@@ -167,7 +168,7 @@ class FakeProber:
         assert 1 <= len(cases) <= max(2, self.slots or 1), "more candidates at once than workers"
         before = len(self.asked)
         if self.interrupt_at is not None and before <= self.interrupt_at < before + len(cases):
-            raise KeyboardInterrupt
+            raise self.interrupt
         self.rounds.append(list(cases))
         self.limits.append(limits.seconds)
         self.until.add(until)

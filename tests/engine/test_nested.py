@@ -91,7 +91,7 @@ def test_one_of_two_wrappers_is_left(make_lab, folder):
 
 def test_the_inner_of_two_wrappers_is_left(make_lab, folder):
     fault = when(lambda case: inside("tanh")(case) and all_ops(case).count(WRAPPER) >= 1, raises())
-    lab, prober = make_lab(case_of(nested, folder, X), fault)
+    lab, _ = make_lab(case_of(nested, folder, X), fault)
     without_wrappers(lab)
     assert all_ops(lab.bench.case).count(WRAPPER) == 1 and "abs" in targets(lab.bench.case)
 

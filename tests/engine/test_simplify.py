@@ -1,0 +1,283 @@
+"""The passes: everything at once, by halves, row by row; budgets, and what is known of an earlier run."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from case_samples import call, meta, output, placeholder
+from chains import case_of, chain, names
+from fake_prober import has, passes, raises, targets, when
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minifier.case import Drawn, Ref, State, Stored, TensorInput
+from minifier.case.values import Constant
+from minifier.failure import Verdict
+from minifier.fx.tensors import TensorFile
+from minifier.passes.ops import with_ops
+from minifier.reduction.ops import Limit
+from minifier.reduction.simplify import Simplifier
+
+TANH = chain("tanh", shape=(6, 20))
+IS_TANH = when(has("tanh"), raises())
+
+
+def shape(case):
+    return case.inputs[0].meta.shape
+
+
+def simplifier(lab, case, **more):
+    lab.phase = "simplify"
+    return Simplifier(lab, case, case, **more)
+
+
+def shapes_asked(prober):
+    return [shape(case) for case in prober.asked]
+
+
+def test_everything_at_once_takes_one_probe(make_lab):
+    lab, prober = make_lab(TANH, IS_TANH)
+    made = simplifier(lab, TANH)
+    case = made.run()
+    assert shape(case) == (1,) and case.state.grad
+    assert len(prober.asked) == 1 and made.finished and not made.stopped and made.refused == []
+
+
+def test_what_is_minimal_already_takes_none(make_lab):
+    case = replace(chain("tanh", shape=(1,)), state=State())
+    lab, prober = make_lab(case, IS_TANH)
+    made = simplifier(lab, case)
+    assert made.run() == case and prober.asked == []
+    assert set(made.ended.values()) == {"fixpoint"}
+
+
+def needs_dims(count):
+    return when(lambda case: len(shape(case)) >= count, raises())
+
+
+def test_all_but_what_is_needed_is_taken_by_halves(make_lab):
+    """The number of dimensions is needed; sizes and grad mode go together, then dimensions are tried alone."""
+    case = chain("tanh", shape=(6, 20, 5))
+    lab, prober = make_lab(case, needs_dims(2))
+    made = simplifier(lab, case)
+    assert shape(made.run()) == (1, 1)
+    assert made.refused == [("dims", "first of 2 dimensions"), *(("dims", f"dimension {n} of x") for n in range(2))]
+    assert shapes_asked(prober) == [(1,), (2, 2, 2), (1, 1, 1), (1, 1)]
+
+
+def fails_from(size):
+    return when(lambda case: max(shape(case), default=0) >= size, raises())
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(captured=st.integers(1, 100), share=st.floats(0, 1), workers=st.sampled_from([1, 2, 4]))
+def test_a_size_ends_at_the_smallest_that_fails(make_lab, captured, share, workers):
+    least = max(1, round(share * captured))
+    case = chain("tanh", shape=(captured,))
+    lab, _ = make_lab(case, fails_from(least), workers)
+    assert shape(simplifier(lab, case).run()) == (least,)
+    lab.journal.close(finished=True)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
+    """Any function of the Case as a fault: the same Case, rejected rows and neighbours."""
+    seed = data.draw(st.integers(0, 2**32))
+    first = chain("tanh", shape=data.draw(st.sampled_from([(4, 6), (12,), (2, 3, 5)])))
+    wanted = {key(first)}
+
+    def fault(case):
+        return raises() if key(case) in wanted or hash((seed, key(case))) % 100 < 60 else passes()
+
+    results = []
+    for workers in (1, 2, 4):
+        lab, _ = make_lab(first, fault, workers)
+        made = simplifier(lab, first)
+        results.append((made.run(), made.refused, [name for name, _ in made.neighbours], made.ended))
+        lab.journal.close(finished=True)
+    assert results[0] == results[1] == results[2]
+
+
+def key(case):
+    item = case.inputs[0]
+    return (item.meta.shape, item.meta.dtype, case.state.grad, tuple(targets(case)))
+
+
+def test_speculation_is_about_what_is_asked_next(make_lab):
+    case = chain("tanh", shape=(40,))
+    one, first = make_lab(case, fails_from(11))
+    four, second = make_lab(case, fails_from(11), workers=4)
+    assert simplifier(one, case).run() == simplifier(four, case).run()
+    assert {*shapes_asked(first)} <= {*shapes_asked(second)}
+    assert len(second.rounds) < len(first.rounds) and len(first.rounds) == len(first.asked)
+    assert len({*shapes_asked(second)}) == len(set(shapes_asked(second)))
+
+
+def test_no_candidate_is_asked_about_twice(make_lab):
+    for workers in (1, 2, 4):
+        lab, prober = make_lab(TANH, fails_from(7), workers)
+        simplifier(lab, TANH).run()
+        asked = [repr((case.graph, case.inputs, case.state)) for case in prober.asked]
+        assert len(set(asked)) == len(asked)
+
+
+def test_what_is_no_program_is_not_asked_about(make_lab):
+    """Of a product of matrices the sizes between them have to be equal."""
+    x, y = placeholder("x", meta(4, 6)), placeholder("y", meta(6, 5))
+    case = case_of(x, y, call("mm", "torch.mm", Ref("x"), Ref("y"), value=meta(4, 5)), output("mm"))
+    lab, prober = make_lab(case, when(lambda case: 6 in shape(case), raises()))
+    made = simplifier(lab, case)
+    made = made.run()
+    assert [item.meta.shape for item in made.inputs] == [(1, 6), (6, 1)]
+    for asked in prober.asked:
+        first, last = asked.inputs[0].meta.shape, asked.inputs[-1].meta.shape
+        assert len(first) == len(last) == 2 and first[1] == last[0]
+    assert made.graph.node("mm").value.shape == (1, 1), "values are those that eager has"
+
+
+def test_a_graph_that_is_no_program_anyway_is_changed_unseen(make_lab):
+    """The user's own graph needs the backend: nothing can be run without it."""
+    nodes = (placeholder("x", meta(6)), call("op", "torch.ops.nowhere.op", Ref("x"), value=meta(6)), output("op"))
+    case = case_of(*nodes)
+    lab, _ = make_lab(case, when(has("op"), raises()))
+    assert shape(simplifier(lab, case).run()) == (1,)
+
+
+def test_rejected_rows_and_what_passed_of_them(make_lab):
+    case = chain("tanh", shape=(5, 8))
+    lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises()))
+    made = simplifier(lab, case)
+    assert shape(made.run()) == (8,)
+    assert made.refused == [("sizes", "size 8")]
+    ((family, passing),) = made.neighbours
+    assert family == "sizes" and shape(passing) == (7,), "the last that was tried is nearest"
+
+
+def test_what_fails_otherwise_is_rejected_but_no_neighbour(make_lab):
+    case = chain("tanh", shape=(8,))
+    lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises(), raises("no room")))
+    made = simplifier(lab, case)
+    made.run()
+    assert made.refused == [("sizes", "size 8")] and made.neighbours == []
+    assert lab.others == [] and lab.counts == {Verdict.SAME: 1, Verdict.OTHER: 6}
+
+
+CONFIG = (("torch._dynamo.config", "verbose", True), ("torch._dynamo.config", "recompile_limit", 3))
+
+
+def test_what_the_user_set_is_tried_by_itself(make_lab):
+    case = replace(chain("tanh", shape=(1,)), state=State(config=CONFIG))
+    kept = when(lambda case: CONFIG[1] in case.state.config, raises())
+    lab, prober = make_lab(case, kept)
+    made = simplifier(lab, case)
+    assert made.run().state.config == CONFIG[1:]
+    assert made.refused == [("config", "torch._dynamo.config.recompile_limit")]
+    # Both at once, then one after the other; and the one that is left once more, in the round that finds nothing.
+    assert [len(each.state.config) for each in prober.asked] == [0, 1, 0][: len(prober.asked)]
+
+
+@pytest.mark.parametrize("wants", [("sizes",), ("dims", "grad"), (), ("data", "sizes", "dims", "grad")])
+def test_only_wanted_passes_are_made(make_lab, wants):
+    lab, _ = make_lab(TANH, IS_TANH)
+    made = simplifier(lab, TANH, wants=lambda name: name in wants)
+    case = made.run()
+    assert {name for name, end in made.ended.items() if end == "fixpoint"} == set(wants)
+    assert all(end in ("fixpoint", "skipped") for end in made.ended.values())
+    assert (shape(case) != (6, 20)) is ("sizes" in wants) and case.state.grad is ("grad" in wants)
+
+
+def with_data(folder, values):
+    """A chain whose input is the user's own."""
+    file = TensorFile()
+    (stored,) = file.add_inputs({"x": values}).values()
+    path = file.write(folder / "tensors.safetensors")
+    case = replace(chain("tanh", shape=tuple(values.shape)), tensors=path)
+    (item,) = case.inputs
+    return replace(case, inputs=(replace(item, source=stored),))
+
+
+def test_the_users_values_go(make_lab, folder):
+    case = with_data(folder, torch.arange(120.0).view(6, 20))
+    lab, _ = make_lab(case, IS_TANH)
+    assert simplifier(lab, case).run().inputs[0].source == Drawn("randn")
+
+
+@pytest.mark.parametrize(("limit", "what"), [(Limit(max_probes=0), "probe"), (Limit(deadline=0.0), "time")])
+def test_a_budget_that_is_used_up_ends_them(make_lab, limit, what):
+    lab, prober = make_lab(TANH, IS_TANH)
+    made = simplifier(lab, TANH, limit=limit)
+    assert made.run() == TANH and made.stopped == f"the {what} budget was used up" and prober.asked == []
+    assert set(made.ended.values()) == {"unfinished"} and not made.finished
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("probes", [1, 2, 5, 8])
+def test_a_budget_of_probes_is_kept_to(make_lab, probes, workers):
+    case = chain("tanh", shape=(40, 3))
+    lab, prober = make_lab(case, fails_from(11), workers)
+    made = simplifier(lab, case, limit=Limit(max_probes=probes))
+    left = made.run()
+    assert len(prober.asked) <= probes
+    assert max(shape(left)) >= 11 and made.stopped == "the probe budget was used up"
+
+
+class Clock:
+    """Time that goes on by so many seconds with each look at it."""
+
+    def __init__(self, step):
+        self.times = itertools.count(1000.0, step)
+
+    def __call__(self):
+        return next(self.times)
+
+
+# Seconds that the search took, that each look at the clock takes, and whether there is time for everything.
+PATIENCE = [(0.0, 0.5, True), (0.0, 61.0, False), (100.0, 61.0, True), (100.0, 201.0, False)]
+
+
+@pytest.mark.parametrize(("searched", "step", "finishes"), PATIENCE)
+def test_they_take_a_minute_or_twice_as_long_as_the_search(make_lab, searched, step, finishes):
+    lab, _ = make_lab(TANH, IS_TANH)
+    made = simplifier(lab, TANH, searched=searched, clock=Clock(step))
+    made.run()
+    assert made.finished is finishes and made.stopped == ""
+
+
+def test_with_a_budget_of_the_users_only_that_counts(make_lab):
+    lab, _ = make_lab(TANH, IS_TANH)
+    made = simplifier(lab, TANH, clock=Clock(500.0), limit=Limit(deadline=1e9))
+    assert shape(made.run()) == (1,) and made.finished
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_users_values_go_even_when_there_is_no_time(make_lab, folder, wanted):
+    case = with_data(folder, torch.arange(120.0).view(6, 20))
+    lab, prober = make_lab(case, IS_TANH)
+    made = simplifier(lab, case, limit=Limit(max_probes=0), wants=lambda name: wanted or name != "data")
+    made.run()
+    left = made.without_data()
+    assert isinstance(left.inputs[0].source, Drawn if wanted else Stored) and len(prober.asked) == wanted
+    assert shape(left) == (6, 20)
+
+
+def test_values_at_a_cut_are_the_whole_graphs_where_it_is_no_program_without(make_lab):
+    """Zero repeats leave nothing of which there is a largest."""
+    whole = case_of(
+        placeholder("x", meta(4)),
+        call("c", "torch.ones_like", Ref("x"), value=meta(4, dtype="int64"), dtype=Constant("dtype", "int64")),
+        call("r", "torch.repeat_interleave", Ref("x"), Ref("c"), value=meta(4)),
+        call("m", "torch.max", Ref("r"), value=meta()),
+        output("m"),
+    )
+    reduced = with_ops(whole, ["r", "m"])
+    assert isinstance(next(i for i in reduced.inputs if i.name == "c").source, Drawn)
+    lab, prober = make_lab(whole, when(has("repeat_interleave", "max"), raises()))
+    lab.phase = "simplify"
+    made = Simplifier(lab, whole, reduced)
+    case = made.run()
+    assert names(case) == ["r", "m"] and made.finished
+    counts = next(i for i in prober.asked[0].inputs if i.name == "c")
+    assert not isinstance(counts.source, Drawn)
+    assert all(isinstance(item, TensorInput) for item in case.inputs) and shape(case) == (1,)
