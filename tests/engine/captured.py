@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from fake_prober import seen_failure
 
 from minifier.case import BackendReference, Case, Graph, Input, Reach, ScalarInput, Script, State, TensorInput
 from minifier.case.store import TENSORS
+from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
@@ -57,15 +57,13 @@ def captured(function: Callable[..., Any], args: Sequence[Any], folder: Path) ->
     return Captured(graph, inputs, tensors.write(folder / TENSORS))
 
 
-def refused_case(graph: Captured, what: str, grad: bool = True) -> Case:
-    """The Case of the graph and a backend of refused.py, with the failure that it shows on it."""
+def refused_case(
+    graph: Captured, what: str, *, function: str = "refuse", stage: Stage = Stage.COMPILE, grad: bool = True
+) -> Case:
+    """The Case of the graph and a backend of refused.py, with the failure that it shows on it up to this stage."""
     imports = ("import functools", "import refused")
-    backend = BackendReference(what, Reach.IMPORTED, f"functools.partial(refused.refuse, what={what!r})", imports)
-    failure = seen_failure(Ended(None, 0.0, status=1))
-    case = Case(graph.graph, graph.inputs, backend, failure, State(grad=grad), Script("failing"), graph.tensors)
-    bench = Bench(case, StoredTensors(case.tensors))
-    try:
-        ended = Ended(evaluate(bench, case, failure.fingerprint.stage), 0.01, status=0)
-    except Exception as error:
-        raise AssertionError(traceback.format_exc()) from error
+    backend = BackendReference(what, Reach.IMPORTED, f"functools.partial(refused.{function}, what={what!r})", imports)
+    unknown = Failure(Fingerprint(stage, Kind.EXCEPTION), "", "")
+    case = Case(graph.graph, graph.inputs, backend, unknown, State(grad=grad), Script("failing"), graph.tensors)
+    ended = Ended(evaluate(Bench(case, StoredTensors(case.tensors)), case, stage), 0.01, status=0)
     return replace(case, failure=seen_failure(ended, case.graph.free_names))

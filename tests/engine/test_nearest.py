@@ -1,0 +1,107 @@
+"""The nearest Case that passes: the most telling pass first, then the smallest change; else one op less."""
+
+from dataclasses import replace
+
+import pytest
+from chains import chain, names
+from fake_prober import has, passes, raises, when
+
+from minifier.case import State
+from minifier.reduction.nearest import nearest
+from minifier.reduction.needs import with_needs
+from minifier.reduction.simplify import Simplifier
+
+TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
+BOTH = when(has("cos", "tanh"), raises())
+
+
+def simplified(lab, case):
+    lab.phase = "simplify"
+    made = Simplifier(lab, case, case)
+    made.run()
+    return made
+
+
+def changed(size=None, config=()):
+    case = replace(TWO, state=State(config=config))
+    if size is None:
+        return case
+    (item,) = case.inputs
+    return replace(case, inputs=(replace(item, meta=replace(item.meta, shape=(size,))),))
+
+
+CONFIG = (("torch._dynamo.config", "verbose", True),)
+# Passing Cases with the passes that made them; which of them tells most.
+NEIGHBOURS = {
+    "the most telling pass": ([("config", changed(config=CONFIG)), ("sizes", changed(12345))], 1),
+    "a known pass before an unknown one": ([("bypass", changed(2)), ("arguments", changed(12345))], 1),
+    "the smallest change": ([("sizes", changed(12345)), ("sizes", changed(2))], 1),
+    "the first of equals": ([("sizes", changed(2)), ("sizes", changed(3))], 0),
+}
+
+
+@pytest.mark.parametrize("which", NEIGHBOURS)
+def test_of_several_that_pass(make_lab, which):
+    neighbours, best = NEIGHBOURS[which]
+    lab, prober = make_lab(TWO, BOTH)
+    made = Simplifier(lab, TWO, TWO, neighbours=neighbours)
+    assert nearest(made) is neighbours[best][1] and prober.asked == []
+
+
+def test_without_any_the_last_op_is_taken_away(make_lab):
+    lab, prober = make_lab(TWO, BOTH)
+    made = Simplifier(lab, TWO, TWO)
+    assert names(nearest(made)) == ["cos"] and prober.ops_asked == [["cos"]]
+
+
+@pytest.mark.parametrize("ended", [raises(), raises("no room")])
+def test_what_fails_without_its_last_op_has_none(make_lab, ended):
+    lab, _ = make_lab(TWO, lambda case: ended)
+    assert nearest(Simplifier(lab, TWO, TWO)) is None
+
+
+def test_a_single_op_has_none(make_lab):
+    one = replace(chain("tanh", shape=(1,)), state=State())
+    lab, prober = make_lab(one, when(has("tanh"), raises()))
+    assert nearest(Simplifier(lab, one, one)) is None and prober.asked == []
+
+
+def fails_where(condition):
+    return when(lambda case: condition(case.inputs[0].meta.shape), raises())
+
+
+# What of a size is needed, and what is said of it.
+SIZES = {
+    "a size of 5 or more": lambda shape: max(shape) >= 5,
+    "a size of exactly 5": lambda shape: shape == (5,),
+    "a size that is a multiple of 5": lambda shape: max(shape) % 5 == 0,
+}
+
+
+@pytest.mark.parametrize("sentence", SIZES)
+def test_a_size_is_tried_larger_to_tell_what_is_needed_of_it(make_lab, sentence):
+    lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(SIZES[sentence]))
+    made = simplified(lab, lab.bench.case)
+    before = len(prober.asked)
+    assert with_needs(made).needs == (sentence,)
+    larger = [case.inputs[0].meta.shape for case in prober.asked[before:]]
+    assert larger == ([(6,)] if "more" in sentence else [(6,), (10,)])
+
+
+def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
+    lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
+    made = simplified(lab, lab.bench.case)
+    made.limit = replace(made.limit, max_probes=lab.total)
+    before = len(prober.asked)
+    assert with_needs(made).needs == ("a size of 5",) and len(prober.asked) == before
+
+
+def test_nothing_is_said_of_what_is_needed_anyway(make_lab):
+    lab, _ = make_lab(TWO, BOTH)
+    made = simplified(lab, TWO)
+    assert with_needs(made).needs == () and made.refused != []
+
+
+def test_a_case_that_passes_with_less_is_no_need(make_lab):
+    lab, _ = make_lab(TWO, lambda case: passes())
+    assert with_needs(Simplifier(lab, TWO, TWO)).needs == ()

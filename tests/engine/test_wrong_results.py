@@ -1,0 +1,91 @@
+"""Wrong results: where they begin, which ops are wrong alone, and the reduction of one, with a backend that is off by
+one in an op and is called in this process."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from captured import captured, refused_case
+from chains import chain, names
+from fake_prober import breaks, differs, targets, when
+
+from minifier.failure import Aspect, Kind, Stage
+from minifier.passes.ops import with_ops
+from minifier.reduction.check import check
+from minifier.reduction.divergence import begins_at
+from minifier.reduction.parting import parting_ops
+
+
+def fn(x, y):
+    a = (x.cos() + y).sigmoid() * 2
+    a = torch.tanh(a) - y
+    return a.exp().sum(), a.abs()
+
+
+OF_ANY_OP = when(lambda case: bool(case.graph.ops), differs())
+
+
+@pytest.fixture
+def wrong(folder):
+    """`wrong(op)`: the Case of a backend that is off by one in this op."""
+    graph = captured(fn, (torch.ones(3, 4), torch.full((4,), 0.5)), folder)
+    return lambda op: refused_case(graph, op, function="off_by_one", stage=Stage.COMPARE)
+
+
+def test_the_failure_is_the_one_of_a_comparison(wrong):
+    failure = wrong("tanh").failure
+    assert failure.fingerprint.kind is Kind.WRONG_RESULT and failure.fingerprint.message == Aspect.VALUES.value
+
+
+@pytest.mark.parametrize("op", ["cos", "sigmoid", "tanh"])
+def test_the_first_wrong_value_is_a_hint(make_lab, wrong, op):
+    case = wrong(op)
+    lab, _ = make_lab(case, lambda case: differs())
+    hints = begins_at(lab, case)
+    (first, *rest) = [name for (name,) in hints]
+    assert case.graph.node(first).short_target == op and len(rest) <= 2
+    assert all(case.graph.index[name] > case.graph.index[first] for name in rest)
+
+
+def test_nothing_is_guessed_of_values_that_are_too_large(make_lab):
+    case = chain("cos", "tanh", shape=(2**27,), failing=differs())
+    lab, _ = make_lab(case, lambda case: differs())
+    lab.run_jobs = None
+    assert begins_at(lab, case) == ()
+
+
+def test_nothing_is_guessed_where_the_job_dies(make_lab, wrong):
+    case = wrong("tanh")
+    lab, _ = make_lab(case, lambda case: differs())
+    lab.run_jobs = lambda jobs, limits, scratch: [breaks() for _ in jobs]
+    assert begins_at(lab, case) == () and parting_ops(lab, case, case, 5.0) == ()
+
+
+def test_the_hint_is_asked_for_in_the_check_unless_there_is_one(make_lab, wrong):
+    case = wrong("tanh")
+    lab, _ = make_lab(case, OF_ANY_OP)
+    checked = check(lab)
+    assert checked.graph.node(checked.failure.hints[0][0]).short_target == "tanh"
+    known = replace(case, failure=replace(case.failure, hints=(("cos",),)))
+    lab, _ = make_lab(known, OF_ANY_OP)
+    assert check(lab).failure.hints == (("cos",),)
+
+
+@pytest.mark.parametrize("op", ["cos", "tanh"])
+def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong, op):
+    case = wrong(op)
+    lab, _ = make_lab(case, OF_ANY_OP)
+    check(lab)  # records the values that ops had
+    (name,) = [node.name for node in case.graph.ops if node.short_target == op]
+    ((found, sentence),) = parting_ops(lab, case, with_ops(case, [name]), 60.0)
+    assert found == name and sentence
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("op", ["cos", "tanh", "abs"])
+def test_the_op_that_is_off_is_left(reduce, wrong, op, workers):
+    done = reduce(wrong(op), None, workers)
+    assert targets(done.case) == [op] and done.summary.one_minimal
+    assert [item.meta.shape for item in done.case.inputs] == [(1,)]
+    assert [each for each, _ in done.summary.parting] == [n for n in names(wrong(op)) if n.startswith(op)]
+    assert done.summary.others == ()
