@@ -229,7 +229,7 @@ ODD = {
         lambda x, y: x.relu() + y,
         (torch.linspace(0, 1000, 600).view(20, 30), torch.ones(30)),
         RELU,
-        "x = torch.rand(1) * 1000",
+        "x = torch.rand(1) * 1000.0",
         ("values in a range",),
     ),
     "a warning that quotes a size": Odd(

@@ -93,10 +93,12 @@ def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
 
     results = []
     for workers in (1, 2, 4):
-        lab, _ = make_lab(first, fault, workers)
+        lab, prober = make_lab(first, fault, workers)
         made = simplifier(lab, first)
         results.append((made.run(), made.refused, [name for name, _ in made.neighbours], made.ended))
         lab.journal.close(finished=True)
+        asked = [repr((case.graph, case.inputs, case.state)) for case in prober.asked]
+        assert len(set(asked)) == len(asked), "no candidate is asked about twice"
     assert results[0] == results[1] == results[2]
 
 

@@ -8,7 +8,6 @@ from vocabulary import source_of
 pytestmark = pytest.mark.timeout(120)
 
 OFTEN = "".join(random.Random(1).choices("PF", k=2000))  # half of the time
-SELDOM = "".join(random.Random(1).choices("PPF", k=2000))
 
 SCRIPT = """
 import torch
@@ -46,35 +45,8 @@ def ops(case):
     return [node.target for node in case.graph.ops]
 
 
-def test_a_failure_of_every_call_is_taken_for_what_it_is(reduced):
-    case = reduced("F", "FF")
-    assert (ops(case), case.calls, case.rate) == (["torch.tanh"], 1, 1)
-
-
-@pytest.mark.parametrize(
-    "in_probes",
-    [
-        pytest.param("PPF" + OFTEN, id="missed by the first tries of one call"),
-        pytest.param("PPP" + "PF" + OFTEN, id="missed by all tries of one call, met at the second"),
-        pytest.param("PPP" + "PP" + "PPPF" * 2 + OFTEN, id="missed by all tries of fewer calls"),
-        pytest.param("FPF" + OFTEN, id="met by the first try of one call"),
-    ],
-)
-def test_a_failure_that_came_late_by_chance_needs_one_call(reduced, in_probes):
-    case = reduced("PPPF", in_probes)
+def test_a_failure_that_came_late_by_chance_needs_one_call(reduced):
+    """Missed by all tries of fewer calls. Other chances are dealt in process by tests/engine/test_flaky.py."""
+    case = reduced("PPPF", "PPP" + "PP" + "PPPF" * 2 + OFTEN)
     assert (ops(case), case.calls) == (["torch.tanh"], 1)
     assert 0.3 < case.rate < 0.7
-
-
-def test_ops_left_by_chance_are_taken_out_once_chance_is_seen(reduced):
-    # The check sees it twice, and every candidate of the search passes but the whole graph.
-    case = reduced("F", "FF" + "P" * 12 + OFTEN)
-    assert (ops(case), case.calls) == (["torch.tanh"], 1)
-    assert 0.3 < case.rate < 0.7
-
-
-def test_a_rate_that_was_believed_too_high_is_corrected(reduced):
-    # 23 of 24 tries of the whole graph fail; then every third one.
-    case = reduced("F", "FP" + "F" * 22 + "PPPPPP" + SELDOM)
-    assert ops(case) == ["torch.tanh"]
-    assert case.rate < 0.6

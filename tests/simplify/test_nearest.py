@@ -1,10 +1,7 @@
-"""The nearest program that passes: what was taken away last, and the failure went."""
+"""The nearest program that passes, in what a user gets; which one it is, tests/engine/test_refused.py tells."""
 
 import pytest
-from vocabulary import Bureau, Project
-
-from minifier.case.store import load
-from minifier.emit.repro import Template, difference, write_repro
+from vocabulary import Project
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -20,29 +17,6 @@ def fn(x, y):
 
 torch.compile(fn, backend="picky_BACKEND")(torch.randn(6, 20, 48), torch.randn(6, 20, 48))
 """
-
-# What is refused, and what the nearest program that is not would have otherwise.
-NEAREST = {
-    "two_elements": ["-x = torch.randn(2)", "+x = torch.randn(1)"],
-    "more_than_ten": ["-x = torch.randn(1, 11)", "+x = torch.randn(1, 10)"],
-    "relu_before_sin": ["-    a = x.relu()", "-    return a.sin()", "+    return x.relu()"],
-}
-
-
-@pytest.mark.parametrize("what", NEAREST)
-def test_one_change_away(bureau: Bureau, what):
-    bureau.capture(SCRIPT.replace("BACKEND", what))
-    _, case = bureau.reduce()
-    passing = load(bureau.folder / "out-1" / "nearest")
-    texts = [write_repro(each, Template.COMPILE_FUNCTION).text for each in (case, passing)]
-    told = difference(*texts).splitlines()
-    assert [line for line in told[2:] if line[0] in "+-"] == NEAREST[what]
-
-
-def test_an_op_that_is_refused_whatever_it_has_has_none(bureau: Bureau):
-    bureau.capture(SCRIPT.replace("BACKEND", "relu"))
-    bureau.reduce()
-    assert not (bureau.folder / "out-1" / "nearest").exists()
 
 
 def test_the_report_and_the_result_have_it(project: Project):
