@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from minifier.consumption import descendants
 
@@ -129,7 +130,7 @@ def run_stage(
 
     The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
     fault: `crash` is its traceback then, and the status TOOL_FAILED, or DISK_FULL where it could not write. Ctrl-C goes
-    to the child; this process calls `interrupting`, and waits on.
+    to the child; this process calls `interrupting` once, from its loop, and waits on.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -138,29 +139,11 @@ def run_stage(
     told = mmap.mmap(-1, _LONGEST_CRASH)  # not a pipe or a file, which the user's script may close
     pid = os.fork()
     if pid == 0:
-        status = TOOL_FAILED
-        try:
-            die_with_parent()
-            if os.getppid() != parent:
-                os._exit(TOOL_FAILED)
-            as_before_the_tool()
-            status = work()
-        except OSError as error:
-            told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
-            status = DISK_FULL if error.errno in FULL else TOOL_FAILED
-        except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
-            told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
-        finally:
-            for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-            os._exit(status)
-    interrupted = False
+        _work_and_exit(work, parent, told)
+    interrupted = answered = False
 
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted
-        if not interrupted and interrupting is not None:
-            interrupting()
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
         if not interrupted and os.getpgid(0) != _foreground_group():
@@ -171,11 +154,22 @@ def run_stage(
                 os.kill(pid, number)
         interrupted = True
 
+    def answer() -> None:
+        nonlocal answered
+        if interrupted and not answered and interrupting is not None:
+            answered = True
+            interrupting()
+
+    def look_and_answer(pid: int) -> float | None:
+        answer()
+        return look(pid) if look is not None else None
+
     signal.signal(signal.SIGINT, forward)
     try:
         if meanwhile is not None:
             meanwhile()
-        code = _wait(pid, look)
+        code = _wait(pid, look_and_answer)
+        answer()
     finally:
         signal.signal(signal.SIGINT, previous)
     crash = told[:].rstrip(b"\0").decode(errors="replace")
@@ -185,18 +179,38 @@ def run_stage(
     return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
 
 
-def _wait(pid: int, look: Callable[[int], float | None] | None) -> int:
+def _work_and_exit(work: Callable[[], int], parent: int, told: mmap.mmap) -> NoReturn:
+    """In the child: exit with the status that `work` gives back; a traceback goes into `told`."""
+    status = TOOL_FAILED
+    try:
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(TOOL_FAILED)
+        as_before_the_tool()
+        status = work()
+    except OSError as error:
+        told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
+        status = DISK_FULL if error.errno in FULL else TOOL_FAILED
+    except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
+        told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
+    finally:
+        for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(status)
+
+
+def _wait(pid: int, look: Callable[[int], float | None]) -> int:
     """The wait status of the child, once it has ended."""
-    if look is not None:
-        process = os.pidfd_open(pid)
-        try:
-            poll = select.poll()
-            poll.register(process, select.POLLIN)
-            pause = LOOK
-            while not poll.poll(pause * 1000):
-                pause = look(pid) or LOOK
-        finally:
-            os.close(process)
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        pause = LOOK
+        while not poll.poll(pause * 1000):
+            pause = look(pid) or LOOK
+    finally:
+        os.close(process)
     return os.waitpid(pid, 0)[1]
 
 
