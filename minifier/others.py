@@ -17,6 +17,7 @@ from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
 from minifier.probe.children import Ended, run_children
 from minifier.probe.life import Limits
+from minifier.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
 from minifier.torch_private import backend_error
 
@@ -24,7 +25,9 @@ OTHERS = ("eager", "aot_eager")
 _SECONDS = 60.0
 
 
-def through_others(case: Case, repro: Repro, settings: Settings) -> tuple[tuple[str, str], ...]:
+def through_others(
+    case: Case, repro: Repro, settings: Settings, display: Display = SILENT
+) -> tuple[tuple[str, str], ...]:
     """(backend, how the repro fares with it) for each; nothing where the graph is one that AOTAutograd made, or the
     failure no more than a line that is logged. `repro` is the one that was written of this Case."""
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
@@ -38,11 +41,12 @@ def through_others(case: Case, repro: Repro, settings: Settings) -> tuple[tuple[
         except NoRepro:
             continue
     compares = case.failure.fingerprint.stage is Stage.COMPARE
+    display.show(Progress(Phase.CONTROLS))
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         limits = Limits(max(settings.timeout or 0.0, _SECONDS), settings.memory)
         jobs = [lambda script=script: _run(script, case.import_path, compares) for script in scripts.values()]
-        ended = run_children(jobs, limits, scratch)
+        ended = run_children(jobs, limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return tuple((name, told) for name, end in zip(scripts, ended, strict=True) if (told := _told(end)))

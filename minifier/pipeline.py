@@ -19,6 +19,7 @@ from minifier.lifting import is_lifting, keep_forward, limited
 from minifier.memory import free_memory
 from minifier.others import through_others
 from minifier.passes.table import OF_VALUES
+from minifier.progress import Phase, Progress
 from minifier.proving import may_be_flaky, verified_repro
 from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
 from minifier.reduction.stage import NEAREST
@@ -77,7 +78,7 @@ def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, arou
     reasons: list[str] = []
     for candidate in found.candidates:
         found.shown = candidate
-        found.repro, found.check, reason = verified_repro(candidate, out, timeout, settings)
+        found.repro, found.check, reason = verified_repro(candidate, out, timeout, settings, around.display)
         if found.repro is None and found.check is not None and may_be_flaky(candidate, found.check):
             around.say("the repro does not show the failure each time: finding out how often it does")
             place = out / "flaky"
@@ -90,7 +91,7 @@ def _prove_any(found: Found, out: Path, timeout: float, settings: Settings, arou
                 found.minimal = flaky
                 save(flaky, out / "minimal")
                 found.shown = flaky
-                found.repro, found.check, reason = verified_repro(flaky, out, timeout, settings)
+                found.repro, found.check, reason = verified_repro(flaky, out, timeout, settings, around.display)
         if found.repro is not None:
             return
         reasons.append(reason)
@@ -130,7 +131,8 @@ def finish(
                     f"interrupted while the repro was verified; the reduced Case is in {out / 'minimal'}, and "
                     f"`minify reduce {out}` goes on"
                 ) from None
-    _blame(found, settings)
+    _blame(found, settings, around)
+    around.display.show(Progress(Phase.REPORTS))
     summary, repro = found.summary, found.repro
     status = Status.NO_REPRO
     if repro is not None and summary is not None:
@@ -149,7 +151,7 @@ def finish(
         match=settings.match,
         match_log=settings.match_log,
         nearest=_nearest(out, repro, settings.memory),
-        environment=collector.text() if collector is not None else "",
+        environment=collector.text(around.display.tick) if collector is not None else "",
     )
     bundle = write_reports(out, outcome)
     if _may_go_along(outcome, out, settings, around):
@@ -159,12 +161,13 @@ def finish(
     return outcome
 
 
-def _blame(found: Found, settings: Settings) -> None:
+def _blame(found: Found, settings: Settings, around: Surroundings) -> None:
     """Adds how the repro fares with other backends, unless the user does not wait for that."""
     if found.repro is None or found.shown is None or found.summary is None:
         return
     with contextlib.suppress(KeyboardInterrupt):
-        found.summary = replace(found.summary, backends=through_others(found.shown, found.repro, settings))
+        backends = through_others(found.shown, found.repro, settings, around.display)
+        found.summary = replace(found.summary, backends=backends)
 
 
 def _may_go_along(outcome: Outcome, out: Path, settings: Settings, around: Surroundings) -> bool:

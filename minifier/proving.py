@@ -14,6 +14,7 @@ from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds
 from minifier.errors import NoRepro
 from minifier.failure import Failure, Kind, Stage
 from minifier.processes import adopt_orphans, kill_orphans
+from minifier.progress import SILENT, Display
 from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, run_script, verify
 
@@ -28,7 +29,7 @@ def may_be_flaky(case: Case, check: Verification) -> bool:
 
 
 def verified_repro(
-    case: Case, out: Path, timeout: float, settings: Settings
+    case: Case, out: Path, timeout: float, settings: Settings, display: Display = SILENT
 ) -> tuple[Repro | None, Verification | None, str]:
     """The first form of repro that shows the failure in every run; else the last tried, and why not.
 
@@ -37,21 +38,21 @@ def verified_repro(
     """
     adopt_orphans()
     tried: set[str] = set()
-    found = _first_that_holds(case, out, timeout, settings, (), tried)
+    found = _first_that_holds(case, out, timeout, settings, display, (), tried)
     if found[0] is not None:
         return found
-    needed = _needed_variables(case, timeout, settings)
+    needed = _needed_variables(case, timeout, settings, display)
     if not needed:
         return found
     written = tuple((name, os.environ[name]) for name in needed if may_be_written(name, os.environ[name]))
     private = tuple(name for name in needed if name not in dict(written))
     given = (*((name, value) for name, value in case.state.environment if name not in needed), *written)
     case = replace(case, state=replace(case.state, environment=given))
-    again = _first_that_holds(case, out, timeout, settings, private, set() if private else tried)
+    again = _first_that_holds(case, out, timeout, settings, display, private, set() if private else tried)
     return again if again[0] is not None else found
 
 
-def _needed_variables(case: Case, timeout: float, settings: Settings) -> tuple[str, ...]:
+def _needed_variables(case: Case, timeout: float, settings: Settings, display: Display) -> tuple[str, ...]:
     """The environment variables without which no script shows the failure, if there are a few of them; beside them it
     gets those that every shell has."""
     names = others(os.environ)
@@ -62,7 +63,7 @@ def _needed_variables(case: Case, timeout: float, settings: Settings) -> tuple[s
             continue
 
         def shows_with(given: Sequence[str], repro: Repro = repro) -> bool:
-            return _verified(case, repro, timeout, settings, given, runs=1).holds
+            return _verified(case, repro, timeout, settings, display, given, runs=1).holds
 
         if not shows_with(names):
             continue
@@ -85,7 +86,13 @@ def _needed_variables(case: Case, timeout: float, settings: Settings) -> tuple[s
 
 
 def _first_that_holds(
-    case: Case, out: Path, timeout: float, settings: Settings, more: tuple[str, ...], tried: set[str]
+    case: Case,
+    out: Path,
+    timeout: float,
+    settings: Settings,
+    display: Display,
+    more: tuple[str, ...],
+    tried: set[str],
 ) -> tuple[Repro | None, Verification | None, str]:
     """The same with these environment variables in place; `tried` are texts of scripts that need not be tried."""
     compares = case.failure.fingerprint.stage is Stage.COMPARE
@@ -104,10 +111,12 @@ def _first_that_holds(
         if repro.text in tried:
             continue
         tried.add(repro.text)
-        check = _verified(case, repro, timeout, settings, more, settings.verify)
+        check = _verified(case, repro, timeout, settings, display, more, settings.verify)
         seen = check.runs[-1].failure
         of_eager = (
-            _difference_of_eager(case, repro, timeout, settings.memory, more) if compares and check.holds else None
+            _difference_of_eager(case, repro, timeout, settings.memory, more, display)
+            if compares and check.holds
+            else None
         )
         if check.holds and of_eager is None:
             repro = _in_its_own_words(repro, case, seen)
@@ -132,7 +141,7 @@ def _in_its_own_words(repro: Repro, case: Case, seen: Failure | None) -> Repro:
 
 
 def _verified(
-    case: Case, repro: Repro, timeout: float, settings: Settings, more: Sequence[str], runs: int
+    case: Case, repro: Repro, timeout: float, settings: Settings, display: Display, more: Sequence[str], runs: int
 ) -> Verification:
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         check = verify(
@@ -147,6 +156,7 @@ def _verified(
             more=more,
             runs=runs,
             at_once=_at_once(case, settings.memory, runs),
+            display=display,
         )
     kill_orphans()
     return check
@@ -160,7 +170,7 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 
 
 def _difference_of_eager(
-    case: Case, repro: Repro, timeout: float, memory: int | None, more: Sequence[str]
+    case: Case, repro: Repro, timeout: float, memory: int | None, more: Sequence[str], display: Display
 ) -> Failure | None:
     """What a comparing script shows where nothing is compiled; then it shows nothing about the backend. What the
     backend's own imports bring with them (operators, drivers) stays."""
@@ -168,6 +178,7 @@ def _difference_of_eager(
     eager = replace(EAGER, imports=case.backend.imports, folders=case.backend.folders)
     control = write_repro(replace(case, backend=eager), repro.template, repro.variant, memory)
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        run = run_script(control.write(Path(folder)), timeout, case.folders, case.failure.fingerprint, more=more)
+        script = control.write(Path(folder))
+        run = run_script(script, timeout, case.folders, case.failure.fingerprint, more=more, tick=display.tick)
     kill_orphans()
     return run.failure

@@ -18,8 +18,9 @@ from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, Nothi
 from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
-from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once, run_stage
-from minifier.reduction.stage import OnProbe, reduce_case
+from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once
+from minifier.progress import SILENT, Channel, Display, Phase, Progress, run_displayed
+from minifier.reduction.stage import reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
 from minifier.verify import Verification
@@ -29,11 +30,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the stages say and whom they tell: lines for the user, probes for the progress display; and whom they ask a
+    """What the stages say and whom they tell: lines for the user, progress for the display; and whom they ask a
     question that is answered by yes or no."""
 
     say: Say
-    on_probe: OnProbe | None = None
+    display: Display = SILENT
     cluster: Cluster | None = None
     ask: Callable[[str], bool] = lambda _: False
 
@@ -62,19 +63,21 @@ def reduce_in_child(
     """
     out.mkdir(parents=True, exist_ok=True)
     if around.cluster is not None:
-        around.cluster.wait()
+        around.display.show(Progress(Phase.CONNECTING))
+        around.cluster.wait(around.display.tick)
+    around.display.show(Progress(Phase.REDUCING))
 
-    def elsewhere(bench: Bench, scratch: Path) -> ClusterProber | None:
-        return ClusterProber(around.cluster, bench, source, scratch, around.say) if around.cluster else None
+    def work(channel: Channel) -> int:
+        def elsewhere(bench: Bench, scratch: Path) -> ClusterProber | None:
+            return ClusterProber(around.cluster, bench, source, scratch, channel.say) if around.cluster else None
 
-    def work() -> int:
         interrupt_once()
         adopt_orphans()
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
             summary = reduce_case(
-                source, out, settings, around.on_probe, late=late, doubtful=doubtful, elsewhere=elsewhere
+                source, out, settings, channel.show, late=late, doubtful=doubtful, elsewhere=elsewhere
             )
         except StartsThreads:
             return _STARTS_THREADS
@@ -87,7 +90,10 @@ def reduce_in_child(
             write_summary(out, summary)
         return 0
 
-    end = run_stage(work, interrupting=lambda: around.say("interrupted: going on with the best so far"))
+    def interrupting() -> None:
+        around.say("interrupted: going on with the best so far")
+
+    end = run_displayed(work, around.say, around.display, interrupting)
     if end.status == DISK_FULL:
         raise MachineFailed(f"{out} cannot be written to: {end.crash.strip().splitlines()[-1]}")
     if end.status == TOOL_FAILED or end.crash:
@@ -147,7 +153,7 @@ def reduced(case: Case, out: Path, settings: Settings, around: Surroundings) -> 
         return Found(summary, reason=summary.error)
     smaller = summary.ops_after < summary.ops_before
     what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
-    around.say(f"{what}; verifying the repro")
+    around.say(what)
     return Found(summary, minimal or candidates[0], tuple(candidates))
 
 

@@ -12,6 +12,7 @@ from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Keep, Terms
 from minifier.case.store import load, save
 from minifier.failure import Kind, same
+from minifier.progress import SILENT, Display
 
 _PATIENCE = 2.0  # seconds that a call gets at least which is known to hang
 
@@ -24,6 +25,7 @@ def with_inputs(
     place: Path,
     terms: Terms,
     say: Callable[[str], None],
+    display: Display = SILENT,
 ) -> tuple[FailingGraph, Path]:
     """The failure as the second run showed it, and the folder of its Case, below `place`, with the inputs written down
     ahead of the call. What is known from the first run (`folder`) stays where the script does not do the same again.
@@ -32,7 +34,7 @@ def with_inputs(
     say(f"{failing.inputs_lost}: running the script again to keep them")
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
     patience = max(_PATIENCE, 2 * first.slowest) if hangs else None
-    again = capture(program, place, replace(terms, keep=Keep(failing.number, failing.call, patience)))
+    again = capture(program, place, replace(terms, keep=Keep(failing.number, failing.call, patience)), display)
     case_folder = place / str(failing.number)
     for other in again.failing:
         if (other.number, other.call) != (failing.number, failing.call) or other.failure is None:

@@ -12,6 +12,7 @@ from minifier.capturing.script import Program
 from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Comparing, Terms
 from minifier.errors import MinifyError
+from minifier.progress import SILENT, Display
 from minifier.settings import Settings
 
 Say = Callable[[str], None]
@@ -30,18 +31,20 @@ class Looked:
     terms: Terms
     compared: Captured | None = None
 
-    def case_folder(self, failing: FailingGraph, place: Path, say: Say) -> tuple[FailingGraph, Path]:
+    def case_folder(
+        self, failing: FailingGraph, place: Path, say: Say, display: Display = SILENT
+    ) -> tuple[FailingGraph, Path]:
         """The folder of the Case of one of the failures, with the inputs of the failing call, for which the script may
         be run again in `place`; and the failure as that run showed it."""
         folder = self.graphs / str(failing.number)
         if not failing.inputs_lost or failing.unsaved:
             return failing, folder
-        return with_inputs(self.program, failing, self.captured, folder, place, self.terms, say)
+        return with_inputs(self.program, failing, self.captured, folder, place, self.terms, say, display)
 
 
-def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Say) -> Looked:
+def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Say, display: Display = SILENT) -> Looked:
     """Runs the script, twice where `settings.compare` asks for it; `work` is a folder for what the runs leave."""
-    first = _captured(program, work / "graphs", terms)
+    first = _captured(program, work / "graphs", terms, display)
     looked = Looked(program, first, work / "graphs", terms)
     if not _is_to_compare(first, settings):
         return looked
@@ -50,7 +53,7 @@ def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Sa
     lost: list[tuple[int, str]] = []
     for n in range(1, _MOST_RUNS + 1):
         place = work / f"compared-{n}"
-        second = _captured(program, place, replace(terms, comparing=comparing))
+        second = _captured(program, place, replace(terms, comparing=comparing), display)
         if second.failing or second.lost is None or second.end.interrupted:
             break
         lost += second.not_compared[-1:]
@@ -65,8 +68,8 @@ def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Sa
     return replace(looked, terms=terms, compared=replace(second, not_compared=missing))
 
 
-def _captured(program: Program, folder: Path, terms: Terms) -> Captured:
-    captured = capture(program, folder, terms)
+def _captured(program: Program, folder: Path, terms: Terms, display: Display) -> Captured:
+    captured = capture(program, folder, terms, display)
     if captured.end.crash:
         raise MinifyError(captured.end.crash)
     return captured

@@ -32,6 +32,7 @@ from minifier.interpreters import may_do_more, start_ahead
 from minifier.memory import limit_data
 from minifier.pages import collapse
 from minifier.processes import StageEnd, adopt_orphans, kill_orphans, run_stage
+from minifier.progress import SILENT, Display, Phase, Progress
 from minifier.stacks import stack_file
 
 
@@ -90,7 +91,12 @@ class Captured:
     lost: int | None = None
 
 
-def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:  # noqa: B008 - it is frozen
+def capture(
+    program: Program,
+    folder: Path,
+    terms: Terms = Terms(),  # noqa: B008 - it is frozen
+    display: Display = SILENT,
+) -> Captured:
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
     from minifier.baseline import baseline_of_a_repro
 
@@ -101,10 +107,16 @@ def capture(program: Program, folder: Path, terms: Terms = Terms()) -> Captured:
     status = Status()
     watch = Watch(status, folder / STACKS, terms)
     adopt_orphans()
+    display.show(Progress(Phase.SCRIPT, subject=program.said))
+
+    def look(pid: int) -> float | None:
+        display.tick()
+        return watch(pid)
+
     end = run_stage(
         lambda: _in_child(program, folder, ordinary, terms, status),
         meanwhile=_get_ready,
-        look=watch,
+        look=look,
     )
     kill_orphans()  # what the script has started, and would have left running once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)

@@ -30,7 +30,9 @@ def by_source(
     console.say(f"no standalone repro: {outcome.reason}")
     seconds = outcome.capture_seconds
     try:
-        return minify_source(asked.program, place, settings, console.say, started, seconds, of_backend=outcome.case)
+        return minify_source(
+            asked.program, place, settings, console.say, console, started, seconds, of_backend=outcome.case
+        )
     except (NothingToReduce, NoRepro) as error:
         outcome = replace(outcome, reason=f"{outcome.reason}\nThe script itself cannot be reduced instead: {error}")
         write_reports(place, outcome)

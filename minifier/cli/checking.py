@@ -13,12 +13,14 @@ from pathlib import Path
 from minifier.case import Level
 from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
+from minifier.cli.console import Console
 from minifier.cli.unpacking import unpack_bundle
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normal import normalise
+from minifier.progress import Phase, Progress
 from minifier.verify import Run, run_script, shows
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
@@ -64,10 +66,10 @@ def _check(script: Path, timeout: float) -> int:
         )
     sought = _sought_from_result(script.with_name("result.json"), script)
     folders = _folders(script.parent / "minimal")
-    if sought is None:
-        run = run_script(script, timeout, folders)
-    else:
-        run = run_script(script, timeout, folders, sought.fingerprint, sought.match_log)
+    fingerprint, match_log = (None, None) if sought is None else (sought.fingerprint, sought.match_log)
+    with Console() as console:
+        console.show(Progress(Phase.CHECKING, subject=str(script)))
+        run = run_script(script, timeout, folders, fingerprint, match_log, tick=console.tick)
     if run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE

@@ -5,28 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from rich.console import Console as RichConsole
+from rich.text import Text
 
 from minifier.case.store import RESULT
+from minifier.cli.status_line import StatusLine
 from minifier.errors import ExitCode, MinifyError
+from minifier.progress import Display, Phase, Progress, counted
 
-if TYPE_CHECKING:  # importing these would import torch before the arguments are checked
-    from minifier.case import Case
-    from minifier.probe.judge import Judged
-    from minifier.reduction.lab import Lab
+if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.report.outcome import Outcome
 
 EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
-
-
-_PROOF, _AFTER_THE_OPS = "prove", ("bodies", "parts", "simplify")  # phases
+_OF_THE_USER = (Phase.SCRIPT, Phase.REPLAY)  # in which code of the user's may write to the terminal
+_NO_REPRO = "no standalone repro shows this failure"
+SECONDS_BETWEEN_LINES = 10.0  # where no status line can be drawn: the longest silence, and the shortest
 
 
 @contextlib.contextmanager
@@ -42,111 +43,130 @@ def ends_as_json(wanted: bool) -> Iterator[None]:
         raise
 
 
-class Console:
-    """Writes to standard error, so that standard output stays the script's own. On a terminal a line that
-    is drawn over shows the progress, and each success leaves a line; elsewhere only what is final is written.
+def _standard_error() -> RichConsole:
+    terminal = sys.stderr.isatty()
+    colours: Literal["auto"] | None = "auto" if terminal and not os.environ.get("NO_COLOR") else None
+    return RichConsole(file=sys.stderr, force_terminal=terminal, color_system=colours, highlight=False)
+
+
+def _shares_the_terminal(progress: Progress) -> bool:
+    """Whether code of the user's may write to the terminal: the script, or a backend while it is imported, which is
+    before the first probe."""
+    return progress.phase in _OF_THE_USER or (progress.phase is Phase.REDUCING and not progress.probes)
+
+
+class Console(Display):
+    """Writes to standard error, so that standard output stays the script's own. On a terminal a status line shows the
+    progress. Elsewhere each phase is a line, and another one follows every `SECONDS_BETWEEN_LINES` that it lasts.
     `verbose` writes a line for each probe, `machine` the result as JSON to standard output, as its last line."""
 
-    def __init__(self, quiet: bool = False, verbose: bool = False, machine: bool = False) -> None:
-        self._quiet, self._verbose, self._machine = quiet, verbose, machine
-        self._live = sys.stderr.isatty() and not quiet
-        self._coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self._drawn = False
-        self._started = time.monotonic()
-        self._smallest: int | None = None
+    def __init__(
+        self,
+        quiet: bool = False,
+        verbose: bool = False,
+        machine: bool = False,
+        to: RichConsole | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._quiet, self._verbose, self._machine, self._clock = quiet, verbose, machine, clock
+        self._to = to or _standard_error()
+        self._live = self._to.is_terminal and not self._to.is_dumb_terminal
+        self._status = StatusLine(self._to)
+        self._progress: Progress | None = None
+        self._began = self._wrote = clock()
 
     @classmethod
     def as_given(cls, given: dict[str, Any]) -> Console:
         """As a command's options say."""
         return cls(given["quiet"], given["verbose"], given["json"])
 
-    def _style(self, text: str, **style: Any) -> str:
-        return click.style(text, **style) if self._coloured else text
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Erase the status line, however the run has ended."""
+        self._status.clear()
+
+    def _write(self, text: str, style: str = "") -> None:
+        """Write whole lines above the status line; the terminal wraps them, so that they can be copied."""
+        self._status.clear()
+        self._to.print(Text(text, style=style), soft_wrap=True)
+        self._to.file.flush()
+        self._wrote = self._clock()
 
     def say(self, text: str) -> None:
         """One line."""
         if not self._quiet:
-            self.clear()
-            print(f"minify: {text}", file=sys.stderr, flush=True)
+            self._write(f"minify: {text}")
 
     def error(self, text: str) -> None:
         """What went wrong; written even when quiet."""
-        self.clear()
-        print(f"minify: {text}", file=sys.stderr, flush=True)
+        self._write(f"minify: {text}")
 
     def ask(self, question: str) -> bool:
         """A question that is answered by yes or no; no, where there is nobody to answer."""
-        if not self._live or not sys.stdin.isatty():
+        if self._quiet or not self._live or not sys.stdin.isatty():
             return False
-        self.clear()
+        self._status.clear()
         try:
             return click.confirm(f"minify: {question}", err=True)
         except click.Abort:
             return False
 
-    def clear(self) -> None:
-        """Takes the progress line away."""
-        if self._drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._drawn = False
+    def show(self, progress: Progress) -> None:
+        """Take in how far the run has come. A new phase is seen at once, all else with the next tick."""
+        before, self._progress = self._progress, progress
+        if before is None or before.phase is not progress.phase or progress.probes < before.probes:
+            self._began = self._clock()
+        if _shares_the_terminal(progress):
+            self._status.clear()
+        if before is None or before.title != progress.title:
+            if not self._live or progress.phase in _OF_THE_USER:
+                self.say(progress.title)
+            else:
+                self.tick()
+        if self._verbose and progress.probe:
+            self.say(f"probe {progress.probes}: {progress.probe}")
 
-    def on_probe(self, lab: Lab, phase: str, case: Case, judged: Judged) -> None:
-        """Redraws the progress line."""
-        ops = len(case.graph.ops)
-        shown = judged.verdict.value == "SAME"
-        if self._verbose:
-            step = f"{phase} {lab.part}".strip()
-            self.say(f"probe {lab.total}: {step}, {ops} ops: {judged.verdict.value} in {judged.seconds:.2f} s")
-        if shown and (self._smallest is None or ops < self._smallest):
-            if self._live and not self._verbose and self._smallest is not None:
-                self.say(f"{self._smallest} ops -> {ops} ({phase}, probe {lab.total})")
-            self._smallest = ops
-        if not self._live:
+    def tick(self) -> None:
+        """Draw the status line anew; elsewhere write a line, if the last one is long ago."""
+        progress = self._progress
+        if self._quiet or progress is None:
             return
-        seconds = max(time.monotonic() - self._started, 1e-3)
-        left = "?" if self._smallest is None else self._smallest
-        line = f"minify: {phase:<8} {left} ops left, {lab.total} probes, {lab.total / seconds:.1f} a second"
-        if phase == _PROOF and self._smallest is not None:  # before it nobody knows how many there are to be found
-            line += f"; at most {self._smallest} more to prove it, {self._smallest * lab.last_seconds:.0f} s"
-        elif phase in _AFTER_THE_OPS:
-            line += "; the ops are proved, all else is made plain"
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{line[:width]}", end="", file=sys.stderr, flush=True)
-        self._drawn = True
+        line = progress.describe(self._clock() - self._began)
+        if not self._live:
+            if self._clock() - self._wrote >= SECONDS_BETWEEN_LINES:
+                self.say(line)
+        elif not _shares_the_terminal(progress):
+            self._status.draw(f"minify: {line}")
 
     def final(self, outcome: Outcome, out: Path) -> None:
         """The last lines: what failed, from how many ops to how many, how often verified, and where."""
-        self.clear()
         failure, summary = outcome.case.failure, outcome.summary
-        lines = [self._style(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", bold=True)]
+        lines = [(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", "bold")]
         if summary is not None and not summary.error:
             proof = "minimal" if summary.one_minimal else f"not proved minimal: {summary.stopped_because}"
             if summary.stopped_because and outcome.case.level.value != "source":
                 proof += f"; `minify reduce {out}` goes on"
-            lines.append(
-                f"{summary.ops_before} {outcome.parts} -> {summary.ops_after} ({proof}) "
-                f"in {summary.probes['total']} probes, {outcome.total_seconds:.1f} s in all"
-            )
+            before = counted(summary.ops_before, outcome.parts.removesuffix("s"))
+            probes = counted(summary.probes["total"], "probe")
+            smaller = f"{before} -> {summary.ops_after} ({proof}) in {probes}, {outcome.total_seconds:.1f} s in all"
+            lines.append((smaller, ""))
             lines += [
-                f"also met, not followed: {o['type']}: {(o['message'].splitlines() or [''])[0]} ({o['case']})"
+                (f"also met, not followed: {o['type']}: {(o['message'].splitlines() or [''])[0]} ({o['case']})", "")
                 for o in summary.others
             ]
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
-            said = f"verified: the same failure in {agreeing} of {runs} fresh interpreters"
-            lines.append(self._style(said, fg="green"))
+            lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters", "green"))
             folders = outcome.minimal.folders if outcome.minimal is not None else ()
             if folders:
-                lines.append(f"run it with PYTHONPATH={':'.join(folders)}, where the script's own modules are")
-            lines.append(str(out / "repro.py"))
+                lines.append((f"run it with PYTHONPATH={':'.join(folders)}, where the script's own modules are", ""))
+            lines.append((str(out / "repro.py"), ""))
         else:
-            if not outcome.reason:
-                lines.append(self._style("no standalone repro shows this failure", fg="yellow"))
-            else:
-                lines.append(self._style(f"no standalone repro: {outcome.reason}", fg="yellow"))
-            lines.append(f"what could be saved is in {out}")
-        for line in lines:
-            print(line, file=sys.stderr)
+            why = f"no standalone repro: {outcome.reason}" if outcome.reason else _NO_REPRO
+            lines += [(why, "yellow"), (f"what could be saved is in {out}", "")]
+        for line, style in lines:
+            self._write(line, style)
         if self._machine:
-            sys.stderr.flush()
             print(json.dumps(json.loads((out / RESULT).read_text(encoding="utf-8"))), flush=True)

@@ -14,17 +14,23 @@ from minifier.cli.options import settings_from
 from minifier.cli.paths import case_folder, output_folder
 from minifier.errors import UsageError
 from minifier.inplace.left import is_unfinished
+from minifier.progress import Phase, Progress
 
 
 def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     """Reduces a Case folder; in place if it is the output folder of an earlier run."""
+    with Console.as_given(given) as console:
+        return _reduce(given_folder, given, console)
+
+
+def _reduce(given_folder: Path, given: dict[str, Any], console: Console) -> int:
     started = time.monotonic()
     folder = case_folder(given_folder)
-    console = Console.as_given(given)
     unfinished = is_unfinished(given_folder)
     if not (folder / "case.json").exists() and not unfinished:
         raise UsageError(f"{folder} is not a Case folder: it has no case.json.")
     settings = settings_from(given)
+    console.show(Progress(Phase.LOADING))
     import_torch()
     from minifier.case.store import load
     from minifier.pipeline import adopt, finish
@@ -33,9 +39,9 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
     if unfinished:
         from minifier.inplace.unfinished import take_up
 
-        console.say(f"the process that captured into {given_folder} died: looking how its last call fails")
+        console.show(Progress(Phase.REPLAY, subject=str(given_folder)))
         with temporary_folder():
-            take_up(given_folder.absolute(), settings)
+            take_up(given_folder.absolute(), settings, console.tick)
         folder = case_folder(given_folder)
     resumes = folder != given_folder and given["out"] is None
     case = load(folder)
@@ -44,9 +50,7 @@ def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
         case = adopt(folder, out)
     hold(out)
     with temporary_folder(), cluster_of(given) as cluster:
-        outcome = finish(
-            case, out, settings, Surroundings(console.say, console.on_probe, cluster, console.ask), started, 0.0
-        )
+        outcome = finish(case, out, settings, Surroundings(console.say, console, cluster, console.ask), started, 0.0)
         asked = asked_there(out) if resumes else None
         if asked is not None:
             outcome = by_source(asked, outcome, out, settings, console, started)

@@ -26,6 +26,7 @@ from minifier.cli.resuming import reduce_command
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
 from minifier.interpreters import import_ahead
 from minifier.places import RESULTS
+from minifier.progress import Phase, Progress, counted
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.stage import FailingGraph
@@ -51,12 +52,19 @@ def run_command(
         raise UsageError("--backend is for exported programs (.pt2): a script says itself what compiles it.")
     else:
         check_program(program)
-    console = Console.as_given(given)
-    left = None if every else _goes_on(Asked(program, graph), given, console)
-    if left is not None:
-        return reduce_command(left, given)
+    with Console.as_given(given) as console:
+        left = None if every else _goes_on(Asked(program, graph), given, console)
+        if left is None:
+            return _run_all(program, graph, every, given, console, started)
+    return reduce_command(left, given)
+
+
+def _run_all(
+    program: Program, graph: int | None, every: bool, given: dict[str, Any], console: Console, started: float
+) -> int:
     out = output_folder(given["out"], program.name)
     with verification_ahead(given["verify"]), cluster_of(given) as cluster:
+        console.show(Progress(Phase.LOADING))
         import_torch()
         return _run(program, out, graph, every, given, console, started, cluster)
 
@@ -83,7 +91,7 @@ def _run(
         if given["level"] == "source":
             return _reduce_script(program, out, given, console, started, 0.0)
         program = replace(program, given=StandardInput(work / "stdin"))
-        looked = look(program, work, terms, settings, console.say)
+        looked = look(program, work, terms, settings, console.say, console)
         captured = looked.captured
         if not captured.failing:
             if is_of_torch(captured.error, captured.traceback):
@@ -100,7 +108,7 @@ def _run(
         for index, failing in enumerate(waiting):
             place = out / folder_name(failing, chosen) if every else out
             rest = tuple(f"graph {f.number}: {f.sentence}" for f in captured.failing if f is not failing)
-            find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say)
+            find = partial(looked.case_folder, place=work / f"again-{index}", say=console.say, display=console)
             seen, folder = find(failing)
             again = find if folder == looked.graphs / str(failing.number) else None
             one = _One(seen, folder, place, Asked(program, graph), started, captured.seconds, rest, again, cluster)
@@ -141,7 +149,7 @@ def _reduce_script(
     existed = out.exists()
     out = reserved(out, given["out"], program.name)
     try:
-        outcome = minify_source(program, out, settings_from(given), console.say, started, seconds)
+        outcome = minify_source(program, out, settings_from(given), console.say, console, started, seconds)
     except (NothingToReduce, NoRepro):
         _put_back(out, existed)
         raise
@@ -184,9 +192,10 @@ def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
         return EXIT_CODE[outcome.status.value]
     note_run(place, one.asked)
     case = adopt(folder, place, failing.forward, one.asked.program.source())
-    console.say(f"graph {failing.number} ({failing.ops} ops) fails: {failing.sentence}")
+    size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
+    console.say(f"graph {failing.number}{size} fails: {failing.sentence}")
     settings = settings_from(given)
-    around = Surroundings(console.say, console.on_probe, one.cluster, console.ask)
+    around = Surroundings(console.say, console, one.cluster, console.ask)
     if case.backend.name == INDUCTOR:
         import_ahead(INDUCTOR_MODULES)
     try:

@@ -11,14 +11,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from minifier.cluster.lines import Ended as NobodyThere
 from minifier.cluster.lines import Message, Talk
 from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.errors import UsageError
-from minifier.processes import spare
+from minifier.processes import LOOK, spare
 
 _KNOCKING = 10.0  # seconds
 _PATIENCE = 10.0  # seconds that the driver has to end
@@ -39,11 +40,14 @@ class Cluster:
         self._numbers = itertools.count(1)
         self._greeting: Message | None = None
 
-    def wait(self) -> int:
+    def wait(self, tick: Callable[[], object] = lambda: None) -> int:
         """Waits until the driver is connected, before the first fork, as it tells that once; gives how many probes it
-        makes at once. Raises UsageError if there is no such cluster."""
+        makes at once. Calls `tick` several times a second. Raises UsageError if there is no such cluster."""
         if self._greeting is None:
             try:
+                while not self._talk.is_due:
+                    tick()
+                    time.sleep(LOOK)
                 self._greeting = self._talk.hear()
             except NobodyThere:
                 self._said.seek(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,9 +29,9 @@ _TAKEN, _WHY, _SEEN = "taken", "why.txt", "seen.json"
 _DEATHS = (Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
-def take_up(out: Path, settings: Settings) -> None:
+def take_up(out: Path, settings: Settings, tick: Callable[[], None]) -> None:
     """Makes out/case of it. How the process died is not known, so the calls that it was in are made once more, each in
-    a child, to see which of them dies, and how.
+    a child, to see which of them dies, and how; `tick` is called while that takes its time.
 
     Raises UsageError if the process is still there, or was in no backend call, and NoRepro if no call dies again.
     """
@@ -44,7 +45,7 @@ def take_up(out: Path, settings: Settings) -> None:
         )
     reasons = []
     for folder, call in calls:
-        reason = _taken(folder, call, settings)
+        reason = _taken(folder, call, settings, tick)
         if not reason:
             (folder / _TAKEN / "case").rename(out / "case")  # whole, or not at all
             for other, _ in dead:
@@ -54,7 +55,7 @@ def take_up(out: Path, settings: Settings) -> None:
     raise NoRepro("\n".join(reasons))
 
 
-def _taken(left: Path, call: Running, settings: Settings) -> str:
+def _taken(left: Path, call: Running, settings: Settings, tick: Callable[[], None]) -> str:
     """Makes a Case of this call below the folder; gives the reason where it did not come to that."""
     place = left / str(call.number)
     when = f"in call {call.call} of what its backend had made of it" if call.call else "while it was compiled"
@@ -68,7 +69,7 @@ def _taken(left: Path, call: Running, settings: Settings) -> str:
     if (left / PRIVATE).is_file():
         shutil.copyfile(left / PRIVATE, place / PRIVATE)
     adopt(place, left / _TAKEN, forward_of(left, call.number), source)
-    failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False)
+    failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False, tick=tick)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(load(left / _TAKEN / "case"), failure=failure), left / _TAKEN / "case")
         return ""
@@ -78,7 +79,7 @@ def _taken(left: Path, call: Running, settings: Settings) -> str:
     return f"{died}. That call, made once more, {seen}."
 
 
-def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Failure | None:
+def _how_it_fails_in_child(source: Path, settings: Settings, late: bool, tick: Callable[[], None]) -> Failure | None:
     """How the call of this Case fails, which a child finds out that imports the user's modules; None: it does not.
     Raises NoRepro where it cannot be made."""
     seen = source.with_name(_SEEN)
@@ -99,9 +100,9 @@ def _how_it_fails_in_child(source: Path, settings: Settings, late: bool) -> Fail
             seen.write_text(json.dumps(pack(failure)), encoding="utf-8")
         return _KNOWN
 
-    end = run_stage(work)
+    end = run_stage(work, look=lambda _pid: tick())
     if end.status == _STARTS_THREADS:
-        return _how_it_fails_in_child(source, settings, late=True)
+        return _how_it_fails_in_child(source, settings, late=True, tick=tick)
     if end.crash:
         raise MinifyError(end.crash)
     if end.status != _KNOWN:

@@ -171,8 +171,10 @@ def _compiled(scratch: Path, place: int) -> Path:
     return folder
 
 
-def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[Ended]:
-    """Runs each job in a child of its own, all at once, and waits for all.
+def run_children(
+    jobs: Sequence[Job], limits: Limits, scratch: Path, tick: Callable[[], object] = lambda: None
+) -> list[Ended]:
+    """Runs each job in a child of its own, all at once, and waits for all; calls `tick` several times a second.
 
     Whatever interrupts the waiting, no child is left behind.
     """
@@ -200,8 +202,9 @@ def run_children(jobs: Sequence[Job], limits: Limits, scratch: Path) -> list[End
                         child.kill()
                 if memory is not None and now >= due:
                     due = now + _look_at_memory(memory, live)
+                tick()
                 until = min((c.deadline for c in live if not c.timed_out), default=now + 60)
-                ready = selector.select(max(0.0, min(until, due if memory is not None else until) - now))
+                ready = selector.select(max(0.0, min(until, due if memory is not None else now + LOOK) - now))
                 for key, _ in ready:
                     child = key.data
                     if key.fd != child.process:

@@ -20,9 +20,9 @@ from minifier.failure import Kind, Measure, Stage, Verdict
 from minifier.probe.bench import Bench, make_bench
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
-from minifier.probe.judge import Judged
 from minifier.probe.prober import Prober
 from minifier.processes import deaf
+from minifier.progress import Progress
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start
@@ -34,6 +34,7 @@ from minifier.reduction.needs import with_needs
 from minifier.reduction.ops import Limit, deadline_after, reduce_ops
 from minifier.reduction.parting import parting_ops
 from minifier.reduction.parts import reduce_parts
+from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.simplify import Simplifier
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
@@ -47,14 +48,14 @@ _STOPPED = {
     search.Ended.INTERRUPTED: "interrupted",
 }
 
-OnProbe = Callable[[Lab, str, Case, Judged], None]
+Show = Callable[[Progress], None]
 
 
 def reduce_case(
     source: Path,
     folder: Path,
     settings: Settings,
-    on_probe: OnProbe | None = None,
+    show: Show | None = None,
     *,
     late: bool = False,
     doubtful: bool = False,
@@ -62,6 +63,8 @@ def reduce_case(
     run_jobs: RunJobs = run_children,
 ) -> Summary:
     """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
+
+    `show` is called with the progress after each probe.
 
     `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
     importing the backend to each probe; `elsewhere` makes what probes in another place than children of
@@ -74,7 +77,7 @@ def reduce_case(
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     bench = make_bench(case, late)
-    lab = _lab(bench, folder, settings, on_probe, elsewhere)
+    lab = _lab(bench, folder, settings, show, elsewhere)
     lab.run_jobs = run_jobs
     lab.doubtful = doubtful
     finished = False
@@ -160,7 +163,7 @@ def _lab(
     bench: Bench,
     folder: Path,
     settings: Settings,
-    on_probe: OnProbe | None,
+    show: Show | None,
     elsewhere: Callable[[Bench, Path], Prober | None],
 ) -> Lab:
     lab = Lab(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
@@ -170,8 +173,8 @@ def _lab(
     if prober is not None:
         lab.prober, lab.workers, lab.may_spread = prober, prober.slots or 1, False
     (lab.scratch / "eager").mkdir()
-    if on_probe is not None:
-        lab.on_probe = lambda phase, candidate, judged: on_probe(lab, phase, candidate, judged)
+    if show is not None:
+        lab.on_probe = ProbeProgress(lab, show)
     return lab
 
 

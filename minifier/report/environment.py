@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ class Collector:
         spare(self._pid)
         self._text: str | None = None
 
-    def text(self) -> str:
-        """What it says; a line that says so if it did not end well, or in time."""
+    def text(self, tick: Callable[[], object] = lambda: None) -> str:
+        """What it says; a line that says so if it did not end well, or in time. Calls `tick` while it waits."""
         if self._text is None:
             until = time.monotonic() + _PATIENCE
             while not self._has_ended() and time.monotonic() < until:
+                tick()
                 time.sleep(_LOOK)
             self.end()
             self._text = "torch.utils.collect_env said nothing"

@@ -19,6 +19,7 @@ from minifier.probe.bench import preload
 from minifier.probe.children import Ended, run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Limits, imports_told
+from minifier.progress import Phase, Progress, counted
 
 _LEAST = 5.0  # seconds
 
@@ -56,9 +57,11 @@ class SourceLab:
     workers: int = 1
     whole: tuple[str, ...] = ()
     phase: str = "check"
+    show: Callable[[Progress], None] = lambda _: None
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     _known: dict[str, bool] = field(default_factory=dict)
     _seconds: float = 0.0
+    _smallest: int | None = None
 
     @property
     def total(self) -> int:
@@ -89,9 +92,16 @@ class SourceLab:
         self.counts[judged.verdict] += 1
         if judged.verdict is Verdict.SAME:
             self._seconds = max(self._seconds, judged.seconds)
+        lines = len(source.splitlines())
+        if judged.verdict is Verdict.SAME:
+            self._smallest = min(lines, self._smallest or lines)
+        probe = f"{self.phase}, {counted(lines, 'line')}: {judged.verdict.value} in {judged.seconds:.2f} s"
+        self.show(
+            Progress(Phase.REDUCING, step=self.phase, size=self._smallest, unit="line", probes=self.total, probe=probe)
+        )
         line = {
             "phase": self.phase,
-            "lines": len(source.splitlines()),
+            "lines": lines,
             "verdict": judged.verdict.value,
             "seconds": round(judged.seconds, 4),
         }

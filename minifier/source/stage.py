@@ -24,7 +24,8 @@ from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script import FILE
 from minifier.probe.bench import extend_path
 from minifier.probe.judge import seen
-from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once, run_stage
+from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once
+from minifier.progress import Channel, Display, Phase, Progress, counted, run_displayed
 from minifier.reduction.ops import deadline_after
 from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector
@@ -95,9 +96,7 @@ def _absolute(source: str, package: str) -> str:
     return "".join(lines)
 
 
-def _reduce(
-    program: Program, out: Path, settings: Settings, say: Callable[[str], None], of_backend: Case | None
-) -> _Found:
+def _reduce(program: Program, out: Path, settings: Settings, channel: Channel, of_backend: Case | None) -> _Found:
     """The reduction, in the process in which candidates find torch imported."""
     started = time.monotonic()
     source = as_run(program)
@@ -115,6 +114,7 @@ def _reduce(
             settings.timeout,
             settings.workers or 1,
             whole,
+            show=channel.show,
         )
         failure = _first_failure(lab, source, sought)
         eager = lab.run(source, compiled=False)
@@ -128,7 +128,7 @@ def _reduce(
         lab.sought = failure.fingerprint
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
-        say(f"no graph shows it, so the script itself is reduced: {before} statements")
+        channel.say(f"no graph shows it, so the script itself is reduced: {counted(before, 'statement')}")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
         reduced = reduce_source(lab, source, _lines(failure), budget, _folders(program))
     counts = tuple((verdict.value, count) for verdict, count in lab.counts.items())
@@ -167,6 +167,7 @@ def minify_source(
     out: Path,
     settings: Settings,
     say: Callable[[str], None],
+    display: Display,
     started: float,
     capture_seconds: float,
     of_backend: Case | None = None,
@@ -175,18 +176,19 @@ def minify_source(
     no repro made of its graph showed. Raises NothingToReduce if the script fails without torch.compile as well, NoRepro
     if it does not show the failure when it is run in an empty folder."""
 
-    def work() -> int:
+    def work(channel: Channel) -> int:
         interrupt_once()
         adopt_orphans()
         try:
-            found = _reduce(program, out, settings, say, of_backend)
+            found = _reduce(program, out, settings, channel, of_backend)
         except MinifyError as error:
             found = _Found(error=str(error), exit_code=int(error.exit_code))
         write_atomically(out / _FOUND, json.dumps(pack(found)))
         return 0
 
     out.mkdir(parents=True, exist_ok=True)
-    end = run_stage(work)
+    display.show(Progress(Phase.REDUCING, unit="line"))
+    end = run_displayed(work, say, display)
     if end.status == TOOL_FAILED or end.crash or not (out / _FOUND).exists():
         raise MinifyError(end.crash or "the reduction ended without a word")
     found = unpack(_Found, json.loads((out / _FOUND).read_text(encoding="utf-8")))
@@ -194,7 +196,7 @@ def minify_source(
     if found.failure is None:
         raise (NothingToReduce if found.exit_code == NothingToReduce.exit_code else NoRepro)(found.error)
     backend = BackendReference("torch.compile", Reach.NONE) if of_backend is None else of_backend.backend
-    return _finished(program, out, settings, found, backend, started, capture_seconds)
+    return _finished(program, out, settings, found, backend, started, capture_seconds, display)
 
 
 def _finished(
@@ -205,6 +207,7 @@ def _finished(
     backend: BackendReference,
     started: float,
     capture_seconds: float,
+    display: Display,
 ) -> Outcome:
     assert found.failure is not None
     folders = tuple(folders_imported_from(found.source, _folders(program)))
@@ -229,7 +232,9 @@ def _finished(
         memory=settings.memory,
         any_stage=True,
         runs=settings.verify,
+        display=display,
     )
+    display.show(Progress(Phase.REPORTS))
     counts = dict(found.probes)
     stopped = "" if found.minimal else "a budget was used up, or it was interrupted"
     summary = Summary(
@@ -261,7 +266,7 @@ def _finished(
         capture_seconds,
         time.monotonic() - started,
         match=settings.match,
-        environment=collector.text(),
+        environment=collector.text(display.tick),
     )
     save(case, out / "minimal")  # what has to be on the import path is in it
     write_reports(out, outcome)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,9 +93,9 @@ class Started:
         if headers is not None:
             (self.folder / "tmpdir" / headers.name).symlink_to(headers)
 
-    def wait(self) -> Run:
-        """Waits for the end; kills all that is left of the session."""
-        timed_out = not self._has_ended()
+    def wait(self, tick: Callable[[], object] = lambda: None) -> Run:
+        """Waits for the end, and calls `tick` several times a second; kills all that is left of the session."""
+        timed_out = not self._has_ended(tick)
         self.kill()
         seconds = time.monotonic() - self.started
         status = None if timed_out else self.process.returncode
@@ -103,10 +103,11 @@ class Started:
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
         return Run(status, failure, output, seconds)
 
-    def _has_ended(self) -> bool:
+    def _has_ended(self, tick: Callable[[], object]) -> bool:
         """Waits until the interpreter has ended, or its time."""
         pause = LOOK
         while (left := self.deadline - time.monotonic()) > 0:
+            tick()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(min(left, pause))
                 return True
@@ -137,9 +138,10 @@ def run_script(
     sought: Fingerprint | None = None,
     match_log: str | None = None,
     more: Collection[str] | None = None,
+    tick: Callable[[], object] = lambda: None,
 ) -> Run:
     """Runs the script once in a fresh interpreter; `timeout` in seconds, `more` as in `clean_environment`. What it
     shows is read as a sighting of `sought`, where a script alone does not tell: the stage of a death, what a failed
     assertion compares."""
     with Started(script, extra_path, timeout, sought, match_log, more=more) as started:
-        return started.wait()
+        return started.wait(tick)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.failure import Fingerprint, Kind, Stage, matches, same
+from minifier.progress import SILENT, Display, Phase, Progress
 from minifier.verify.interpreter import Run, Started
 
 RUNS = 3
@@ -54,6 +55,7 @@ def verify(
     any_stage: bool = False,
     runs: int = RUNS,
     at_once: int = 2,
+    display: Display = SILENT,
 ) -> Verification:
     """Runs the script `runs` times, up to `at_once` side by side, and compares what it shows.
 
@@ -79,7 +81,8 @@ def verify(
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
                 waiting.append(start(ahead=may_be_ahead and bool(done or waiting)))
             current = waiting.pop(0)
-            run = current.wait()
+            display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
+            run = current.wait(display.tick)
             if current.ahead and not shows(run, sought, match, any_stage):
                 # To run it again instead would be one chance more: from here on only the others count.
                 done, waiting, may_be_ahead = first, [each for each in waiting if not each.ahead], False

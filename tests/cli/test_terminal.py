@@ -1,25 +1,67 @@
-"""What is seen on a terminal, and what programs read."""
+"""What is seen on a terminal and in a pipe, and what programs read."""
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
-from vocabulary import Project
+from screens import in_a_terminal, without_figures
 
 pytestmark = pytest.mark.timeout(150)
 
+# A backend whose import writes to the terminal, where the reduction does it again.
+CHATTY = """
+import sys
+import torch
+from torch._dynamo import register_backend
+
+print("chatty: imported", file=sys.stderr, flush=True)
+
+@register_backend
+def chatty(gm, example_inputs):
+    if any(node.target in ("tanh", torch.tanh) for node in gm.graph.nodes):
+        raise NotImplementedError("no tanh")
+    return gm
+"""
 FAILING = """
 import torch
-import oddlib
+import chatty
 
 print("of the script")
-with torch.no_grad():
-    torch.compile(lambda x: ((x.sin() + 1).cos() * 2).tanh().cos().sin(), backend="oddlib_tanh")(torch.randn(8, 8))
+try:
+    torch.compile(lambda x: ((x.sin() + 1).cos() * 2).tanh().cos().sin(), backend="chatty")(torch.randn(8, 8))
+except Exception:
+    print("caught")
+"""
+SLOW = """
+import torch
+import time
+from torch._dynamo import register_backend
+
+@register_backend
+def slow(gm, example_inputs):
+    time.sleep(0.4)
+    for name in ("tan", "tanh", "atan"):
+        if not any(node.target == name for node in gm.graph.nodes):
+            return gm
+    raise NotImplementedError("all three")
+"""
+NEEDS_MANY = """
+import torch
+import slow
+
+def model(x):
+    for _ in range(12):
+        x = x.sin().cos()
+    return x.tan().sin().tanh().sin().atan()
+
+try:
+    torch.compile(model, backend="slow")(torch.randn(8))
+except Exception:
+    pass
 """
 NEEDS_VALUES = """
 import torch
@@ -33,59 +75,109 @@ def exact(gm, inputs):
 
 torch.compile(lambda x: x.exp(), backend=exact)(torch.linspace(0, 1, 4096).sin())
 """
-COLOUR = re.compile(r"\x1b\[\d*m")
-
-
-def on_a_terminal(project: Project, *arguments: str, answers: str = "", **environment: str) -> tuple[int, str]:
-    """(exit code, what was written to it) of a command whose standard files are a terminal."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(project.folder)
-        command = [sys.executable, "-m", "minifier", *arguments]
-        os.execve(command[0], command, {**project.environment(**environment), "TERM": "xterm"})
-    seen = b""
-    os.write(terminal, answers.encode())
-    while True:
-        try:
-            piece = os.read(terminal, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        seen += piece
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode()
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+FAILS = "NotImplementedError in chatty.chatty (compile): no tanh"
 
 
 @pytest.mark.parametrize("no_colour", ["", "1"])
-def test_progress_and_colours(project, no_colour):
+def test_each_line_has_its_row(project, no_colour):
+    project.write(CHATTY, "chatty.py")
     project.write(FAILING)
-    code, seen = on_a_terminal(
-        project, "run", "--verify", "1", "--out", str(project.out), "failing.py", NO_COLOR=no_colour
-    )
-    assert code == 0 and "of the script" in seen
-    assert "ops left, " in seen and "\r\x1b[K" in seen
-    assert bool(COLOUR.search(seen)) is not bool(no_colour)
-    assert COLOUR.sub("", seen).strip().splitlines()[-1] == str(project.out / "repro.py")
+    shown = in_a_terminal(project, "run", "--out", str(project.out), "failing.py", NO_COLOR=no_colour, COLUMNS="200")
+    assert shown.code == 0
+    assert [without_figures(row) for row in shown.rows[:10]] == [
+        "minify: running failing.py",
+        "chatty: imported",
+        "of the script",
+        "caught",
+        f"minify: graph 1 (7 ops) fails: {FAILS}",
+        "chatty: imported",
+        "minify: reduced from 7 ops to 1",
+        f"chatty: {FAILS}",
+        "7 ops -> 1 (minimal) in N probes, N s in all",
+        "verified: the same failure in 3 of 3 fresh interpreters",
+    ]
+    last = f"run it with PYTHONPATH={project.folder}, where the script's own modules are{project.out}/repro.py"
+    assert "".join(shown.rows[10:]) == last  # wrapped by the terminal
+    assert shown.statuses[0] == "minify: loading torch"
+    waiting = re.compile(r"minify: verifying the repro: run 1 of 3, \d+ s")
+    assert any(map(waiting.fullmatch, shown.statuses))
+    assert bool(COLOUR.search(shown.written)) is not bool(no_colour)
+
+
+def test_a_narrower_window_and_an_interrupt(project):
+    project.write(SLOW, "slow.py")
+    project.write(NEEDS_MANY)
+    done = set()
+
+    def meanwhile(shown, terminal):
+        probes = [status for status in shown.statuses if " left, " in status]
+        if probes and "narrowed" not in done:
+            done.add("narrowed")
+            shown.resize(terminal, 60)
+        if len(probes) > 6 and "interrupted" not in done:
+            done.add("interrupted")
+            os.write(terminal, b"\x03")
+
+    shown = in_a_terminal(project, "run", "--verify", "1", "--out", "../out", "failing.py", meanwhile=meanwhile)
+    assert shown.code == 3 and done == {"narrowed", "interrupted"}
+    assert "minify: interrupted: going on with the best so far" in shown.rows
+    assert not [row for row in shown.rows if row.startswith(("minify: reducing", "minify: verifying"))]
+    assert shown.rows[-1].endswith("out/repro.py") and shown.screen.cursor.x == 0
+
+
+def test_nothing_is_left_of_the_status_line_when_a_run_ends_early(project):
+    project.write("print('nothing here')")
+    shown = in_a_terminal(project, "run", "--out", "../out", "failing.py", columns=60)
+    assert shown.code == 1
+    assert shown.rows[:2] == ["minify: running failing.py", "nothing here"]
+    assert shown.rows[2].startswith("minify: ") and shown.statuses == ["minify: loading torch"]
+
+
+def test_a_pipe_gets_a_line_for_each_phase(project):
+    project.write(CHATTY, "chatty.py")
+    project.write(f"import time\ntime.sleep(10.5)\n{FAILING}")
+    done = project.minify("run", "--verify", "1", "--out", project.out, "failing.py")
+    assert done.code == 0 and done.stdout == "of the script\ncaught\n"
+    assert "\r" not in done.stderr and "\x1b" not in done.stderr
+    timed = re.compile(r": (.*, )?\d+ s( \(.*\))?$")
+    assert "minify: running failing.py: 10 s" in done.stderr.splitlines()
+    assert [line for line in done.says if not timed.search(line)] == [
+        "loading torch",
+        "running failing.py",
+        f"graph 1 (7 ops) fails: {FAILS}",
+        "reducing",
+        "reduced from 7 ops to 1",
+        "verifying the repro",
+        "trying the repro with the backends eager and aot_eager",
+        "writing the reports",
+    ]
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_values_are_asked_for(project, answer):
     project.write(NEEDS_VALUES)
     arguments = ["run", "--verify", "1", "--out", str(project.out), "failing.py"]
-    code, seen = on_a_terminal(project, *arguments, answers=f"{answer}\n")
-    assert code == 0, seen
-    assert "real values of" in seen and "Put inputs.safetensors into bundle.zip" in seen
+    question = "minify: Put inputs.safetensors into bundle.zip, for those who get that? [y/N]:"
+
+    def meanwhile(shown, terminal):
+        if shown.rows[-1:] == [question]:
+            os.write(terminal, f"{answer}\n".encode())
+
+    shown = in_a_terminal(project, *arguments, meanwhile=meanwhile)
+    assert shown.code == 0 and f"{question} {answer}" in shown.rows, shown.rows
     with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
         assert ("inputs.safetensors" in bundle.namelist()) is (answer == "y")
 
 
-def test_for_programs_and_for_the_curious(minify):
-    done = minify(FAILING, given=["--json", "--verbose"])
+def test_for_programs_and_for_the_curious(project):
+    project.write(CHATTY, "chatty.py")
+    done = project.run(FAILING, given=["--json", "--verbose"])
     lines = done.stdout.splitlines()
     assert lines[0] == "of the script" and json.loads(lines[-1]) == done.result
     probes = [line for line in done.says if line.startswith("probe ")]
     assert len(probes) == done.result["probes"]["total"]
-    assert re.fullmatch(r"probe 1: check, \d+ ops: SAME in [\d.]+ s", probes[0]) and not COLOUR.search(done.stderr)
+    assert re.fullmatch(r"probe 1: check, 7 ops: SAME in [\d.]+ s", probes[0]) and not COLOUR.search(done.stderr)
 
 
 def test_programs_are_told_why_there_is_no_result(minify):

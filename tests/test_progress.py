@@ -1,0 +1,128 @@
+"""The pipe that progress comes through, and what is made of it."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from minifier.progress import Channel, Display, Phase, Progress, counted, run_displayed
+
+ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
+
+
+@pytest.fixture
+def channel():
+    with Channel() as channel:
+        yield channel
+
+
+def test_what_is_sent_arrives_in_its_order(channel):
+    assert channel.messages() == []
+    channel.show(ONE)
+    channel.say("two\nlines, \u00e9")
+    assert channel.messages() == [ONE, "two\nlines, \u00e9"] and channel.messages() == []
+
+
+def test_a_part_of_a_line_waits_for_the_rest(channel):
+    os.write(channel._into, b'{"line": "on')
+    assert channel.messages() == []
+    os.write(channel._into, b'e"}\n{"line": "tw')
+    assert channel.messages() == ["one"]
+
+
+def test_fields_that_are_unknown_or_missing(channel):
+    os.write(channel._into, b'{"progress": {"phase": "reducing", "probes": 3, "colour": "green"}}\n')
+    assert channel.messages() == [Progress(Phase.REDUCING, probes=3)]
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"what a backend prints", b"[1]", b"3", b'{"progress": {"phase": "?"}}', b"{}", b'{"progress": 3}']
+)
+def test_what_the_users_code_writes_into_the_pipe_is_passed_over(channel, line):
+    os.write(channel._into, line + b"\n")
+    channel.show(ONE)
+    assert channel.messages() == [ONE]
+
+
+def test_a_backend_may_close_every_file_and_open_its_own(channel, tmp_path):
+    number = channel._into
+    own = os.open(tmp_path / "own", os.O_WRONLY | os.O_CREAT)
+    spare = os.dup(number)
+    os.close(number)
+    channel.show(ONE)
+    os.dup2(own, number)
+    channel.show(ONE)
+    assert (tmp_path / "own").read_bytes() == b"" and channel.messages() == []
+    os.dup2(spare, number)
+    channel.show(ONE)
+    assert channel.messages() == [ONE]
+    os.close(own)
+    os.close(spare)
+
+
+class Recorder(Display):
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def show(self, progress):
+        self.seen.append(progress)
+
+
+def test_what_a_child_sent_before_it_died_within_a_line(forked):
+    recorder = Recorder()
+
+    def work(channel):
+        channel.show(ONE)
+        channel.say("a word")
+        os.write(channel._into, b'{"line": "hal')
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    def displayed():
+        end = run_displayed(work, recorder.seen.append, recorder)
+        return end.signal, recorder.seen
+
+    assert forked(displayed) == (signal.SIGKILL, [ONE, "a word"])
+
+
+def test_more_than_the_pipe_holds_arrives(forked):
+    recorder = Recorder()
+
+    def work(channel):
+        for number in range(1000):
+            channel.show(Progress(Phase.REDUCING, probes=number, step="x" * 200))
+        return 0
+
+    def displayed():
+        end = run_displayed(work, recorder.seen.append, recorder)
+        return end.status, [progress.probes for progress in recorder.seen]
+
+    assert forked(displayed) == (0, list(range(1000)))
+
+
+@pytest.mark.parametrize("ends_at_once", [True, False])
+def test_an_interrupt_is_answered_once_and_soon(forked, ends_at_once):
+    said = []
+
+    def work(channel):
+        try:
+            os.kill(os.getppid(), signal.SIGINT)
+            if not ends_at_once:
+                signal.pause()
+        except KeyboardInterrupt:
+            time.sleep(0.7)
+            channel.say("the child ends")
+            time.sleep(0.7)
+        return 0
+
+    def displayed():
+        end = run_displayed(work, said.append, Display(), lambda: said.append("interrupted"))
+        return end.interrupted, said
+
+    assert forked(displayed) == (True, ["interrupted"] if ends_at_once else ["interrupted", "the child ends"])
+
+
+@pytest.mark.parametrize("number, words", [(0, "0 ops"), (1, "1 op"), (2, "2 ops")])
+def test_counted(number, words):
+    assert counted(number, "op") == words
