@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,26 +61,32 @@ FRESH = ("failing", "fault_segfault", "fault_installed")
 
 
 WATCHED = """
-import faulthandler, os, runpy, sys
-faulthandler.dump_traceback_later(2, repeat=True)
+import faulthandler, os, runpy, signal, sys
+faulthandler.register(signal.SIGUSR1)
+print("begins", file=sys.stderr, flush=True)
 sys.argv = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def hangs_in(function: str, script: Path) -> bool:
-    """Whether the script is in this function whenever that is looked at, from some moment on."""
-    with subprocess.Popen([sys.executable, "-c", WATCHED, script], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            stacks = 0
-            for line in process.stderr:
-                stacks += f"in {function}" in line
-                if stacks == 3:
-                    return True
-            return False
-        finally:
-            process.kill()
+def hangs_in(function: str, script: Path, log: Path) -> bool:
+    """Whether the script is in this function three times that it is asked for its stack, a second apart."""
+    with log.open("w") as errors:
+        process = subprocess.Popen([sys.executable, "-c", WATCHED, script], stderr=errors)
+    try:
+        until = time.monotonic() + 80
+        while time.monotonic() < until and process.poll() is None:
+            time.sleep(1)
+            printed = log.read_text()
+            if printed.count(f"in {function}") >= 3:
+                return True
+            if printed:
+                process.send_signal(signal.SIGUSR1)
+        return False
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.timeout(90)
@@ -88,7 +95,7 @@ def test_sample(run_python, tmp_path, name):
     expected, text = OUTCOMES[name]
     script = SAMPLES / f"{name}.py"
     if expected == HANGS:
-        assert hangs_in("faulty_hang", script)
+        assert hangs_in("faulty_hang", script, tmp_path / "log"), (tmp_path / "log").read_text()
         return
     done = run_python(script, timeout=80, fresh=name in FRESH)
     assert done.returncode in (expected if isinstance(expected, set) else {expected}), done.stderr
