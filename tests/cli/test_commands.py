@@ -86,7 +86,7 @@ def wait_for(condition, process, seconds=60):
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     project.write(SLOW)
-    process = project.start("run", "--out", project.out, "failing.py")
+    process = project.start_warm("run", "--out", project.out, "failing.py")
     journal = project.out / "journal.jsonl"
     wait_for(lambda: journal.exists() and journal.read_text().count('"prefix"') >= 2, process)
     send(process.pid, signal.SIGINT)
@@ -101,7 +101,7 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
 def test_an_interrupt_while_the_script_runs(project, send):
     mark = project.root / "mark"
     project.write(f"import time, pathlib\npathlib.Path({str(mark)!r}).touch()\ntime.sleep(100)\n")
-    process = project.start("run", "--out", project.out, "failing.py")
+    process = project.start_warm("run", "--out", project.out, "failing.py")
     wait_for(mark.exists, process)
     send(process.pid, signal.SIGINT)
     done = project.finish(process, 60)
@@ -126,13 +126,13 @@ def test_passes_lists_the_table(project):
 @pytest.mark.parametrize("command", [[], ["run"], ["reduce"], ["check"], ["backends"], ["passes"]])
 def test_help_is_there_and_needs_no_torch(project, command):
     project.write("raise ImportError('torch was imported')", "torch.py")
-    done = project.minify(*command, "--help", path=(project.folder,))
+    done = project.minify(*command, "--help", path=(project.folder,), fresh=True)
     assert done.code == 0 and "Usage" in done.stdout and done.stderr == ""
 
 
 def test_without_torch_one_message_says_what_to_do(project):
     project.write("raise ImportError('no torch here')", "torch.py")
-    done = project.run("print('never run')\n", path=(project.folder,))
+    done = project.run("print('never run')\n", path=(project.folder,), fresh=True)
     assert (
         done.code == 2 and "pip install torch" in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
     )
@@ -147,7 +147,7 @@ def test_the_version_is_printed(project):
 def test_without_out_each_run_has_a_folder_of_its_own(project):
     project.write(ONE_OP, "my_model.py")
     (project.folder / "minify-out" / "my_model-1").mkdir(parents=True)
-    done = project.finish(project.start("run", "--quiet", "my_model.py"), 150)
+    done = project.finish(project.start_warm("run", "--quiet", "my_model.py"), 150)
     made = project.folder / "minify-out" / "my_model-2"
     assert done.code == 0 and (made / "repro.py").exists() and done.stderr.splitlines()[-1] == str(made / "repro.py")
     assert done.says == []

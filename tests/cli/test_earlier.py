@@ -24,7 +24,7 @@ with torch.no_grad():
 
 def test_what_was_killed_goes_on(project):
     project.write(SLOW)
-    process = project.start("run", "--verify", "1", "failing.py")
+    process = project.start_warm("run", "--verify", "1", "failing.py")
     out = project.folder / "minify-out" / "failing-1"
     end = time.monotonic() + 60
     while not (out / "journal.jsonl").exists() or len((out / "journal.jsonl").read_text().splitlines()) < 3:
@@ -34,16 +34,16 @@ def test_what_was_killed_goes_on(project):
     process.wait(timeout=10)
     known = (out / "journal.jsonl").read_text()
 
-    again = project.finish(project.start("run", "--verify", "1", "failing.py"), 100)
+    again = project.finish(project.start_warm("run", "--verify", "1", "failing.py"), 100)
     assert again.code == 0 and "`minify reduce minify-out/failing-1` goes on with it" in again.stderr
     assert (project.folder / "minify-out" / "failing-2" / "repro.py").exists() and not (out / "repro.py").exists()
 
-    done = project.finish(project.start("reduce", "--verify", "1", "minify-out/failing-1"), 100)
+    done = project.finish(project.start_warm("reduce", "--verify", "1", "minify-out/failing-1"), 100)
     assert done.code == 0 and (out / "repro.py").exists()
     assert (out / "journal.jsonl").read_text().startswith(known) and not (out / "begun.jsonl").exists()
 
     project.write(SLOW.replace("no tanh", "no tanh at all"))
-    other = project.finish(project.start("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
+    other = project.finish(project.start_warm("run", "--verify", "1", "--budget", "0", "failing.py"), 100)
     assert "goes on with it" not in other.stderr
 
 
@@ -68,15 +68,15 @@ for n in range(1, 8):
 def test_what_was_killed_goes_on_to_the_source_as_well(project):
     script = project.write(UNSETTLED)
     out = project.out
-    process = project.start("run", "--verify", "1", "--out", str(out), "failing.py")
+    process = project.start_warm("run", "--verify", "1", "--out", str(out), "failing.py")
     end = time.monotonic() + 60
     while not (out / "case" / "case.json").exists():
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
-    done = project.finish(project.start("reduce", "--verify", "1", str(out)), 150)
+    done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
     assert done.code == 0 and "raise LookupError" in done.repro, done.stderr
     project.write(script.read_text() + "# changed\n")
-    done = project.finish(project.start("reduce", "--verify", "1", str(out)), 150)
+    done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
     assert done.code == 4, done.stderr

@@ -1,12 +1,12 @@
 """What other minifiers are known to have got wrong, and what no other test here looks at."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 from scripts import DEFINITION, ONE_OP
 from vocabulary import CASES, in_child, source_of
+from warm_command import warm_command, warm_python
 
 from minifier.capturing.script import Program
 from minifier.capturing.stage import capture
@@ -100,20 +100,11 @@ for size in (4, 5, 6):
     script.write_text(source_of(text))
     environment = {"PYTHONPATH": str(CASES), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
 
-    def run(*command):
-        return subprocess.run(
-            [sys.executable, *command, script.name],
-            cwd=bureau.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-
-    plain, watched = run(), run("-m", "minifier", "run", "--compare", "never")
+    plain = warm_python(script.name, folder=bureau.folder, environment=environment, timeout=100)
     assert plain.returncode == 0, plain.stderr
-    assert watched.stdout == plain.stdout
+    command = ["run", "--compare", "never", script.name]
+    watched, _ = warm_command().start(command, bureau.folder, environment).communicate(100)
+    assert watched == plain.stdout
 
 
 UNCOUNTED = """

@@ -1,10 +1,10 @@
 """The templates are scripts in their own right."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
+from warm_command import warm_python
 
 from minifier.capturing.script import AOT_INDUCTOR
 from minifier.emit.repro import Template
@@ -18,9 +18,7 @@ SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_template_runs_with_its_own_values(script, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=80, check=False
-    )
+    done = warm_python(script, folder=tmp_path, environment=dict(os.environ), timeout=80)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 from vocabulary import Project, source_of
+from warm_command import warm_python
 
 from minifier.report.privacy import PRIVATE
 
@@ -35,7 +36,11 @@ def script_of(project: Project, text: str, *command: str, **more: str) -> subpro
 
 
 def ran(project: Project, text: str, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """The same, when it has ended."""
+    """The same, when it has ended; by a fork that has torch already, unless python is given a command or variables."""
+    if not command and not more:
+        script = project.write(HEAD + source_of(text))
+        environment = project.environment()
+        return warm_python(script, project.out, folder=project.folder, environment=environment, timeout=180)
     with script_of(project, text, *command, **more) as process:
         out, err = process.communicate(timeout=180)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)

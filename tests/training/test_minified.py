@@ -128,7 +128,7 @@ def test_the_aten_graph_where_dynamos_does_not_show_the_failure(minify, tmp_path
 def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp_path):
     """The forward graph of this backend takes its time to compile, so there is some to press Ctrl-C in."""
     project.write(script('torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n'))
-    process = project.start("run", "--out", project.out, "--verify", "1", "failing.py")
+    process = project.start_warm("run", "--out", project.out, "--verify", "1", "failing.py")
     journal = project.out / "forward" / "journal.jsonl"
     end = time.monotonic() + 300
     while not (journal.exists() and journal.read_text()) and time.monotonic() < end and process.poll() is None:
