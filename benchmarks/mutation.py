@@ -275,7 +275,7 @@ class Score:
 
     def tests_for(self, mutant: Mutant) -> list[str]:
         """The tests that run the mutant's statement, or, of what an import runs, any line of the module; if none does,
-        those of the folder of the same name."""
+        those that use the module, or those of the folder of the same name."""
         home = f"tests/{Path(mutant.path).parent.name}/"
         wanted = set(mutant.lines) if mutant.function else set()
         reaching = [
@@ -283,7 +283,9 @@ class Score:
             for test, seen in self._survey.items()
             if mutant.path in seen["lines"] and (not wanted or not wanted.isdisjoint(seen["lines"][mutant.path]))
         ]
-        if not reaching and not mutant.function:
+        if not reaching:  # or nobody saw them: what Python calls as an audit hook is not traced
+            reaching = [test for test, seen in self._survey.items() if mutant.path in seen["lines"]]
+        if not reaching:
             reaching = [test for test in self._survey if test.startswith(home)]
         stem = Path(mutant.path).stem
 
@@ -299,7 +301,7 @@ class Score:
         return chosen
 
     def _cpu_limit(self, tests: Sequence[str]) -> float:
-        return 4 + 4 * sum(self._survey[test]["seconds"] for test in tests)
+        return 2 + 2 * sum(self._survey[test]["seconds"] for test in tests)
 
     def judge(self, mutants: Sequence[Mutant], survives: Callable[[Mutant, list[str]], bool]) -> None:
         """Runs `survives(mutant, tests)` in a child for each mutant; a mutant that no test reaches survives."""

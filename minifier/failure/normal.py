@@ -35,7 +35,7 @@ _SETS = re.compile(r"\{('[^'{}]*'(?:, '[^'{}]*')+)\}")  # whose order differs fr
 def _telling_lines(text: str) -> str:
     """Of a long message (a compiler's output, a dump of a graph) the first line and what it accuses; the
     last line where nothing is accused."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines()]
     accused = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[-1:]
     return "\n".join(lines[:1] + [_QUOTED.sub("<quoted>", line) for line in accused[:1]])
 

@@ -92,18 +92,17 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
 def text(error: BaseException) -> str:
     """The traceback as Python prints it, without the frames of this tool."""
     told = traceback.TracebackException.from_exception(error)
-    _leave_out_tool(told, set())
+    _leave_out_tool(told)
     return _printable(_shortened("".join(told.format())))
 
 
-def _leave_out_tool(told: traceback.TracebackException | None, seen: set[int]) -> None:
-    if told is None or id(told) in seen:
+def _leave_out_tool(told: traceback.TracebackException | None) -> None:
+    if told is None:
         return
-    seen.add(id(told))
     kept = [frame for frame in told.stack if not frame.filename.startswith(_TOOL)]
     told.stack = traceback.StackSummary.from_list(kept)
     for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
-        _leave_out_tool(other, seen)
+        _leave_out_tool(other)
 
 
 def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:

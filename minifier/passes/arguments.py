@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from minifier.case import Case, Node
@@ -73,7 +73,7 @@ def _simple(value: float) -> list[int | float]:
     """Simpler numbers of the same type, the simplest first. Small integers, which may be dimensions, stay."""
     if type(value) is int:
         return [1, 2] if abs(value) > _SMALL else []
-    rounded = [float(f"{value:.{digits}g}") for digits in (1, 2)] if math.isfinite(value) else []
+    rounded = [float(f"{value:.{digits}g}") for digits in (1, 2)]
     shorter = [number for number in (1.0, 0.5, 2.0, *rounded) if len(repr(number)) < len(repr(value))]
     return list(dict.fromkeys(shorter))
 
@@ -83,8 +83,8 @@ def _with_number(name: str, place: int, new: float) -> Edit:
         node = _call(case, name)
         if node is None or place not in dict(_numbers(node)):
             return case
-        count = iter(range(1 << 30))
-        args, kwargs = map_leaves((node.args, node.kwargs), lambda leaf: new if next(count) == place else leaf)
+        places = count()
+        args, kwargs = map_leaves((node.args, node.kwargs), lambda leaf: new if next(places) == place else leaf)
         return _with_node(case, name, args=args, kwargs=kwargs)
 
     return edit

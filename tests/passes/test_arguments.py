@@ -87,6 +87,13 @@ def test_simpler_numbers_are_shorter_and_the_simplest_come_first(number, simpler
     assert _simple(number) == simpler if type(number) is not bool else names("literals", case_of(PADDED)) != []
 
 
+def test_a_case_without_the_arguments_is_given_back_with_its_unread_inputs():
+    whole = case_of("x: float32[2]\ny = torch.f(x, 1, 2)\nreturn y,")
+    shorter = case_of("x: float32[2]\nunread: float32[2]\ny = torch.f(x, 1)\nreturn y,")
+    first, second = PASSES[0].rows(whole)[0].edits
+    assert second(shorter) == shorter and is_shown(first(shorter), "x: float32[2]\ny = torch.f(x)\nreturn y,")
+
+
 PADDED = """
     x: float32[2, 3]
     pad = torch.nn.functional.pad(x, (8, 2), value=0.25)

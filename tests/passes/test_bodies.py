@@ -116,7 +116,7 @@ def test_what_is_held_for_nobody_goes():
         b = torch.sin(x)
         return b,
     """
-    graph = replace(graph_of(text, bodies={"w_0": INNER}), attributes={"t_0": "key"})
+    graph = replace(graph_of(text, bodies={"w_0": INNER}), attributes={"t_0": "key", "x": "no attribute is read"})
     whole = without_ops(graph, "ab")
     assert (set(whole.modules), whole.attributes) == ({"w_0"}, {"t_0": "key"})
     left = without_ops(graph, "b")

@@ -85,6 +85,11 @@ def test_a_body_that_two_ops_share_keeps_its_inputs():
     assert made("operands", case_of(twice, bodies={"body_0": READS_FIRST})) == {}
 
 
+def test_an_input_of_the_name_of_a_body_does_not_share_it():
+    named = CHECKPOINT.replace("    x: float32[2]\n", "    body_0: float32[2]\n").replace("(body, x", "(body, body_0")
+    assert list(made("operands", case_of(named, bodies={"body_0": READS_FIRST}))) == ["operand 1 of made"]
+
+
 def test_branches_that_are_one_graph_are_not_shared_with_another_op():
     same = COND.replace("false_0", "true_0").replace("    no = get_attr(true_0)\n", "").replace("yes, no", "yes, yes")
     ((left,),) = made("operands", case_of(same, bodies={"true_0": READS_FIRST})).values()

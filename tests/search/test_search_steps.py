@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
-from search_faults import Fault, needs
+from search_faults import FakeProber, Fault, needs
 
-from minifier.search import Phase, Problem
+from minifier.search import Atoms, Phase, Problem, reduce
 from minifier.search.dataflow import Dataflow
 from minifier.search.delete import delete, halve
 from minifier.search.guess import first_of_each_kind, guess
@@ -17,6 +17,15 @@ from minifier.search.phases import plan
 from minifier.search.place import Place, foresee
 from minifier.search.prove import prove
 from minifier.search.steps import Ask, Done, Step
+
+
+class Lenient(FakeProber):
+    """Takes a candidate even if it says that it has no worker."""
+
+    def probe(self, candidates: Sequence[Atoms]) -> list[bool]:
+        self.rounds.append(list(candidates))
+        return [self.fault(candidate) for candidate in candidates]
+
 
 CHAIN = Problem(((), *((i,) for i in range(15))), ("f",) * 16)
 FLOW = Dataflow(CHAIN)
@@ -178,12 +187,23 @@ def test_a_guess_that_fails_leaves_only_smaller_ones_and_two_atoms_are_enough() 
     assert guesses(problem, needs(6, 7, 8)) == ([(5,), (6, 7), (5, 7), (6, 7, 8)], (6, 7, 8))
 
 
+def with_15(kept: Mask) -> Step:
+    """A next phase, whose candidate can be told by atom 15."""
+    return Ask(Phase.DELETE, kept | 1 << 15, 0.5, lambda fails: Done(kept))
+
+
+HINTED = kinds("abcabcabcabc", (3, 4, 5), (6, 7, 8, 9))
+
+
 @pytest.mark.parametrize(
     ("step", "workers", "candidates"),
     [
         (prove(all_of(4), (3, 2, 1, 0)), 4, [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]),
         (delete(all_of(4), span(0, 3), Done), 3, [(0, 1, 2), (0, 1, 3), (0, 1)]),
         (delete(all_of(8), span(0, 7), Done), 3, [(4, 5, 6, 7), (), (2, 3, 4, 5, 6, 7)]),
+        (without(delete(all_of(16), span(0, 15), Done), 1), 3, [span(4, 15), span(6, 15), span(2, 15)]),
+        (ball(FLOW, all_of(16), 12, lambda kept, _: with_15(kept)), 3, [(12,), (12, 15), (10, 11, 12)]),
+        (guess(HINTED, Dataflow(HINTED), all_of(12), with_15), 3, [(3, 4, 5), (3, 4, 5, 15), (6, 7, 8)]),
         (prefix(all_of(8), located), 3, [span(0, 3), (0, 1), span(0, 5)]),
         (halve(all_of(16), span(0, 15), Done), 3, [span(8, 15), (), span(0, 7)]),
         (
@@ -192,7 +212,7 @@ def test_a_guess_that_fails_leaves_only_smaller_ones_and_two_atoms_are_enough() 
             [span(4, 15), (*span(0, 3), *span(8, 15)), (*span(0, 7), *span(12, 15))],
         ),
     ],
-    ids=["proof", "one by one", "groups", "prefix", "halves", "quarters"],
+    ids=["proof", "one by one", "groups", "a split", "balls", "guesses", "prefix", "halves", "quarters"],
 )
 def test_idle_workers_are_given_what_is_likeliest_to_be_asked_next(
     step: Step, workers: int, candidates: list[tuple[int, ...]]
@@ -218,6 +238,13 @@ def test_looking_ahead_ends_after_eight_questions_a_worker() -> None:
     assert foresee(Place(step), dict.fromkeys(range(7), True), 1)[0].candidate == 7
     assert foresee(Place(step), dict.fromkeys(range(8), True), 1) == []
     assert foresee(Place(step), dict.fromkeys(range(15), True), 2)[0].candidate == 15
+
+
+@pytest.mark.parametrize(("workers", "given"), [(0, 1), (1, 1), (3, 3)])
+def test_every_worker_is_given_a_candidate_and_one_is_asked_about_without_any(workers: int, given: int) -> None:
+    prober = Lenient(needs(3, 12), workers)
+    assert reduce(CHAIN, prober).kept == {3, 12}
+    assert len(prober.rounds[0]) == given
 
 
 def test_the_phases_of_a_search_follow_each_other() -> None:
