@@ -47,12 +47,13 @@ _NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One mistake. `function` is the dotted name of the outermost function it is in, "" where importing the module runs
-    it. `lines` are those of its statement. `start` and `end` are offsets in the UTF-8 source of what `new` replaces."""
+    it. `lines` are those of its statement, `text` is the line where the mistake begins. `start` and `end` are offsets in the UTF-8 source of what `new` replaces."""
 
     path: str
     function: str
     line: int
     lines: tuple[int, ...]
+    text: str
     start: int
     end: int
     old: str
@@ -92,7 +93,9 @@ class _Maker(ast.NodeVisitor):
         start = self._offsets[node.lineno - 1] + node.col_offset
         end = self._offsets[node.end_lineno - 1] + node.end_col_offset
         old = self._data[start:end].decode()
-        self.made.append(Mutant(self._path, self._function, node.lineno, self._statement, start, end, old, new))
+        text = self._data[self._offsets[node.lineno - 1] : self._offsets[node.lineno]].decode().strip()
+        place = (self._path, self._function, node.lineno, self._statement, text)
+        self.made.append(Mutant(*place, start, end, old, new))
 
     def _change(self, node: ast.expr, made: ast.expr) -> None:
         self._add(node, f"({ast.unparse(made)})")

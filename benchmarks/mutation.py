@@ -274,10 +274,11 @@ class Score:
         self.killed: dict[Mutant, bool] = {}
 
     def tests_for(self, mutant: Mutant) -> list[str]:
-        """The tests that run the mutant's statement, or, of what an import runs, any line of the module; if none does,
-        those that use the module, or those of the folder of the same name."""
+        """The tests that run the mutant's statement. Of what an import runs, or where no test does, those that run any
+        line of the module, and those in the folder of the same name."""
         home = f"tests/{Path(mutant.path).parent.name}/"
         wanted = set(mutant.lines) if mutant.function else set()
+        at_home = [test for test in self._survey if test.startswith(home)]
         reaching = [
             test
             for test, seen in self._survey.items()
@@ -285,12 +286,13 @@ class Score:
         ]
         if not reaching:  # or nobody saw them: what Python calls as an audit hook is not traced
             reaching = [test for test, seen in self._survey.items() if mutant.path in seen["lines"]]
-        if not reaching:
-            reaching = [test for test in self._survey if test.startswith(home)]
+        if not mutant.function or not reaching:
+            reaching = [*dict.fromkeys((*reaching, *at_home))]
         stem = Path(mutant.path).stem
 
-        def cost(test: str) -> tuple[bool, float]:
-            return stem not in test.partition("::")[0], self._survey[test]["seconds"]
+        def cost(test: str) -> tuple[bool, bool, float]:
+            away = not test.startswith(home)
+            return stem not in test.partition("::")[0], away, self._survey[test]["seconds"]
 
         chosen, spent = [], 0.0
         for test in sorted(reaching, key=cost):
@@ -369,7 +371,8 @@ def measure(mutants: Sequence[Mutant], survey: Survey, score: Callable[[], Score
         mutated = _Mutated(module_name(mutant.path), str(ROOT / mutant.path), source)
         return _run_pytest(_files(tests), Chosen(tests, mutated)) == 0
 
-    rest.judge([mutant for mutant in mutants if mutant not in killed], survives)
+    # A function may have run while its module was imported: what survived the swap is tried by an import as well.
+    rest.judge([mutant for mutant in mutants if not killed.get(mutant)], survives)
     return {**killed, **rest.killed}
 
 
@@ -387,13 +390,13 @@ def sampled(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 def waived(mutants: Iterable[Mutant], waivers: Sequence[dict[str, str]]) -> set[Mutant]:
     """Those of the mutants that are in the list."""
-    listed = {(each["path"], each["function"], each["mutant"]) for each in waivers}
-    return {mutant for mutant in mutants if (mutant.path, mutant.function, mutant.diff) in listed}
+    listed = {(each["path"], each["line"], each["mutant"]) for each in waivers}
+    return {mutant for mutant in mutants if (mutant.path, mutant.text, mutant.diff) in listed}
 
 
 def line_of(mutant: Mutant) -> str:
     """The mutant for people."""
-    return f"{mutant.path}:{mutant.line} {mutant.function}: {mutant.diff}"
+    return f"{mutant.path}:{mutant.line}: {mutant.diff}   in   {mutant.text}"
 
 
 def report(killed: dict[Mutant, bool], excused: set[Mutant]) -> str:

@@ -148,9 +148,9 @@ def test_a_sample_is_the_same_each_time_and_has_some_of_each_module():
 
 def test_the_score_is_told_with_and_without_what_is_waived():
     first, second, third = mutants_of("m.py", "x = 1\ny = a < b\n")[:3]
-    waivers = [{"path": "m.py", "function": "", "mutant": second.diff, "reason": "the same"}]
+    waivers = [{"path": "m.py", "line": "x = 1", "mutant": second.diff, "reason": "the same"}]
     excused = mutation.waived([first, second, third], waivers)
     said = mutation.report({first: True, second: False, third: False}, excused).splitlines()
-    assert said[0] == f"m.py:2 : {third.diff}"
+    assert said[0] == f"m.py:2: {third.diff}   in   y = a < b"
     assert "| m.py | 3 | 1 | 2 | 1 |" in said and "| all | 3 | 1 | 2 | 1 |" in said
     assert said[-1] == "killed: 33.3% of all, 50.0% without waived"

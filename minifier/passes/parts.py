@@ -21,15 +21,16 @@ def with_parts(case: Case, name: str, parts: Graph, operands: tuple[str, ...]) -
         or len(parts.placeholders) != len(operands)
     ):
         return None
+    (result,) = results
     names = {node.name: operand for node, operand in zip(parts.placeholders, operands, strict=True)}
-    if results[0] in names:
+    if result in names:
         return None
     for node in made:
-        names[node.name] = name if node.name == results[0] else _free(f"{name}_{node.name}", case.graph)
+        names[node.name] = name if node.name == result else _free(f"{name}_{node.name}", case.graph)
 
     def renamed(node: Node) -> Node:
         value = node.value
-        if node.name == results[0]:
+        if node.name == result:
             value = case.graph.node(name).value
         elif isinstance(value, TensorMeta):
             value = replace(value, storage=None)  # numbered in another graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import takewhile
 
 from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import with_leaves
@@ -37,7 +36,7 @@ def smaller(number: int) -> list[int]:
     """What to try for a number: 1, 2, 3, powers of four, then the one below it with fewer and fewer of its last bits
     left out. Over several rounds that is a binary search: a failure that shows from some size on is found at its
     smallest in about 2.5 log2(number) steps."""
-    tried = [*_FIRST, *takewhile(lambda n: 2 * n < number, (4**k for k in range(1, 32)))]
+    tried = [*_FIRST, *(4**k for k in range(number.bit_length()))]
     below = number - 1
     tried += [below >> bits << bits for bits in range(below.bit_length())]
     return sorted({n for n in tried if 0 < n < number})
@@ -75,7 +74,7 @@ def to_number(old: int, new: int) -> tuple[Edit, ...]:
         return new if n == old else n
 
     def multiples(n: int) -> int:
-        return n // old * new if n > 0 and n % old == 0 else n
+        return n // old * new if n >= old and n % old == 0 else n
 
     return (
         _replaced(same, literals=True),
@@ -172,7 +171,7 @@ def without_ones(case: Case) -> Case:
         return case
 
     def change(item: TensorInput) -> TensorInput:
-        for dim in range(len(item.meta.shape) - 1, -1, -1):
+        for dim in reversed(range(len(item.meta.shape))):
             item = without_dim(item, dim) if dim in _spare(item) else item
         return item
 

@@ -75,8 +75,7 @@ def as_dynamo_would(case: Case) -> Case:
                 bind(symbol)
             inputs.append(item)
         elif item.symbol in sizes:
-            if known[item.symbol] != item.name:  # a second number that is this size
-                inlined[item.name] = Ref(known[item.symbol])
+            inlined[item.name] = Ref(known[item.symbol])  # itself, unless it is a second number of this size
         elif type(item.value) is int and item.symbol is not None and _can_be_own(item.symbol, case.symbolic):
             inputs.append(replace(item, symbol=naming.own(item.symbol, item.value)))
         elif item.value is not None:

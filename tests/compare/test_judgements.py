@@ -86,7 +86,7 @@ def test_the_largest_elements_allow_more_for_one_and_all_together_for_all():
     assert [with_error(eps, slice(None)) for eps in (24.9, 26.5)] == [False, True]
 
 
-@pytest.mark.parametrize(("own", "wrong"), [(98, False), (103, True)])
+@pytest.mark.parametrize(("own", "wrong"), [(99.5, False), (100.5, True)])
 def test_a_reference_far_from_an_eager_that_hardly_moves_computes_something_else(own, wrong):
     reference = off(own)
     found = judge_floats(off(5), ones(), reference, [Sample(ones(), 1.0)])
@@ -171,7 +171,13 @@ def test_what_is_no_number_is_so_in_eager_or_the_reference_as_well(compiled, eag
 
 @pytest.mark.parametrize(
     ("compiled", "reference", "wrong"),
-    [(INF, 65_000.0, False), (INF, 64_900.0, True), (-INF, -65_000.0, False), (60_000.0, 65_000.0, True)],
+    [
+        (INF, 65_000.0, False),
+        (INF, 64_992.25, False),
+        (INF, 64_992.0, True),
+        (-INF, -65_000.0, False),
+        (60_000.0, 65_000.0, True),
+    ],
 )
 def test_near_overflow_infinity_is_right(compiled, reference, wrong):
     values = [torch.tensor([value] + [1.0] * 50, dtype=torch.float64) for value in (compiled, reference)]
@@ -220,6 +226,10 @@ def test_twice_as_many_integers_may_differ_as_a_rounding_error_decides(places, w
     assert judge_exact(at(*places), at(), None).wrong and not judge_exact(at(), at(), None).wrong
 
 
+def test_the_distance_of_integers_is_that_from_eager():
+    assert judge_exact(at(1, value=5), at(1, 2, value=3), None) == Judgement(3.0, 0.0, None, True, few=True)
+
+
 @pytest.mark.parametrize(
     ("compiled", "wrong", "error"),
     [([1.0, 100.9], False, 0.9), ([1.0, 101.2], True, 1.2), ([1.15, 100.0], True, 0.15), ([0.95, 100.0], False, 0.05)],
@@ -266,6 +276,7 @@ def test_a_draw_may_be_no_number_where_one_of_eagers_is_none(compiled, eager, dr
 @pytest.mark.parametrize(
     ("eager", "other", "depends"),
     [
+        (torch.zeros(9), torch.zeros(9), False),
         (ones(), off(3.9), False),
         (ones(), off(4.1), True),
         (ones(), off(-4.1), True),
@@ -286,6 +297,7 @@ def test_what_depends_on_draws_differs_by_more_than_rounding(eager, other, depen
 @pytest.mark.parametrize(("distance", "near"), [(0.0, True), (0.099, True), (0.101, False)])
 def test_a_tenth_of_the_way_to_another_draw_is_near(distance, near):
     assert is_near(ones() + distance, ones(), ones() + 1) is near
+    assert is_near(ones() + 1, ones(), ones() + 10) is False, "exactly a tenth"
 
 
 def test_nearness_takes_sixteen_elements_that_differ():

@@ -100,6 +100,11 @@ def test_inputs_are_of_a_kind_whatever_their_values(changes, merges):
     assert names("merge", case) == (["input b"] if merges else [])
 
 
+def test_numbers_are_not_merged():
+    text = "a: float32[2]\nn: 5\nm: 5\nb: float32[2]\ny = torch.f(a, n, m, b)\nreturn y,"
+    assert names("merge", case_of(text)) == ["input b"]
+
+
 def test_where_inputs_lie_in_memory_is_no_kind():
     case = case_of("a: float32[2]\nb: float32[2](storage=1, offset=4)\ny = torch.f(a, b)\nreturn y,")
     assert names("merge", case) == ["input b"]
@@ -193,6 +198,8 @@ def test_pruning_leaves_sizes_where_they_are():
         a = torch.sin(x)
         return a,
     """
+    aot = case_of('x: float32[8 @ "2*s0"]\ny: float32[2]\na = torch.sin(x)\nreturn a,', level=Level.AOT_FORWARD)
+    assert [item.name for item in pruned(aot).inputs] == ["x"]
     expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
     assert is_shown(pruned(case_of(text)), expected)
     assert [item.name for item in pruned(case_of(text, level=Level.AOT_FORWARD)).inputs] == ["s0", "x"]

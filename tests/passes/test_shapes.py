@@ -100,6 +100,11 @@ def test_values_that_are_written_out_are_the_first_of_each_dimension(shape, valu
     assert without_dim(without_dim(without_dim(item, 0), 0), 0).source.values == (0,)
 
 
+def test_the_value_of_a_tensor_without_dimensions_stays():
+    item = tensor(TensorMeta((), (), "int64"), Drawn("list", values=(7,)))
+    assert converted(item, "float32").source == item.source
+
+
 def test_numbers_are_those_of_free_inputs_and_results_the_largest_first():
     case = case_of(MATMUL)
     assert numbers(case) == [20, 6, 5, 4]
@@ -136,6 +141,16 @@ def test_a_number_changes_with_or_without_arguments_and_with_or_without_multiple
     ]
 
 
+def test_numbers_that_come_in_stay_where_nothing_is_symbolic():
+    case = case_of("x: float32[4]\nn: 7\ny = torch.f(x, n)\nreturn y,")
+    assert [to_number(4, 2)[0](case).inputs[1], to_number(7, 2)[0](case)] == [case.inputs[1], case]
+
+
+def test_single_dimensions_are_those_above_one_whose_size_occurs_again():
+    case = case_of("x: float32[1, 2, 3]\ny: float32[1, 2]\nz = torch.f(x, y)\nreturn z,")
+    assert [name for name in names("sizes", case) if "dimension" in name] == ["dimension 1 of x", "dimension 1 of y"]
+
+
 def test_rows_of_sizes_begin_with_the_largest_and_end_with_single_dimensions():
     found = made("sizes", case_of(MATMUL))
     assert list(found) == ["size 20", "size 6", "size 5", "size 4", "dimension 1 of x", "dimension 0 of w"]
@@ -163,8 +178,9 @@ def test_symbolic_sizes_stay_above_one_and_apart():
 
 
 def test_all_sizes_at_once_are_one_then_two_then_different():
-    text = "x: float32[6, 4]\ny: float32[4, 6] = torch.reshape(x, (4, 6))\nreturn y,"
+    text = "x: float32[6, 4]\ny: float32[4, 6] = torch.reshape(x, (4, 6), 7)\nreturn y,"
     cases = [edit(case_of(text)) for edit in all_sizes(case_of(text))]
+    assert {case.graph.node("y").args[2] for case in cases} == {7}, "a number of no shape"
     assert [(case.inputs[0].meta.shape, case.graph.node("y").args[1]) for case in cases] == [
         ((1, 1), (1, 1)),
         ((1, 1), (4, 6)),
@@ -220,7 +236,7 @@ def test_dimensions_of_fixed_inputs_and_of_flex_attention_stay():
     case = case_of(DIMS)
     fixed = replace(case, inputs=tuple(replace(item, source=Stored("s", shared=True)) for item in case.inputs))
     assert names("dims", fixed) == [] and without_ones(fixed) == fixed
-    flex = case_of(DIMS.replace("torch.f", "torch.ops.higher_order.flex_attention"))
+    flex = case_of(DIMS.replace("    return", "    f = torch.ops.higher_order.flex_attention(z)\n    return"))
     assert names("dims", flex) == [] and without_ones(flex) is flex
 
 

@@ -95,6 +95,7 @@ def test_a_symbol_that_no_input_gives_gets_a_placeholder_of_a_free_name():
     case = dynamos(text)
     assert is_shown(case, 's0_2: 4 @ "s0"\n' + text)
     assert case.graph.node("s0_2").target == "s0_2"
+    assert dynamos('x: float32[4 @ "s0"]\ns0 = torch.sin(x)\nreturn s0,').inputs[0].name == "s0_1"
 
 
 def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
@@ -120,6 +121,7 @@ def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
     )
     assert case.graph.node("z").value.symbols == ("s1", "s0")
     assert case.graph.node("n").value == Scalar(8, "s1")
+    assert case.graph.node("t").value == Sequence_((Scalar(8, "2*s0"), Scalar(3)))
     assert case.symbols == (Symbol("s1", 8),)
 
 
@@ -216,6 +218,7 @@ SHAPED = """
     shape: (4 @ "s0", 3) = torch.size(x)
     part: (4 @ "s0", 3) = torch.size(x)
     both: (4 @ "s0", float32[2]) = torch.f(x)
+    mixed: (4 @ "s0", float32[2]) = torch.h(x)
     y: float32[8 @ "2*s0", 0 @ "u0"] = torch.g(x, n, u, k, f, part, both)
     return y,
 """
@@ -232,6 +235,7 @@ def test_sizes_that_are_known_are_written_into_the_graph():
         f = operator.truediv(4, 8)
         part = torch.size(x)
         both = torch.f(x)
+        mixed = torch.h(x)
         y = torch.g(x, 8, u, k, f, part, both)
         return y,
         """,

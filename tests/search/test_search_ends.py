@@ -97,6 +97,11 @@ def test_progress_tells_of_every_round() -> None:
     assert {each.phase for each in told} == set(Phase)
 
 
+def test_names_that_are_kept_in_files_do_not_change() -> None:
+    assert [each.value for each in Ended] == ["proved", "max-probes", "deadline", "interrupted"]
+    assert [each.value for each in Phase] == ["guess", "prefix", "ball", "delete", "prove"]
+
+
 def test_phases_follow_each_other_without_a_gap() -> None:
     result = reduce(PROBLEM, FakeProber(needs(*PLANTED)))
     before = [count.before for count in result.phases]
