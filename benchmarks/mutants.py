@@ -47,7 +47,8 @@ _NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One mistake. `function` is the dotted name of the outermost function it is in, "" where importing the module runs
-    it. `lines` are those of its statement, `text` is the line where the mistake begins. `start` and `end` are offsets in the UTF-8 source of what `new` replaces."""
+    it. `lines` are those of its statement, `text` is the line where the mistake begins. `start` and `end` are offsets
+    in the UTF-8 source of what `new` replaces."""
 
     path: str
     function: str
