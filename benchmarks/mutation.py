@@ -329,7 +329,8 @@ class Score:
 
 def survey_of(paths: Sequence[str], tests: Sequence[str], into: Path) -> None:
     plugin = Surveyor(paths)
-    _run_pytest(["--maxfail=1000000", *tests], plugin)
+    if _run_pytest(["--maxfail=1000000", *tests], plugin) != 0:
+        raise ValueError("the tests could not be collected")
     into.write_text(json.dumps({"tests": plugin.tests(), "not quick": plugin.not_quick}))
 
 
