@@ -2,10 +2,33 @@
 
 from minifier.passes.table import DATA, OF_VALUES, SIMPLIFICATIONS, TABLE
 
-NAMES = (
-    "ops bodies parts data bypass pairs outputs merge operands items together arguments literals layout dtypes"
-    " sizes dims static config switches environment training grad ambient options"
-).split()
+NAMES = [
+    "ops",
+    "bodies",
+    "parts",
+    "data",
+    "bypass",
+    "pairs",
+    "outputs",
+    "merge",
+    "operands",
+    "items",
+    "together",
+    "arguments",
+    "literals",
+    "layout",
+    "dtypes",
+    "sizes",
+    "dims",
+    "static",
+    "config",
+    "switches",
+    "environment",
+    "training",
+    "grad",
+    "ambient",
+    "options",
+]
 
 
 def test_every_pass_is_in_the_table_in_the_order_in_which_it_is_tried():
