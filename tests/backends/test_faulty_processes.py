@@ -9,8 +9,6 @@ import re
 import torch
 import minifier_backends.faulty
 
-pytestmark = pytest.mark.usefixtures("processes")
-
 def mib(field):
     # Not getrusage: its peak survives exec, and so is at first the parent's.
     return int(re.search(rf"{{field}}:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
