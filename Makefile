@@ -12,7 +12,7 @@ READY := .venv/.ready
 # Tests start many interpreters, which would compile the same modules each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test soak test-backends lint types format bench docs packages clean
+.PHONY: demo quick test soak coverage test-backends lint types format bench docs packages clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -31,6 +31,13 @@ test: .venv/.test
 # What takes long, or a program of its own: many kills, Ray, a browser, the pages of the documentation, the matrix.
 soak: .venv/.soak
 	$(PYTEST) -m soak $(PYTEST_ARGS)
+
+# Which lines of the tool the tests run, in forks and commands too; slower than the tests alone.
+coverage: .venv/.test
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
 
 # Third parties' backends, each in an environment of its own beside torch.
 test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready .venv-triton/.ready
