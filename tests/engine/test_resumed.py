@@ -85,7 +85,10 @@ def test_interrupted_at_any_probe_it_has_the_best_so_far(reduce, folder, whole):
     sizes = []
     for at in range(3, probes_of(whole)):
         out = folder / f"interrupted-{at}"
-        done = reduce(CASE, fault, interrupt_at=at, out=out)
+        try:
+            done = reduce(CASE, fault, interrupt_at=at, out=out)
+        except KeyboardInterrupt:
+            pytest.fail(f"interrupted at probe {at} it leaves nothing")
         assert fault(done.case).result == raises().result, "what is written shows the failure"
         sizes.append(len(names(done.case)))
         assert len(done.prober.asked) <= at + 1, "one probe more, to lose the user's values"
