@@ -168,6 +168,7 @@ class FakeProber:
         assert 1 <= len(cases) <= max(2, self.slots or 1), "more candidates at once than workers"
         before = len(self.asked)
         if self.interrupt_at is not None and before <= self.interrupt_at < before + len(cases):
+            self.interrupt_at = None  # once
             raise self.interrupt
         self.rounds.append(list(cases))
         self.limits.append(limits.seconds)

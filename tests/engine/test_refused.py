@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from captured import captured, refused_case
 
+from minifier.case import Drawn, Stored
 from minifier.case.store import load
 from minifier.emit.repro import Template, difference, write_repro
 
@@ -196,6 +197,15 @@ def test_passes_that_the_budget_does_not_reach(reduce, many_ops):
     assert done.summary.stopped_because == "the probe budget was used up" and done.summary.one_minimal
     assert set(done.summary.passes.values()) == {"unfinished"} and done.summary.probes["total"] <= whole - 3
     assert shown(done.case)[0] == RELU and done.nearest is None and done.summary.needs == ()
+
+
+def test_the_users_values_go_after_an_interrupt_of_the_passes(reduce, many_ops):
+    case = refused_case(many_ops, "index")
+    ops_only = reduce(case, None, passes=())
+    assert any(isinstance(item.source, Stored) for item in ops_only.case.inputs)
+    done = reduce(case, None, interrupt_at=len(ops_only.prober.asked))
+    assert done.summary.stopped_because.startswith("interrupted after the ops were proved")
+    assert all(isinstance(item.source, Drawn) for item in done.case.inputs)
 
 
 def test_the_minimal_case_reduces_to_itself(reduce, many_ops):
