@@ -8,6 +8,7 @@ import contextlib
 import gc
 import importlib.machinery
 import io
+import itertools
 import os
 import runpy
 import sys
@@ -91,7 +92,7 @@ def _without_tool(trace: TracebackType | None) -> TracebackType | None:
         if not file.startswith(_TOOL) and (kept or "runpy" not in file):
             kept.append(trace)
         trace = trace.tb_next
-    for step, following in zip(kept, [*kept[1:], None], strict=True):
+    for step, following in itertools.zip_longest(kept, kept[1:]):
         step.tb_next = following
     return kept[0] if kept else None
 
