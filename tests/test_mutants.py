@@ -11,6 +11,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import mutation
 from mutants import mutants_of
+from mutation_forks import can_be_swapped, swap
 
 
 def diffs(text):
@@ -116,12 +117,12 @@ def box(monkeypatch):
 
 def test_a_functions_code_is_swapped_where_the_module_is_in_use_already(box):
     found = mutants_of("m.py", SOURCE)
-    assert [mutation.can_be_swapped(mutant) for mutant in found] == [bool(mutant.function) for mutant in found]
+    assert [can_be_swapped(mutant) for mutant in found] == [bool(mutant.function) for mutant in found]
     box.count = 3
     assert box.full and box.add() == 1
     turned = next(mutant for mutant in found if mutant.diff == "self.count >= LIMIT -> (self.count < LIMIT)")
-    mutation.swap(turned, SOURCE)
-    mutation.swap(next(mutant for mutant in found if mutant.diff == "1 -> 2"), SOURCE)
+    swap(turned, SOURCE)
+    swap(next(mutant for mutant in found if mutant.diff == "1 -> 2"), SOURCE)
     assert not box.full and box.add() == 2
 
 
