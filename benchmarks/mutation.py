@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from mutants import Mutant, mutants_of  # noqa: E402
-from mutation_forks import can_be_swapped, in_fork, module_name, run_all, swap, wait_for  # noqa: E402
-from mutation_plugins import Chosen, Mutated, Survey, Warm, run_pytest, survey_of  # noqa: E402
+from mutation_forks import NOT_TRIED, can_be_swapped, in_fork, module_name, run_all, swap, wait_for  # noqa: E402
+from mutation_plugins import Chosen, Mutated, NotTried, Survey, Warm, run_pytest, survey_of  # noqa: E402
 
 MODULES = ("minifier/search", "minifier/failure", "minifier/passes", "minifier/compare/judge.py")
 TESTS = (
@@ -100,6 +100,8 @@ class Score:
                 yield mutant, lambda m=mutant, t=tests, s=limit: in_fork(lambda: survives(m, t), s)
 
         for mutant, status in run_all(jobs(), self._workers):
+            if os.waitstatus_to_exitcode(status) == NOT_TRIED:
+                raise NotTried(line_of(mutant))
             self._settle(mutant, status != 0)
 
     def _settle(self, mutant: Mutant, killed: bool) -> None:
@@ -139,7 +141,10 @@ def measure(mutants: Sequence[Mutant], survey: Survey, score: Callable[[], Score
     def survives(mutant: Mutant, tests: list[str]) -> bool:
         source = mutant.source(texts[mutant.path])
         mutated = Mutated(module_name(mutant.path), str(ROOT / mutant.path), source)
-        return run_pytest(_files(tests), Chosen(tests, mutated)) == 0
+        passed = run_pytest(_files(tests), Chosen(tests, mutated)) == 0
+        if not mutated.used:
+            raise NotTried(line_of(mutant))
+        return passed
 
     # A function may have run while its module was imported: what survived the swap is tried by an import as well.
     rest.judge([mutant for mutant in mutants if not killed.get(mutant)], survives)

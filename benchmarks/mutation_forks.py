@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mutants import Mutant
+from mutation_plugins import NotTried
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_GROWTH_BYTES = 4 << 30  # of a child's address space, beyond what it was forked with
+NOT_TRIED = 3  # the exit status of a child whose tests ran without the mutant
 WALL_SECONDS = 120.0  # for a child that waits and takes no processor time
 
 
@@ -73,6 +75,8 @@ def in_fork(work: Callable[[], bool], cpu_seconds: float | None = None, quiet: b
             growth = pages * resource.getpagesize() + MAX_GROWTH_BYTES
             resource.setrlimit(resource.RLIMIT_AS, (growth, growth))
         code = 0 if work() else 1
+    except NotTried:
+        code = NOT_TRIED
     finally:
         os._exit(code)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import coverage
+import pytest
 from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -108,6 +109,7 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, name: str, path: str, source: str) -> None:
         self._name, self._path, self._source = name, path, source
+        self.used = False
 
     def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
         if name != self._name:
@@ -117,6 +119,7 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def exec_module(self, module: types.ModuleType) -> None:
+        self.used = True
         exec(compile(self._source, self._path, "exec"), module.__dict__)
 
 
@@ -127,8 +130,9 @@ class Chosen:
         self._tests = tests
         self._mutated = mutated
 
-    def pytest_configure(self) -> None:
-        sys.meta_path.insert(0, self._mutated)  # ahead of pytest's own, which rewrites assertions
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        sys.meta_path.insert(0, self._mutated)  # ahead of pytest's own, and of what a conftest imports
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         found = {item.nodeid: item for item in items}
@@ -137,7 +141,6 @@ class Chosen:
 
 def run_pytest(arguments: Iterable[str], plugin: object) -> int:
     import hypothesis
-    import pytest
 
     hypothesis.settings.register_profile(
         "mutation",
@@ -149,6 +152,10 @@ def run_pytest(arguments: Iterable[str], plugin: object) -> int:
     )
     hypothesis.settings.load_profile("mutation")
     return int(pytest.main([*OPTIONS, *arguments], plugins=[plugin]))
+
+
+class NotTried(Exception):
+    """The tests ran without the mutant."""
 
 
 def survey_of(paths: Sequence[str], tests: Sequence[str], into: Path) -> None:

@@ -20,7 +20,7 @@ def delete(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     """
     if len(order) <= HANDFUL:
         return _singly(kept, tuple(reversed(order)), then)
-    return _gallop(kept, order, max(1, len(order) // 2), then)
+    return _gallop(kept, order, len(order) // 2, then)
 
 
 def _singly(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:

@@ -144,6 +144,7 @@ def test_a_verdict_rests_on_few_elements_below_32_or_a_twentieth(count, wrong_on
         (INF, INF, INF, False),
         (-INF, INF, INF, True),
         (INF, -INF, -INF, True),
+        (-INF, NAN, NAN, True),
         (NAN, INF, INF, True),
         (INF, 1.0, INF, False),
         (1.0, INF, 1.0, False),

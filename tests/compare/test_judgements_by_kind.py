@@ -75,6 +75,7 @@ def with_first(value):
         (NAN, NAN, [NAN], False),
         (INF, NAN, [NAN], False),
         (1.0, NAN, [NAN], False),
+        (1.0, NAN, [2.0], False),
     ],
 )
 def test_a_draw_may_be_no_number_where_one_of_eagers_is_none(compiled, eager, draws, wrong):
@@ -86,6 +87,7 @@ def test_a_draw_may_be_no_number_where_one_of_eagers_is_none(compiled, eager, dr
     ("eager", "other", "depends"),
     [
         (torch.zeros(9), torch.zeros(9), False),
+        (torch.empty(0), torch.empty(0), False),
         (ones(), off(3.9), False),
         (ones(), off(4.1), True),
         (ones(), off(-4.1), True),

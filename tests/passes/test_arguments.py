@@ -44,6 +44,11 @@ def test_a_call_of_its_tensor_alone_has_no_row():
     assert names("arguments", case_of("x: float32[2, 3]\ntanh = torch.tanh(x)\nreturn tanh")) == []
 
 
+def test_a_call_whose_first_argument_is_no_tensor_can_lose_every_argument():
+    case = case_of("x: float32[2]\ny = torch.f(2, x)\nz = torch.add(x, y)\nreturn z,")
+    assert [each.graph.node("y").args for each in made("arguments", case)["arguments of y"]] == [(), (2,)]
+
+
 @pytest.mark.parametrize(
     "call",
     [

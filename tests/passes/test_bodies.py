@@ -9,12 +9,13 @@ from minifier.case.graph import Module
 from minifier.passes.bodies import alike, bodies, body_at, with_body, without_ops
 
 INNER = "a: float32[2]\nb = torch.sin(a)\nreturn b,"
+MIDDLE = "x: float32[2]\ninner = get_attr(deep_0)\ny = torch.ops.higher_order.wrap(inner, x)\nreturn y,"
 OUTER = "x: float32[2]\ninner = get_attr(wrap_0)\ny = torch.ops.higher_order.wrap(inner, x)\nreturn y,"
 
 
 def nested():
     """A graph that holds a graph that holds one, and a module that is no graph."""
-    middle = graph_of(OUTER, bodies={"wrap_0": INNER})
+    middle = graph_of(MIDDLE, bodies={"deep_0": INNER})
     case = case_of(OUTER)
     return replace(
         case, graph=replace(case.graph, modules={"wrap_0": Module("", graph=middle), "relu": Module("ReLU")})
@@ -24,16 +25,16 @@ def nested():
 def test_bodies_are_listed_from_the_innermost_with_their_paths():
     case = nested()
     found = list(bodies(case.graph))
-    assert [path for path, _ in found] == [("wrap_0", "wrap_0"), ("wrap_0",)]
+    assert [path for path, _ in found] == [("wrap_0", "deep_0"), ("wrap_0",)]
     assert all(body_at(case.graph, path) is body for path, body in found)
     assert body_at(case.graph, ()) is case.graph and show(found[0][1]) == show(graph_of(INNER))
 
 
 def test_a_body_is_replaced_where_it_is_held():
     case, other = nested(), graph_of("a: float32[2]\nb = torch.cos(a)\nreturn b,")
-    changed = with_body(case, ("wrap_0", "wrap_0"), other)
-    assert body_at(changed.graph, ("wrap_0", "wrap_0")) is other
-    assert with_body(changed, ("wrap_0", "wrap_0"), graph_of(INNER)) == case
+    changed = with_body(case, ("wrap_0", "deep_0"), other)
+    assert body_at(changed.graph, ("wrap_0", "deep_0")) is other
+    assert with_body(changed, ("wrap_0", "deep_0"), graph_of(INNER)) == case
     assert with_body(case, (), other).graph is other
 
 
@@ -105,6 +106,19 @@ def test_no_output_becomes_an_input_or_another_output():
 def test_ops_in_place_and_unread_ops_that_are_kept_stay():
     text = "x: float32[2]\na = torch.sin(x)\nb = a.add_(1)\nc = torch.cos(x)\nd = torch.exp(x)\nreturn a,"
     assert show(without_ops(graph_of(text), "abc")) == show(graph_of(text.replace("d = torch.exp(x)\n", "")))
+
+
+def test_an_op_that_nothing_reads_any_more_goes():
+    text = "x: float32[2]\na: float32[5] = torch.pad(x)\nb: float32[2] = torch.cut(a)\nc = torch.exp(x)\nreturn c,"
+    assert show(without_ops(graph_of(text), "bc")) == show(graph_of(text))
+    assert show(without_ops(graph_of(text), "c")) == show(graph_of("x: float32[2]\nc = torch.exp(x)\nreturn c,"))
+
+
+def test_a_module_that_is_called_stays():
+    graph = graph_of("x: float32[2]\na = torch.sin(x)\nreturn a,")
+    called = replace(graph.node("a"), op="call_module", target="layer")
+    graph = replace(graph, nodes=(graph.nodes[0], called, graph.output), modules={"layer": Module("ReLU")})
+    assert without_ops(graph, "a") == graph
 
 
 def test_what_is_held_for_nobody_goes():

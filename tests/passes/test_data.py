@@ -106,6 +106,12 @@ def test_the_scripts_values_climb_the_ladder_and_drawn_ones_stay():
     }
 
 
+def test_a_condition_at_a_cut_is_true():
+    case = case_of("m: bool[2]\ny = torch.f(m)\nreturn y")
+    (row,) = data_rows(with_sources(case, m=Drawn("zeros")), {})
+    assert [edit(case).inputs[0].source for edit in row.edits] == [Drawn("ones")]
+
+
 def test_values_of_which_nothing_is_known_get_what_their_dtype_allows():
     case = with_sources(CASE, i=Stored("i"))
     (row,) = data_rows(case, {})

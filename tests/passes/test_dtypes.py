@@ -8,7 +8,7 @@ MIXED = """
     x: bfloat16[2, 3]
     i: int32[2]
     y = x.to(torch.bfloat16)
-    z: float64[2, 3] = torch.add(y, i, dtype=torch.float64)
+    z: float64[2, 3] = torch.add(y, i, 2, dtype=torch.float64)
     return z
 """
 

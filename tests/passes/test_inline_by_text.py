@@ -187,10 +187,21 @@ def test_what_a_body_holds_is_held_by_the_graph_under_a_free_name():
     inner = replace(inner, attributes={"inner.weight": "key"}, modules={"unused": Module("ReLU")})
     case = case_of(NESTED)
     modules = {"body_0": Module("", graph=inner), "inner_weight": Module("Taken")}
-    case = replace(case, graph=replace(case.graph, modules=modules, attributes={"other": "unread"}))
+    case = replace(case, graph=replace(case.graph, modules=modules, attributes={"other": "unread", "x": "unread"}))
     graph = inlined(case, ("out",)).graph
     assert graph.attributes == {"out_inner_weight": "key"} and graph.modules == {}
     assert graph.node("w").target == "out_inner_weight"
+
+
+def test_a_module_that_a_body_calls_is_called_under_a_free_name():
+    inner = graph_of(BODY)
+    called = replace(inner.node("d"), op="call_module", target="act.one")
+    nodes = tuple(called if node.name == "d" else node for node in inner.nodes)
+    inner = replace(inner, nodes=nodes, modules={"act.one": Module("ReLU")})
+    case = case_of(NESTED)
+    case = replace(case, graph=replace(case.graph, modules={"body_0": Module("", graph=inner)}))
+    graph = inlined(case, ("out",)).graph
+    assert graph.modules == {"act_one": Module("ReLU")} and graph.node("d").target == "act_one"
 
 
 def test_modules_that_are_still_called_stay():

@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.case import Level, Ref, Stored
+from minifier.case import Level, Ref, Stored, Symbolic
 from minifier.passes.operands import pruned
 
 CHAIN = """
@@ -72,6 +72,20 @@ def test_a_higher_order_op_is_not_given_the_same_tensor_twice():
         case_of(text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")),
     )["input a"][0] == case_of(
         text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")
+    )
+
+
+def test_a_higher_order_op_that_is_given_different_tensors_is_no_hindrance():
+    text = """
+        x: float32[2]
+        y: float32[2]
+        a = torch.sin(x)
+        b = torch.ops.higher_order.wrap(y, a)
+        return b,
+    """
+    assert is_shown(
+        made("bypass", case_of(text))["op a"][0],
+        "x: float32[2]\ny: float32[2]\nb = torch.ops.higher_order.wrap(y, x)\nreturn b,",
     )
 
 
@@ -198,6 +212,8 @@ def test_pruning_leaves_sizes_where_they_are():
         a = torch.sin(x)
         return a,
     """
+    unread = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\ny: float32[2]\na = torch.sin(y)\nreturn a,'
+    assert [item.name for item in pruned(case_of(unread, symbolic=Symbolic.MARKED)).inputs] == ["y"]
     aot = case_of('x: float32[8 @ "2*s0"]\ny: float32[2]\na = torch.sin(x)\nreturn a,', level=Level.AOT_FORWARD)
     assert [item.name for item in pruned(aot).inputs] == ["x"]
     expected = 's0: 4 @ "s0"\nx: float32[4 @ "s0"]\na = torch.sin(x)\nreturn a,'
