@@ -142,7 +142,7 @@ def measure(mutants: Sequence[Mutant], survey: Survey, score: Callable[[], Score
         source = mutant.source(texts[mutant.path])
         mutated = Mutated(module_name(mutant.path), str(ROOT / mutant.path), source)
         passed = run_pytest(_files(tests), Chosen(tests, mutated)) == 0
-        if not mutated.used:
+        if not mutated.used and module_name(mutant.path) in sys.modules:
             raise NotTried(line_of(mutant))
         return passed
 

@@ -93,6 +93,7 @@ def test_dynamos_wrapper_is_taken_off_unless_it_is_all():
 )
 def test_what_an_exit_makes_of_a_process(message, status):
     exit_ = link(("acme",), kind="SystemExit", message=message)
+    assert seen(link(("acme",), message="no exit"), exit_) == seen(exit_)
     assert seen(exit_) == Fingerprint(Stage.COMPILE, Kind.EXIT, message=f"exit status {status}")
 
 
@@ -122,7 +123,7 @@ def test_memory_is_out_where_the_first_or_the_last_link_says_so(links, kind):
 
 
 def test_who_asked_for_too_much_memory_is_known_by_the_outermost_exception():
-    outer = link(("acme", "outer"), ("acme", "allocate"), kind="MemoryError")
+    outer = link(("json.decoder", "decode"), ("acme", "outer"), ("acme", "allocate"), kind="MemoryError")
     found = seen(outer, link(("acme", "elsewhere")))
     assert found == Fingerprint(
         Stage.COMPILE, Kind.OUT_OF_MEMORY, site=Frame("acme", "outer"), message="no more memory"

@@ -86,6 +86,12 @@ def test_groups_double_where_they_can_go_and_halve_where_they_cannot() -> None:
     assert kept == (5,)
 
 
+def test_groups_go_on_doubling() -> None:
+    candidates, kept = asked(delete(all_of(40), span(0, 39), Done), needs(5))
+    assert candidates[-3:] == [(5, *span(16, 39)), (5, *span(36, 39)), (5,)], "ten, twenty and the rest"
+    assert kept == (5,)
+
+
 def test_a_group_of_one_is_not_halved() -> None:
     candidates, kept = asked(delete(all_of(6), span(0, 5), Done), needs(*range(6)))
     assert kept == span(0, 5)
@@ -211,8 +217,20 @@ HINTED = kinds("abcabcabcabc", (3, 4, 5), (6, 7, 8, 9))
             3,
             [span(4, 15), (*span(0, 3), *span(8, 15)), (*span(0, 7), *span(12, 15))],
         ),
+        (halve(all_of(9), span(0, 8), Done), 3, [span(4, 8), (*span(0, 3), 8), span(0, 7)]),
     ],
-    ids=["proof", "one by one", "groups", "a split", "balls", "guesses", "prefix", "halves", "quarters"],
+    ids=[
+        "proof",
+        "one by one",
+        "groups",
+        "a split",
+        "balls",
+        "guesses",
+        "prefix",
+        "halves",
+        "quarters",
+        "a little more than halves",
+    ],
 )
 def test_idle_workers_are_given_what_is_likeliest_to_be_asked_next(
     step: Step, workers: int, candidates: list[tuple[int, ...]]
