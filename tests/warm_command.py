@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -24,21 +25,39 @@ class WarmProcess:
     """A forked command."""
 
     def __init__(self, connection: socket.socket, outputs: Sequence[IO[str]]) -> None:
-        self._answers, self._outputs = connection.makefile("rb"), outputs
-        self._connection = connection
-        self.pid: int = json.loads(self._answers.readline())["pid"]
+        self._connection, self._outputs, self._received = connection, outputs, b""
+        self.pid: int = self._answer(START_SECONDS)["pid"]
         self.returncode: int | None = None
 
+    def _answer(self, timeout: float | None) -> dict[str, int]:
+        """Read a line of the server's; `timeout` in seconds. Raises TimeoutError."""
+        until = time.monotonic() + timeout if timeout is not None else None
+        while b"\n" not in self._received:
+            rest = None if until is None else max(0.0, until - time.monotonic())
+            if not select.select([self._connection], [], [], rest)[0]:
+                raise TimeoutError
+            received = self._connection.recv(1024)
+            assert received, "the warm server has died"
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        answer: dict[str, int] = json.loads(line)
+        return answer
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the command runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit status, negative for a signal; `timeout` in seconds."""
+        """Wait for the exit status; `timeout` in seconds. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
-            self._connection.settimeout(timeout)
             try:
-                line = self._answers.readline()
+                self.returncode = self._answer(timeout)["status"]
             except TimeoutError:
                 raise subprocess.TimeoutExpired("minify", timeout or 0) from None
-            assert line, "the warm server has died"
-            self.returncode = json.loads(line)["status"]
+            self._connection.close()
         return self.returncode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:

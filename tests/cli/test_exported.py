@@ -155,7 +155,7 @@ print([round(loaded(*inputs, shift=shift).sum().item(), 3) for _ in range(3)], t
 
 
 @pytest.mark.timeout(500)
-def test_a_package_that_works_does_as_without_the_tool(project):
+def test_a_package_that_works_does_as_without_the_tool(project, soak):
     """Its names are not those of arguments, it is given what is no tensor, and changes what it holds."""
     script = project.write(HEALTHY)
     plain = project.python(script, project.root / "plain.pt2", timeout=200)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from failing_cases import WRONG, backend, of_op, raised
+from forked_script import forked_interpreters
 from vocabulary import in_child, run_alone
 
 from minifier.case import Case, Script, State
@@ -23,7 +24,8 @@ def verified(case: Case, folder: Path):
     case = replace(case, script=Script("failing", folders=(EXAMPLES,)))
 
     def work():
-        repro, check, reason = verified_repro(case, folder / "out", 60, Settings())
+        with forked_interpreters():
+            repro, check, reason = verified_repro(case, folder / "out", 60, Settings())
         return repro and repro.text, check.same, reason
 
     return in_child(work, folder, 270)
@@ -55,7 +57,8 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
     case = replace(case, script=Script("failing", folders=(str(tmp_path),)))
 
     def work():
-        repro, _, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
+        with forked_interpreters():
+            repro, _, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
         return repro is None, reason
 
     nothing, reason = in_child(work, tmp_path, 270)
@@ -78,7 +81,8 @@ def test_what_the_shell_has_set_is_found(tmp_path, monkeypatch, value, is_told):
     monkeypatch.setenv("ODDLIB_FUSE", value)
 
     def work():
-        repro, check, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
+        with forked_interpreters():
+            repro, check, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
         return repro and repro.text, check.same, reason
 
     text, agreeing, reason = in_child(work, tmp_path, 190)
