@@ -133,7 +133,7 @@ def test_a_backend_that_starts_threads_processes_and_prints_when_imported(projec
 @pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&-"])
 def test_standard_files_may_be_closed(project, closing):
     project.write("import torch, oddlib\n" + CALL.format('"oddlib_tanh"'))
-    command = f'trap "" CHLD; exec {sys.executable} -m minifier run --out {project.out} failing.py {closing}'
+    command = f'trap "" CHLD; exec {sys.executable} -m minifier run --verify 1 --out {project.out} failing.py {closing}'
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=project.folder,
