@@ -31,7 +31,10 @@ def in_own_mounts(folder: Path) -> list[str] | None:
     return None
 
 
-@pytest.mark.parametrize("size", ["24k", "64k", "96k"])
+IN_SOAK = pytest.mark.usefixtures("soak")
+
+
+@pytest.mark.parametrize("size", [pytest.param("24k", marks=IN_SOAK), "64k", pytest.param("96k", marks=IN_SOAK)])
 def test_a_full_disk(project: Project, size):
     before = in_own_mounts(project.temporary)
     if before is None:

@@ -120,7 +120,7 @@ def test_what_aot_inductor_cannot_compile_is_reduced(project):
     check_twist(project.minify("run", "--out", project.out, "--verify", "1", "package.py"))
 
 
-def test_a_saved_program_is_compiled_by_aot_inductor(project):
+def test_a_saved_program_is_compiled_by_aot_inductor(project, soak):
     project.write(TWIST, "twisted.py")
     project.write(FOR_AOT_INDUCTOR + 'torch.export.save(program, "model.pt2")\n', "save.py")
     assert project.python("save.py").returncode == 0

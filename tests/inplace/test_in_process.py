@@ -144,7 +144,7 @@ print("well")
     assert not project.out.exists()
 
 
-def test_the_first_rank_that_fails_is_reduced(project):
+def test_the_first_rank_that_fails_is_reduced(project, soak):
     done = ran(project, REGISTERED, "-m", "torch.distributed.run", "--nproc_per_node", "2")
     assert done.returncode != 0 and "another rank failed first" in done.stderr
     folders = sorted(path.name for path in project.out.iterdir() if path.is_dir())
@@ -179,7 +179,7 @@ for cell in cells:
 '''
 
 
-def test_in_a_notebook(project):
+def test_in_a_notebook(project, soak):
     pytest.importorskip("IPython")
     done = ran(project, CELLS)
     assert f"minifier: the repro is {project.out / 'repro.py'}" in done.stdout + done.stderr

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, chosen_cells, script
+from cells import BACKWARD, DYNAMO, FALLBACK_LOG, Cell, all_cells, chosen_cells, script
 from forked_script import run_forked
 from vocabulary import CASES, in_child
 
@@ -53,7 +53,7 @@ def minified(cell: Cell, folder: Path) -> Done:
     path.write_text(script(cell))
     log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
     hangs = cell.facts.kind is Kind.TIMEOUT
-    patience = 2.5 if cell.place == BACKWARD else 1.0  # seconds that each probe which hangs costs
+    patience = 1.5 if cell.place == DYNAMO else 3.0  # seconds that each probe which hangs costs
     settings = Settings(timeout=patience if hangs else None, match_log=log)
 
     def work() -> Done:
