@@ -35,8 +35,7 @@ _running_quick = ""  # the id of the quick test that runs now
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its layer."""
     for item in items:
-        fixtures = {*getattr(item, "fixturenames", ())}  # without those of a parameter's marks
-        fixtures.update(name for mark in item.iter_markers("usefixtures") for name in mark.args)
+        fixtures = getattr(item, "fixturenames", ())
         layer = "soak" if "soak" in fixtures else "test" if "processes" in fixtures else "quick"
         item.add_marker(layer)
 
