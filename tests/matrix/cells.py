@@ -181,15 +181,15 @@ def all_cells() -> list[Cell]:
 
 
 def chosen_cells() -> list[Cell]:
-    """Of each fault one of the stages and graphs that it has, and of the four pairs of a dtype and a kind of sizes: all
-    of them take turns, so that every stage in every graph is there with several faults."""
-    chosen: dict[Cell, None] = {}
-    for start, fault in enumerate(FAULTS):
+    """One cell of the first fault of each kind: the stages, graphs, dtypes and kinds of sizes take turns."""
+    first = {facts.kind: fault for fault, facts in reversed(FAULTS.items())}
+    chosen = []
+    for start, fault in enumerate(first.values()):
         mine = [cell for cell in all_cells() if cell.fault == fault]
         where = list(dict.fromkeys((cell.stage, cell.place) for cell in mine))
         pairs = list(dict.fromkeys((cell.dtype, cell.dynamic) for cell in mine))
-        chosen[Cell(fault, *where[start % len(where)], *pairs[start % len(pairs)])] = None
-    return list(chosen)
+        chosen.append(Cell(fault, *where[start % len(where)], *pairs[start % len(pairs)]))
+    return chosen
 
 
 _SCRIPT = """

@@ -34,7 +34,7 @@ from minifier.settings import Settings
 from minifier.verify import Run, run_script, shows
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
-CHOSEN = chosen_cells()  # one of each fault
+CHOSEN = chosen_cells()  # one of each kind of failure
 OTHERS = [cell for cell in all_cells() if cell not in CHOSEN]
 FRESH = ("raise", "segfault", "wrong")  # faults whose chosen cell is verified in a fresh interpreter
 
