@@ -72,8 +72,23 @@ def of_samples(dtype):
 
 @KINDS
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_samples(backend, dtype, train):
+    check_samples(backend, dtype, train)
+
+
+@pytest.mark.parametrize(("dtype", "train"), [("fp32", False), ("bf16", True)])
+def test_samples_on_inductor(dtype, train):
+    check_samples("inductor", dtype, train)
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize(("dtype", "train"), [("fp32", True), ("bf16", False), ("fp16", False), ("fp16", True)])
+def test_more_samples_on_inductor(dtype, train):
+    check_samples("inductor", dtype, train)
+
+
+def check_samples(backend, dtype, train):
     for model, inputs in of_samples(DTYPES[dtype]):
         assert alarms(model, inputs, backend=backend, train=train) == []
 
@@ -95,7 +110,16 @@ def test_inductor_on_functions(functions):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name, dtype", [("transformer with dropout", "bf16"), ("convolutions", "fp32")])
-def test_inductor_in_training(name, dtype):
+def test_inductor_in_training():
+    check_inductor_in_training("convolutions", "fp32")
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(600)
+def test_inductor_in_training_with_dropout():
+    check_inductor_in_training("transformer with dropout", "bf16")
+
+
+def check_inductor_in_training(name, dtype):
     model, inputs = made(name, DTYPES[dtype])
     assert alarms(model, inputs, inputs, backend="inductor", train=True) == []
