@@ -108,6 +108,11 @@ def test_ops_in_place_and_unread_ops_that_are_kept_stay():
     assert show(without_ops(graph_of(text), "abc")) == show(graph_of(text.replace("d = torch.exp(x)\n", "")))
 
 
+def test_an_op_may_stand_in_for_several_of_which_one_is_an_output():
+    text = "x: float32[2]\na = torch.sin(x)\nm = torch.cos(a)\no = torch.exp(m)\nreturn o,"
+    assert show(without_ops(graph_of(text), "a")) == show(graph_of("x: float32[2]\na = torch.sin(x)\nreturn a,"))
+
+
 def test_an_op_that_nothing_reads_any_more_goes():
     text = "x: float32[2]\na: float32[5] = torch.pad(x)\nb: float32[2] = torch.cut(a)\nc = torch.exp(x)\nreturn c,"
     assert show(without_ops(graph_of(text), "bc")) == show(graph_of(text))

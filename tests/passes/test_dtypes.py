@@ -48,6 +48,6 @@ def test_inputs_and_arguments_change_together_or_else_alone():
         is_shown(each, MIXED.replace("torch.float64", "torch.float32"))
         for each in (found["float64"][0], found["float64"][2])
     ]
-    assert found["float64"][1] == case
+    assert found["float64"][1] is case
     assert found["int32"][2] == case and is_shown(found["int32"][0], MIXED.replace("int32", "int64"))
     assert inputs.inputs[0].meta == inputs.graph.node("x").value

@@ -6,6 +6,7 @@ import pytest
 from case_text import case_of, graph_of, show
 
 from minifier.case.graph import Module, Ref
+from minifier.case.values import Scalar
 from minifier.passes.inline import calls, has_branches, holds_calls, inlined
 
 BODY = "a: float32[2]\nb: float32[2]\nc = torch.add(a, b)\nd = torch.sin(c)\nreturn d,"
@@ -213,8 +214,9 @@ def test_modules_that_are_still_called_stay():
     assert list(graph.modules) == ["deep"] and "s" in graph.index and "body" not in graph.index
 
 
-STORED = "a: float32[2](storage=0)\nb: float32[2](storage=5)\nc: float32[2](storage=5) = b.add_(a)\n" + (
-    "d: (float32[2](storage=0), float32[2](storage=7)) = torch.f(c)\nreturn c,"
+STORED = (
+    "a: float32[2](storage=0)\nb: float32[2](storage=5)\ne: 3 = torch.numel(a)\nc: float32[2](storage=5) = b.add_(a)\n"
+    + ("d: (float32[2](storage=0), float32[2](storage=7)) = torch.f(c)\nreturn c,")
 )
 
 
@@ -223,7 +225,7 @@ def test_storages_are_numbered_as_around_the_op():
         "y: float32[2]", "y: float32[2](storage=4)"
     )
     graph = inlined(case_of(text, bodies={"body_0": STORED}), ("out",)).graph
-    assert graph.node("c").value.storage == 4
+    assert graph.node("c").value.storage == 4 and graph.node("e").value == Scalar(3)
     assert [item.storage for item in graph.node("d").value.items] == [2, 5]
     constant = text.replace("wrap(body, x, y)", "wrap(body, x, 3)")
     graph = inlined(case_of(constant, bodies={"body_0": STORED}), ("out",)).graph

@@ -188,7 +188,7 @@ def test_a_pair_is_left_alone_where_nothing_would_be_left_or_it_is_gone():
     case = chain(3)
     edits = {row.name: row.edits[0] for row in pass_named("pairs").rows(case)}
     once = edits["ops v1 and v2"](case)
-    assert edits["ops v1 and v2"](once) == once and edits["ops v2 and v3"](once) == once
+    assert edits["ops v1 and v2"](once) is once and edits["ops v2 and v3"](once) is once
 
 
 def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
