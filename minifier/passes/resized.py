@@ -80,7 +80,7 @@ def _corner(values: Values, old: tuple[int, ...], new: tuple[int, ...]) -> Value
     old = old[len(old) - len(new) :]
     step = math.prod(old[1:])
     parts = (values[i * step : (i + 1) * step] for i in range(new[0]))
-    return tuple(value for part in parts for value in _corner(part, old[1:], new[1:]))
+    return tuple(value for part in parts for value in _corner(part, old, new[1:]))
 
 
 def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:

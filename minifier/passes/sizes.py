@@ -39,7 +39,7 @@ def smaller(number: int) -> list[int]:
     tried = [*_FIRST, *(4**k for k in range(number.bit_length()))]
     below = number - 1
     tried += [below >> bits << bits for bits in range(below.bit_length())]
-    return sorted({n for n in tried if 0 < n < number})
+    return sorted({n for n in tried if n < number})
 
 
 def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:

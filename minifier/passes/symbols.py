@@ -172,7 +172,6 @@ def _unlike(taken: set[str], name: str) -> str:
     made, number = name, 1
     while made in taken:
         made, number = f"{name}_{number}", number + 1
-    taken.add(made)
     return made
 
 
