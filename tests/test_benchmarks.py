@@ -124,7 +124,7 @@ def run_on_small(folder, program, *arguments, timeout):
 
 
 @pytest.mark.timeout(120)
-def test_a_small_case_from_end_to_end(tmp_path):
+def test_a_small_case_from_end_to_end(tmp_path, soak):
     rows = tmp_path / "rows.json"
     arguments = ["--no-torch", "--runs", "1", "--cases", tmp_path / "small.py", "--json", rows, "--limit", "100"]
     done = run_on_small(tmp_path, "compare.py", *arguments, timeout=110)
@@ -141,7 +141,7 @@ def test_a_small_case_from_end_to_end(tmp_path):
     assert sum(row["phases"].values()) == pytest.approx(row["seconds"])
 
 
-def test_a_script_that_is_not_there_is_named():
+def test_a_script_that_is_not_there_is_named(processes):
     done = subprocess.run(
         [sys.executable, BENCHMARKS / "compare.py", "--cases", "absent.py"],
         capture_output=True,
@@ -156,7 +156,7 @@ def test_a_script_that_is_not_there_is_named():
 
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("part", ["no fork server", "ddmin"])
-def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part):
+def test_the_tool_without_one_of_its_ideas_still_finds_it(tmp_path, part, soak):
     arguments = ["--verify", "1", "--passes", "data", "--out", tmp_path / "out", tmp_path / "small.py"]
     done = run_on_small(tmp_path, "ablated.py", part, "run", *arguments, timeout=190)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -171,7 +171,7 @@ def test_elements_and_lines_of_a_script_of_torchs_are_counted(module):
     assert observing.elements_in_repro("import torch\n") is None
 
 
-def test_the_tables_say_what_was_reached(module, tmp_path):
+def test_the_tables_say_what_was_reached(module, tmp_path, processes):
     measuring, results = module("measuring"), module("results")
     ours = measuring.Row("one_op_315", measuring.MINIFY, 8.0, "minimal", 2.1, 9, False, 315, 1, 1, 9, "yes", True)
     theirs = measuring.Row(
