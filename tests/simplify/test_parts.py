@@ -24,7 +24,7 @@ with torch.no_grad():
 
 
 def test_the_part_that_is_to_blame(bureau: Bureau):
-    """With a real compiler that decomposes; other parts are found by tests/engine/test_parts.py."""
+    """With a real compiler that decomposes; other parts are found by tests/engine/test_engine_parts.py."""
     bureau.capture(SCRIPT.replace("WHAT", "rsqrt"))
     summary, case = bureau.reduce()
     assert summary.one_minimal and summary.ops_after == 1 and not summary.notes
