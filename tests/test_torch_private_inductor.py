@@ -52,7 +52,7 @@ def compiled_in(folder: Path, work):
     return done, {path.name for path in folder.glob("??/*.so") if not path.is_symlink()} - {p.name for p in before}
 
 
-def test_what_was_compiled_for_the_user_is_not_compiled_again(users, forked, tmp_path):
+def test_what_was_compiled_for_the_user_is_not_compiled_again(users, forked, tmp_path, soak):
     def work():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
         inductor_cache.cache_clear()

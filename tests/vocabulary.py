@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warm_command import WarmProcess, warm_command
+from warm_command import WarmProcess, warm_command, warm_python
 
 from minifier.cli.commands import command_line
 
@@ -176,17 +176,25 @@ class CommandLine(Project):
         return Minified(code, out.getvalue(), err.getvalue(), self.out)
 
 
-def run_alone(repro: Path, folder: Path, path: Path = CASES, timeout: float = 100) -> subprocess.CompletedProcess[str]:
-    """`python repro.py` in `folder`, with nothing on the path but the folder of the backend's package."""
+def run_alone(
+    repro: Path, folder: Path, path: Path = CASES, timeout: float = 100, fresh: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """`python repro.py` in `folder`, with nothing on the path but the folder of the backend's package.
+
+    It is a fork that has torch already, unless it is to be `fresh`.
+    """
     folder.mkdir()
     (folder / "repro.py").write_text(repro.read_text())
     values = repro.with_name("inputs.safetensors")
     if values.exists():
         (folder / values.name).write_bytes(values.read_bytes())
+    environment = {"PATH": os.defpath, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(path)}
+    if not fresh:
+        return warm_python("repro.py", folder=folder, environment=environment, timeout=timeout)
     return subprocess.run(
         [sys.executable, "repro.py"],
         cwd=folder,
-        env={"PATH": os.defpath, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(path)},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=timeout,

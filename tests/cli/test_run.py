@@ -45,7 +45,7 @@ def test_one_op(minify, project):
     assert "3 of 3" in lines[-2] and lines[-1] == str(done.out / "repro.py")
     assert "Warning" not in done.stderr.partition("Traceback")[0], "warnings that the script did not cause"
 
-    alone = run_alone(done.out / "repro.py", project.root / "elsewhere")
+    alone = run_alone(done.out / "repro.py", project.root / "elsewhere", fresh=True)
     assert (
         alone.returncode == 1
         and "LoweringError: no lowering for tanh" in alone.stderr
