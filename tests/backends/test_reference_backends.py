@@ -224,6 +224,7 @@ def test_first_of_takes_the_first_that_can(fallbacks):
     assert fallbacks()[1].endswith("mutating_and_failing cannot compile this graph: LoweringError: gave up halfway")
 
 
+@pytest.mark.usefixtures("laborious")
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_first_of_hands_aot_backends_a_complete_copy(dynamic, fallbacks):
     network = small_network()

@@ -35,6 +35,7 @@ def transformer():
         return captures(Transformer().eval(), torch.randint(0, 128, (2, 16)))[0]
 
 
+@pytest.mark.usefixtures("laborious")
 @torch.no_grad()
 def test_two_per_cent_in_one_sigmoid_of_twelve_layers(transformer):
     (found,) = transformer.compare(with_op(transformer, torch.sigmoid, two_per_cent)).differences

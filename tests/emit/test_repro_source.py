@@ -260,6 +260,7 @@ DRAWS = [
 LAYOUTS = [(3, 1), (1, 2), (6, 2), (3, 0)]
 
 
+@pytest.mark.usefixtures("laborious")
 @pytest.mark.parametrize("default", ["float32", "float64"])
 @pytest.mark.parametrize(("drawn", "dtype"), DRAWS, ids=str)
 def test_inputs_in_the_script_are_those_of_the_probe(drawn, dtype, default, tmp_path):

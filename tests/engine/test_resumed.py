@@ -48,6 +48,7 @@ def test_the_reduction_that_is_interrupted(whole):
     assert whole.summary.one_minimal and whole.nearest is not None and asked_again(whole.folder) == []
 
 
+@pytest.mark.usefixtures("laborious")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_killed_at_any_probe_it_ends_with_the_same(reduce, folder, workers):
     expected = reduce(CASE, fault, workers)
@@ -81,6 +82,7 @@ def test_killed_again_and_again_it_comes_to_an_end(reduce, folder, whole):
     assert kills > 2 and done.case.graph == whole.case.graph and done.case.inputs == whole.case.inputs
 
 
+@pytest.mark.usefixtures("laborious")
 def test_interrupted_at_any_probe_it_has_the_best_so_far(reduce, folder, whole):
     sizes = []
     for at in range(3, probes_of(whole)):
