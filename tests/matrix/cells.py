@@ -180,16 +180,20 @@ def all_cells() -> list[Cell]:
     return [cell for cell in cells if not why_not(cell)]
 
 
-def chosen_cells() -> list[Cell]:
-    """One cell of the first fault of each kind: the stages, graphs, dtypes and kinds of sizes take turns."""
-    first = {facts.kind: fault for fault, facts in reversed(FAULTS.items())}
+def cells_of_faults() -> list[Cell]:
+    """One cell of each fault: the stages, graphs, dtypes and kinds of sizes take turns."""
     chosen = []
-    for start, fault in enumerate(first.values()):
+    for start, fault in enumerate(FAULTS):
         mine = [cell for cell in all_cells() if cell.fault == fault]
         where = list(dict.fromkeys((cell.stage, cell.place) for cell in mine))
         pairs = list(dict.fromkeys((cell.dtype, cell.dynamic) for cell in mine))
         chosen.append(Cell(fault, *where[start % len(where)], *pairs[start % len(pairs)]))
     return chosen
+
+
+def cells_of_kinds() -> list[Cell]:
+    """Of these the first of each kind of failure."""
+    return list({cell.facts.kind: cell for cell in reversed(cells_of_faults())}.values())
 
 
 _SCRIPT = """
