@@ -171,7 +171,7 @@ def test_elements_and_lines_of_a_script_of_torchs_are_counted(module):
     assert observing.elements_in_repro("import torch\n") is None
 
 
-def test_the_tables_say_what_was_reached(module, tmp_path, processes):
+def test_the_tables_say_what_was_reached(module, tmp_path, soak):
     measuring, results = module("measuring"), module("results")
     ours = measuring.Row("one_op_315", measuring.MINIFY, 8.0, "minimal", 2.1, 9, False, 315, 1, 1, 9, "yes", True)
     theirs = measuring.Row(
