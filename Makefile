@@ -54,7 +54,7 @@ format: .venv/.lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-types: .venv/.lint
+types: .venv/.types
 	$(BIN)/mypy
 
 bench: .venv/.bench
