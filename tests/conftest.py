@@ -23,6 +23,9 @@ STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "sub
 
 # Children are forked from this process: with one thread there is no pool that a fork could break.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Where a variable of torch's is set (`make` has TORCH), its defaults are asked of a fresh interpreter.
+for name in [name for name in os.environ if name.startswith("TORCH")]:
+    del os.environ[name]
 sys.path.append(str(CASES))
 # A shell starts what it puts in the background deaf to Ctrl-C, and the tests of Ctrl-C would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
