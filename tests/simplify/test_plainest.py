@@ -1,7 +1,10 @@
 """Backends that each refuse one thing, end to end: captured from a script, probed in children, written as a repro. Many
 more of them are called in process by tests/engine/test_refused.py."""
 
+import inspect
+
 import pytest
+from many_ops import fn
 from vocabulary import Bureau
 
 from minifier.case import Case
@@ -9,22 +12,13 @@ from minifier.emit.repro import Template, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 
-SCRIPT = """
+SCRIPT = f"""
 import torch
 import torch.nn.functional as F
 import picky
 
 
-def fn(x, y, i, w, b):
-    a = x.to(torch.float16).relu().float() * y
-    a = F.layer_norm(a, (48,), w, b, 1e-3)
-    a = a.view(6, 20, 4, 12).transpose(1, 2)
-    a = torch.matmul(a, a.transpose(-1, -2)).relu()
-    a = torch.clamp(a, -0.123, 7.25).pow(3).sin()
-    c = F.gelu(F.embedding(i, y[0]), approximate="tanh").to(torch.bfloat16).float()
-    d = F.relu(c.transpose(0, 1) * 2).sin()
-    return a.to(torch.float64).sum() + a.sum(), F.softmax(d, dim=-1), a.transpose(2, 3).relu()
-
+{inspect.getsource(fn)}
 
 i = torch.randint(0, 20, (5, 3), dtype=torch.int32)
 w, b = torch.nn.Parameter(torch.ones(48)), torch.nn.Parameter(torch.zeros(48))
