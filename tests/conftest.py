@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,23 @@ def _keep_quick_tests_in_process(event: str, _arguments: tuple[object, ...]) -> 
 
 
 sys.addaudithook(_keep_quick_tests_in_process)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leave_torch_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the module that changes torch's configuration: scripts of later tests run in forks of this process, and
+    what is set already counts as torch's own."""
+    before = _torch_config()
+    yield
+    after = _torch_config()
+    changed = {place: after[place] for place, value in before.items() if place in after and after[place] != value}
+    assert not changed, f"{request.node.name} leaves torch's configuration changed: {changed}"
+
+
+def _torch_config() -> dict[tuple[str, str], Any]:
+    """Every value of torch's configuration, none as long as nothing has imported what reads it."""
+    private = sys.modules.get("minifier.torch_private")
+    return private.config_values() if private else {}
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from minifier.reduction.lab import Lab
 from minifier.reduction.stage import reduce_case
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
+from minifier.torch_private import config_values, set_config
 
 
 @pytest.fixture
@@ -45,7 +46,11 @@ def own_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         torch.get_default_dtype(),
         torch.is_grad_enabled(),
     )
+    config = config_values()
     yield
+    for place, value in config_values().items():
+        if place in config and config[place] != value:
+            set_config(*place, config[place])
     sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
