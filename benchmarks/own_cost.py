@@ -34,10 +34,10 @@ from minifier.capturing.stage import capture  # noqa: E402
 from minifier.case import Case  # noqa: E402
 from minifier.case.store import load  # noqa: E402
 from minifier.failure import Verdict  # noqa: E402
-from minifier.pages import collapse  # noqa: E402
 from minifier.passes.ops import with_ops  # noqa: E402
 from minifier.probe.bench import make_bench  # noqa: E402
 from minifier.probe.children import run_children  # noqa: E402
+from minifier.process.huge_pages import collapse  # noqa: E402
 from minifier.reduction.lab import Lab  # noqa: E402
 
 SCRIPT, LAYERS = ROOT / "benchmarks/cases/one_op.py", "200"  # 5,015 ops

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NoReturn
 
-from minifier import interpreters
 from minifier.failure import Fingerprint
+from minifier.process import interpreters
 from minifier.verify import Run, run_script
 
 TESTS = Path(__file__).parent.resolve()
@@ -59,7 +59,7 @@ def forked_interpreters() -> Iterator[None]:
 
 
 class ForkedInterpreter:
-    """Stands where `minifier.interpreters.launch_fresh` gives a `subprocess.Popen`."""
+    """Stands where `minifier.process.interpreters.launch_fresh` gives a `subprocess.Popen`."""
 
     def __init__(
         self,

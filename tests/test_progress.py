@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minifier.progress import Channel, Display, Phase, Progress, counted, run_displayed
+from minifier.process.progress import Channel, Display, Phase, Progress, counted, run_displayed
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from minifier.processes import TOOL_FAILED, kill_tree, run_stage
-from minifier.stacks import ASK, read_stack, stack_file
+from minifier.process.stacks import ASK, read_stack, stack_file
+from minifier.process.steps import TOOL_FAILED, kill_tree, run_stage
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 

@@ -263,7 +263,7 @@ class Bureau:
         self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
     ) -> tuple[Any, Any, str]:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
-        from minifier.capturing.again import with_inputs
+        from minifier.capturing.recapture_inputs import with_inputs
         from minifier.capturing.script import Program
         from minifier.capturing.terms import Terms
         from minifier.case.store import load
@@ -290,8 +290,8 @@ class Bureau:
     def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
         """(summary, minimal Case) of the n-th graph."""
         from minifier.case.store import load
-        from minifier.reducing import Surroundings, reduce_in_child
         from minifier.settings import Settings
+        from minifier.workflow.reduction import Surroundings, reduce_in_child
 
         out = self.folder / f"out-{number}"
         out.mkdir()

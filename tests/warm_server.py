@@ -27,7 +27,7 @@ from typing import Any
 
 from forked_script import ForkedInterpreter, become_program, run_main
 
-from minifier import interpreters
+from minifier.process import interpreters
 
 MAX_REQUEST_BYTES = 1 << 18
 
@@ -35,13 +35,10 @@ MAX_REQUEST_BYTES = 1 << 18
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
     from minifier.cli import around, commands, resuming, running  # noqa: F401
-    from minifier.processes import run_stage
+    from minifier.process.steps import run_stage
     from minifier.report import environment
 
     around.import_torch()
-    import minifier.pipeline
-    import minifier.report.finished
-    import minifier.source.stage  # noqa: F401
 
     for name in compiled_modules(run_stage):
         __import__(name)

@@ -8,8 +8,8 @@ from pathlib import Path
 from minifier.capturing.status import Running, Status
 from minifier.capturing.watch import Watch, sent_from_outside
 from minifier.failure import Failure, Fingerprint, Kind
-from minifier.processes import StageEnd
-from minifier.stacks import read_stack
+from minifier.process.stacks import read_stack
+from minifier.process.steps import StageEnd
 
 STACKS = "stacks.txt"
 

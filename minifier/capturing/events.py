@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from minifier.descriptors import identity, out_of_the_way
+from minifier.process.descriptors import identity, out_of_the_way
 
 EVENTS = "events.jsonl"
 

@@ -17,18 +17,18 @@ from typing import Any
 
 import torch
 
-from minifier.baseline import Baseline
 from minifier.capturing.aot import AotObserver
+from minifier.capturing.baseline import Baseline
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.logs import Said
 from minifier.capturing.record import Record
 from minifier.capturing.reference import reference
 from minifier.capturing.status import Status, Token
 from minifier.capturing.terms import Comparing, Terms
 from minifier.capturing.training import Training
 from minifier.case import BackendReference
-from minifier.descriptors import Reserve
 from minifier.failure import Stage
+from minifier.process.descriptors import Reserve
+from minifier.process.logs import Said
 from minifier.torch_private import backend_error, is_failure, transforms_ended
 
 _MOST_SAID = 100  # different lines of logs that are written down

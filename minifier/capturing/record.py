@@ -46,7 +46,7 @@ from minifier.fx.arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.script import line_of_script
 from minifier.fx.tensors import TensorFile
-from minifier.memory import spare_memory
+from minifier.process.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
 
 if TYPE_CHECKING:

@@ -21,10 +21,15 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from minifier.capturing.given import StandardInput
-from minifier.memory import spare_memory
+from minifier.process.memory import spare_memory
+from minifier.process.stacks import calls_user_code
 
 AOT_INDUCTOR = "aot_inductor"  # the backend that is said to compile exported programs
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+under_run = False
+"""Whether `minify run` observes this process: what is called inside of it then leaves the failure to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ def _flush_files() -> None:
                 found.flush()
 
 
+@calls_user_code
 def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int:
     """Runs the program to its end, threads and exit handlers included; returns the exit status.
 

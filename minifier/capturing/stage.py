@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from minifier import inplace
+from minifier.capturing import script
 from minifier.capturing.ended import STACKS, fatal_call, how_it_ended
 from minifier.capturing.events import read_events
-from minifier.capturing.logs import Said, overheard
 from minifier.capturing.script import Program, run_program
 from minifier.capturing.status import Running, Status
 from minifier.capturing.terms import Terms
@@ -26,14 +25,15 @@ from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
-from minifier.descriptors import close_for_scripts
 from minifier.failure import Failure, Kind, Stage
-from minifier.interpreters import may_do_more, start_ahead
-from minifier.memory import limit_data
-from minifier.pages import collapse
-from minifier.processes import StageEnd, adopt_orphans, kill_orphans, run_stage
-from minifier.progress import SILENT, Display, Phase, Progress
-from minifier.stacks import stack_file
+from minifier.process.descriptors import close_for_scripts
+from minifier.process.huge_pages import collapse
+from minifier.process.interpreters import may_do_more, start_ahead
+from minifier.process.logs import Said, overheard
+from minifier.process.memory import limit_data
+from minifier.process.progress import SILENT, Display, Phase, Progress
+from minifier.process.stacks import stack_file
+from minifier.process.steps import StageEnd, adopt_orphans, kill_orphans, run_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def capture(
     display: Display = SILENT,
 ) -> Captured:
     """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
-    from minifier.baseline import baseline_of_a_repro
+    from minifier.capturing.baseline import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
     baseline_of_a_repro()  # once, for the child and for what follows
@@ -125,13 +125,13 @@ def capture(
 def _get_ready() -> None:
     """What is needed next, while the script keeps one core."""
     start_ahead()
-    importlib.import_module("minifier.pipeline")
+    importlib.import_module("minifier.workflow.pipeline")
     if may_do_more():
         collapse()
 
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: Status) -> int:
-    from minifier.baseline import baseline_of_a_repro
+    from minifier.capturing.baseline import baseline_of_a_repro
     from minifier.capturing.exported import ExportedObserver
     from minifier.capturing.observer import Observer
     from minifier.torch_private import (
@@ -142,7 +142,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
         observe_backend_calls,
     )
 
-    inplace.under_run = True
+    script.under_run = True
     close_for_scripts()
     gc.unfreeze()  # the script's own collector and temporary folder are as they would be
     tempfile.tempdir = None

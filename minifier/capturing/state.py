@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from minifier.baseline import Baseline, switches_now
+from minifier.capturing.baseline import Baseline, switches_now
 from minifier.case import State
 from minifier.case.literals import OF_SCRIPT, imported_paths
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from minifier.capturing.status import Running, Status
 from minifier.capturing.terms import Terms
-from minifier.consumption import descendants, processor_seconds
 from minifier.failure import Stage
-from minifier.memory import MemoryWatch
-from minifier.processes import kill_tree
-from minifier.stacks import ASK, read_stack
+from minifier.process.memory import MemoryWatch
+from minifier.process.stacks import ASK, read_stack
+from minifier.process.steps import kill_tree
+from minifier.process.usage import descendants, processor_seconds
 
 LEAST = 120.0  # seconds that a backend call gets, unless the user says otherwise
 FIRST = 600.0  # the same before any call has come back, as long as something is computed

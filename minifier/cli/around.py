@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.errors import UsageError
-from minifier.interpreters import end_ahead, start_ahead, want_ahead
+from minifier.process.interpreters import end_ahead, start_ahead, want_ahead
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster

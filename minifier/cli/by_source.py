@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.cli.console import Console
-from minifier.cli.earlier import Asked
 from minifier.errors import NoRepro, NothingToReduce
+from minifier.workflow.interrupted_runs import Asked
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.report.outcome import Outcome

@@ -20,7 +20,7 @@ from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normal import normalise
-from minifier.progress import Phase, Progress
+from minifier.process.progress import Phase, Progress
 from minifier.verify import Run, run_script, shows
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125

@@ -19,7 +19,7 @@ from rich.text import Text
 from minifier.case.store import RESULT
 from minifier.cli.status_line import StatusLine
 from minifier.errors import ExitCode, MinifyError
-from minifier.progress import Display, Phase, Progress, counted
+from minifier.process.progress import Display, Phase, Progress, counted
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.report.outcome import Outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minifier.capturing.script import Program
 from minifier.errors import UsageError
-from minifier.places import next_place
+from minifier.workflow.run_folder import next_place
 
 
 def check_program(program: Program) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 from minifier.cli.around import cluster_of, import_torch, temporary_folder
 from minifier.cli.by_source import by_source
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.earlier import asked_there, hold
 from minifier.cli.options import settings_from
 from minifier.cli.paths import case_folder, output_folder
+from minifier.embed.left import is_unfinished
 from minifier.errors import UsageError
-from minifier.inplace.left import is_unfinished
-from minifier.progress import Phase, Progress
+from minifier.process.progress import Phase, Progress
+from minifier.workflow.interrupted_runs import asked_there, hold
 
 
 def reduce_command(given_folder: Path, given: dict[str, Any]) -> int:
@@ -33,11 +33,11 @@ def _reduce(given_folder: Path, given: dict[str, Any], console: Console) -> int:
     console.show(Progress(Phase.LOADING))
     import_torch()
     from minifier.case.store import load
-    from minifier.pipeline import adopt, finish
-    from minifier.reducing import Surroundings
+    from minifier.workflow.pipeline import adopt, finish
+    from minifier.workflow.reduction import Surroundings
 
     if unfinished:
-        from minifier.inplace.unfinished import take_up
+        from minifier.embed.unfinished import take_up
 
         console.show(Progress(Phase.REPLAY, subject=str(given_folder)))
         with temporary_folder():

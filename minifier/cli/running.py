@@ -17,16 +17,16 @@ from minifier.cli.around import cluster_of, import_torch, temporary_folder, veri
 from minifier.cli.by_source import by_source
 from minifier.cli.choosing import choose, folder_name, list_failing
 from minifier.cli.console import EXIT_CODE, Console
-from minifier.cli.earlier import Asked, interrupted, note_run
-from minifier.cli.exported import as_script, check_exported, is_exported
-from minifier.cli.nothing import nothing_failed
 from minifier.cli.options import script_memory, settings_from
 from minifier.cli.paths import check_program, output_folder, reserved
 from minifier.cli.resuming import reduce_command
 from minifier.errors import ExitCode, NoRepro, NothingToReduce, UsageError
-from minifier.interpreters import import_ahead
-from minifier.places import RESULTS
-from minifier.progress import Phase, Progress, counted
+from minifier.process.interpreters import import_ahead
+from minifier.process.progress import Phase, Progress, counted
+from minifier.workflow.exported_program import as_script, check_exported, is_exported
+from minifier.workflow.interrupted_runs import Asked, interrupted, note_run
+from minifier.workflow.no_failure import nothing_failed
+from minifier.workflow.run_folder import RESULTS
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.stage import FailingGraph
@@ -80,7 +80,7 @@ def _run(
     cluster: Cluster | None,
 ) -> int:
     settings = settings_from(given)
-    from minifier.capturing.looking import look
+    from minifier.capturing.find_failures import look
     from minifier.capturing.terms import Terms
     from minifier.source.stage import is_of_torch
 
@@ -175,9 +175,9 @@ class _One:
 
 def _reduce_one(one: _One, given: dict[str, Any], console: Console) -> ExitCode:
     from minifier.case.store import ATEN, CASE
-    from minifier.pipeline import adopt, finish, give_up
-    from minifier.reducing import Surroundings
     from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES
+    from minifier.workflow.pipeline import adopt, finish, give_up
+    from minifier.workflow.reduction import Surroundings
 
     failing, place, folder = one.failing, one.place, one.folder
     if failing.unsaved and (folder / ATEN / CASE).exists():

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 from minifier.cluster.lines import Ended, Message, Talk
-from minifier.processes import kill_tree
+from minifier.process.steps import kill_tree
 
 
 class Actor:

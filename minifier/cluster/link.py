@@ -17,9 +17,9 @@ from typing import IO
 
 from minifier.cluster.lines import Ended as NobodyThere
 from minifier.cluster.lines import Message, Talk
-from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.errors import UsageError
-from minifier.processes import LOOK, spare
+from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
+from minifier.process.steps import LOOK, spare
 
 _KNOCKING = 10.0  # seconds
 _PATIENCE = 10.0  # seconds that the driver has to end

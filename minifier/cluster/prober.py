@@ -20,7 +20,7 @@ from minifier.failure import Stage
 from minifier.probe.bench import StartsThreads, make_bench
 from minifier.probe.life import Limits
 from minifier.probe.prober import LocalProber
-from minifier.processes import adopt_orphans
+from minifier.process.steps import adopt_orphans
 from minifier.torch_private import inductor_cache, inductor_folder
 
 

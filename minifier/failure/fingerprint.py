@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from minifier.failure.difference import Difference
@@ -18,10 +20,9 @@ _WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
 # Parts of torch that are backends themselves; the rest of torch only passes an exception on.
 _BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.backends", "torch.jit")
 _CALLERS = ("minifier.", "torch._dynamo.output_graph")
-# Frames of this tool, which stood around the backend's call, with their lines of source.
-_OWN_FRAMES = re.compile(
-    r'  File "[^"\n]*/minifier/(?:capturing|probe|inplace)/[^"\n]*", line \d+, in \w+\n(?:    .*\n)*'
-)
+# Frames of this tool, which called the backend, with their lines of source.
+_TOOL = re.escape(str(Path(__file__).parents[1]) + os.sep)
+_OWN_FRAMES = re.compile(rf'  File "{_TOOL}[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
 # How torch's allocators, and C++ below it, say that there is no more memory.
 _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: |can't allocate memory|not enough memory: you tried to allocate|std::bad_alloc"

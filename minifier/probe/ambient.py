@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from minifier.baseline import baseline_of_a_repro, switches_now
+from minifier.capturing.baseline import baseline_of_a_repro, switches_now
 from minifier.case import State
 from minifier.case.switches import SWITCHES, contexts, known, statements
 from minifier.case.variables import own, variables

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.consumption import descendants
-from minifier.descriptors import out_of_the_way
-from minifier.memory import MemoryWatch
 from minifier.probe.life import STACKS, Job, Limits, live
-from minifier.processes import LOOK, kill_orphans
-from minifier.stacks import ASK, read_stack
+from minifier.process.descriptors import out_of_the_way
+from minifier.process.memory import MemoryWatch
+from minifier.process.stacks import ASK, read_stack
+from minifier.process.steps import LOOK, kill_orphans
+from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers
 
 _TAIL = 4_000

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from minifier.capturing.logs import let_through, overheard
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import tensor_keys
@@ -25,6 +24,7 @@ from minifier.probe.ambient import in_modes, in_state, set_globals
 from minifier.probe.bench import Bench
 from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.probe.life import imports_told, tell
+from minifier.process.logs import let_through, overheard
 from minifier.torch_private import (
     NoCompiler,
     as_while_compiling,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.memory import limit_data
-from minifier.processes import as_before_the_tool, die_with_parent
-from minifier.stacks import stack_file
+from minifier.process.memory import limit_data
+from minifier.process.stacks import calls_user_code, stack_file
+from minifier.process.steps import as_before_the_tool, die_with_parent
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks
@@ -51,6 +51,7 @@ def imports_told() -> Iterator[None]:
         tell(loaded=[name for name in sys.modules if name.startswith("torch.") and name not in before])
 
 
+@calls_user_code
 def live(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, into: int) -> None:
     """It never returns. `folder` is the child's own, `compiled` where what others compiled is, `headers` what
     inductor has; into the pipe `into` goes what it tells."""

@@ -14,12 +14,12 @@ from typing import Any
 from minifier.case import Case
 from minifier.case.store import graph_to_text
 from minifier.failure import Failure, Kind, Verdict, same
-from minifier.memory import cores, room
 from minifier.probe.bench import Bench
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Job, Limits
 from minifier.probe.prober import LocalProber, Prober
+from minifier.process.memory import cores, room
 from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest
 
 _FIRST_TIMEOUT = 300.0

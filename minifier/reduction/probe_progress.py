@@ -7,7 +7,7 @@ from collections.abc import Callable
 from minifier.case import Case
 from minifier.failure import Verdict
 from minifier.probe.judge import Judged
-from minifier.progress import Phase, Progress, counted
+from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.lab import Lab
 
 _PROOF = "prove"  # the search phase in which every op that is left is tried once more

@@ -21,8 +21,8 @@ from minifier.probe.bench import Bench, make_bench
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.prober import Prober
-from minifier.processes import deaf
-from minifier.progress import Progress
+from minifier.process.progress import Progress
+from minifier.process.steps import deaf
 from minifier.reduction.bodies import reduce_bodies
 from minifier.reduction.chance import in_one_call, misjudged
 from minifier.reduction.check import start

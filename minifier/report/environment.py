@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case.store import write_atomically
-from minifier.processes import die_with_parent, spare
+from minifier.process.steps import die_with_parent, spare
 
 _PATIENCE = 20.0  # seconds that are waited for it in the end
 _LOOK = 0.02

@@ -19,7 +19,7 @@ from minifier.probe.bench import preload
 from minifier.probe.children import Ended, run_children
 from minifier.probe.judge import Judged, judge
 from minifier.probe.life import Limits, imports_told
-from minifier.progress import Phase, Progress, counted
+from minifier.process.progress import Phase, Progress, counted
 
 _LEAST = 5.0  # seconds
 

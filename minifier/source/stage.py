@@ -24,8 +24,8 @@ from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script import FILE
 from minifier.probe.bench import extend_path
 from minifier.probe.judge import seen
-from minifier.processes import TOOL_FAILED, adopt_orphans, interrupt_once
-from minifier.progress import Channel, Display, Phase, Progress, counted, run_displayed
+from minifier.process.progress import Channel, Display, Phase, Progress, counted, run_displayed
+from minifier.process.steps import TOOL_FAILED, adopt_orphans, interrupt_once
 from minifier.reduction.ops import deadline_after
 from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.consumption import descendants
 from minifier.failure import Failure, Fingerprint, Kind
-from minifier.interpreters import Interpreter, clean_environment, take_ahead
-from minifier.memory import MemoryWatch, free_memory, limit_data
-from minifier.processes import LOOK
+from minifier.process.interpreters import Interpreter, clean_environment, take_ahead
+from minifier.process.memory import MemoryWatch, free_memory, limit_data
+from minifier.process.steps import LOOK
+from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.reading import End, failure_shown
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.failure import Fingerprint, Kind, Stage, matches, same
-from minifier.progress import SILENT, Display, Phase, Progress
+from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.verify.interpreter import Run, Started
 
 RUNS = 3

@@ -15,9 +15,9 @@ from vocabulary import CASES, Bureau, in_child
 from minifier.case.store import load, write_atomically
 from minifier.errors import NoRepro, UsageError
 from minifier.failure import Verdict
-from minifier.reducing import Surroundings, reduce_in_child
 from minifier.reduction.journal import BEGUN, JOURNAL, Entry, Journal, read_known
 from minifier.settings import Settings
+from minifier.workflow.reduction import Surroundings, reduce_in_child
 
 pytestmark = pytest.mark.timeout(280)
 

@@ -7,12 +7,12 @@ import sys
 
 from vocabulary import CASES, in_child, source_of
 
+from minifier.capturing.find_failures import look
 from minifier.capturing.given import StandardInput
-from minifier.capturing.looking import look
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms
-from minifier.cli.nothing import nothing_failed
 from minifier.settings import Settings
+from minifier.workflow.no_failure import nothing_failed
 
 
 def looked(bureau, text, limit=None, given=None, **settings):

@@ -11,10 +11,10 @@ from minifier.capturing import watch as watch_module
 from minifier.capturing.status import Status
 from minifier.capturing.terms import Keep, Terms
 from minifier.capturing.watch import FIRST, LEAST, Watch
-from minifier.consumption import descendants, processor_seconds
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors
-from minifier.processes import kill_tree
+from minifier.process.steps import kill_tree
+from minifier.process.usage import descendants, processor_seconds
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -6,9 +6,9 @@ import warnings
 import pytest
 import torch
 
-from minifier.capturing.logs import let_through, overheard
 from minifier.failure import Kind, Stage
 from minifier.fx.tensors import StoredTensors
+from minifier.process.logs import let_through, overheard
 
 pytestmark = pytest.mark.timeout(120)
 

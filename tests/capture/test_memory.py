@@ -5,13 +5,13 @@ import resource
 import pytest
 import torch
 
-from minifier import memory
 from minifier.failure import Fingerprint, Kind, Stage, Verdict
 from minifier.fx.tensors import StoredTensors
-from minifier.memory import available, limit_data, spare_memory
 from minifier.probe.children import run_children
 from minifier.probe.judge import judge
 from minifier.probe.life import Limits
+from minifier.process import memory
+from minifier.process.memory import available, limit_data, spare_memory
 from minifier.verify import run_script, verify
 
 pytestmark = pytest.mark.timeout(120)

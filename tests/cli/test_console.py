@@ -9,7 +9,7 @@ from screens import rows_of
 
 from minifier.cli.console import Console
 from minifier.cli.status_line import StatusLine
-from minifier.progress import Phase, Progress
+from minifier.process.progress import Phase, Progress
 
 REDUCING = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 

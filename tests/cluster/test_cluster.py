@@ -87,7 +87,7 @@ def wait_for(what, seconds: float = 90.0):
 
 
 def descendants_of(pid: int) -> set[int]:
-    from minifier.consumption import descendants
+    from minifier.process.usage import descendants
 
     return set(descendants(pid))
 

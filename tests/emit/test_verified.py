@@ -12,8 +12,8 @@ from vocabulary import in_child, run_alone
 from minifier.case import Case, Script, State
 from minifier.case.variables import others
 from minifier.failure import Stage
-from minifier.proving import verified_repro
 from minifier.settings import Settings
+from minifier.workflow.repro_search import verified_repro
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]

@@ -22,17 +22,17 @@ from vocabulary import CASES, in_child
 
 import minifier.capturing.observer
 import minifier.reduction.stage  # noqa: F401
-from minifier.capturing.looking import look
+from minifier.capturing.find_failures import look
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms
 from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.pipeline import adopt
-from minifier.proving import EAGER
-from minifier.reducing import Found, Surroundings, reduced
 from minifier.settings import Settings
 from minifier.verify import Run, run_script, shows
+from minifier.workflow.pipeline import adopt
+from minifier.workflow.reduction import Found, Surroundings, reduced
+from minifier.workflow.repro_search import EAGER
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
 CHOSEN = cells_of_kinds()

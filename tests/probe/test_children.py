@@ -11,7 +11,7 @@ import pytest
 
 from minifier.probe.children import Ended, run_children
 from minifier.probe.life import Limits, tell
-from minifier.processes import adopt_orphans, kill_orphans, run_stage
+from minifier.process.steps import adopt_orphans, kill_orphans, run_stage
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20

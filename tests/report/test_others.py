@@ -8,9 +8,9 @@ from vocabulary import in_child
 from minifier.case import Level
 from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
-from minifier.others import through_others
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
+from minifier.workflow.control_backends import through_others
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.baseline import switches_now
+from minifier.capturing.baseline import switches_now
 from minifier.case import State
 from minifier.case.switches import SWITCHES, changed_switches, contexts, implied_config, statements
 from minifier.case.variables import variables

@@ -9,12 +9,12 @@ from vocabulary import in_child, source_of
 
 from minifier.case import Drawn
 from minifier.case.store import load
-from minifier.lifting import is_lifting, keep_forward, limited
-from minifier.pipeline import adopt
-from minifier.reducing import Surroundings
-from minifier.reducing import reduced as reduce_case
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
+from minifier.workflow.backward_module import is_lifting, keep_forward, limited
+from minifier.workflow.pipeline import adopt
+from minifier.workflow.reduction import Surroundings
+from minifier.workflow.reduction import reduced as reduce_case
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from minifier import interpreters
-from minifier.descriptors import close_for_scripts
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.interpreters import end_ahead, take_ahead, want_ahead
+from minifier.process import interpreters
+from minifier.process.descriptors import close_for_scripts
+from minifier.process.interpreters import end_ahead, take_ahead, want_ahead
 from minifier.verify import verify
 
 pytestmark = [

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.capturing.again import with_inputs
+from minifier.capturing.recapture_inputs import with_inputs
 from minifier.capturing.script import Program
 from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Comparing, Terms
 from minifier.errors import MinifyError
-from minifier.progress import SILENT, Display
+from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
 
 Say = Callable[[str], None]

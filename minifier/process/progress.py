@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, fields
 from types import TracebackType
 from typing import Any
 
-from minifier.descriptors import identity, out_of_the_way
-from minifier.processes import StageEnd, run_stage
+from minifier.process.descriptors import identity, out_of_the_way
+from minifier.process.steps import StageEnd, run_stage
 
 _CHUNK = 1 << 16
 

@@ -12,7 +12,7 @@ from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Keep, Terms
 from minifier.case.store import load, save
 from minifier.failure import Kind, same
-from minifier.progress import SILENT, Display
+from minifier.process.progress import SILENT, Display
 
 _PATIENCE = 2.0  # seconds that a call gets at least which is known to hang
 

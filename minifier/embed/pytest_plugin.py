@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minifier.places import RESULTS, next_place
+from minifier.workflow.run_folder import RESULTS, next_place
 
 _SECTION = "minify"
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 class _Minify:
     def __init__(self, config: pytest.Config) -> None:
-        from minifier.inplace.session import Session
+        from minifier.embed.session import Session
 
         self._options = shlex.split(config.getoption("--minify-options"))
         self._folder = config.rootpath / RESULTS
@@ -85,8 +85,8 @@ class _Minify:
         self._session.end()
 
     def _reduced(self, name: str, number: int) -> str:
-        from minifier.inplace.reducing import LOG, ended, start_reducing
-        from minifier.inplace.session import keep
+        from minifier.embed.reducing import LOG, ended, start_reducing
+        from minifier.embed.session import keep
 
         out = next_place(re.sub(r"\W+", "-", name).strip("-"), self._folder)
         if keep(self._session, number, out) is None:

@@ -13,8 +13,8 @@ from minifier.case.variables import may_be_written, others
 from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import NoRepro
 from minifier.failure import Failure, Kind, Stage
-from minifier.processes import adopt_orphans, kill_orphans
-from minifier.progress import SILENT, Display
+from minifier.process.progress import SILENT, Display
+from minifier.process.steps import adopt_orphans, kill_orphans
 from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, run_script, verify
 

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from minifier import inplace
-from minifier.inplace.notes import add_note
-from minifier.inplace.session import Session, free_folder, keep
+from minifier.capturing import script
+from minifier.embed.notes import add_note
+from minifier.embed.session import Session, free_folder, keep
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
     What was compiled before is not observed: compile within it. If there is something in the folder, the first of
     `folder-2`, `folder-3` and so on that is free takes its place. Under `minify run` it does nothing.
     """
-    if inplace.under_run:
+    if script.under_run:
         yield
         return
     out = free_folder(folder)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from minifier.consumption import descendants
+from minifier.process.stacks import calls_user_code
+from minifier.process.usage import descendants
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -179,6 +180,7 @@ def run_stage(
     return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
 
 
+@calls_user_code
 def _work_and_exit(work: Callable[[], int], parent: int, told: mmap.mmap) -> NoReturn:
     """In the child: exit with the status that `work` gives back; a traceback goes into `told`."""
     status = TOOL_FAILED

@@ -15,13 +15,9 @@ from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, difference, guard_gibibytes, write_repro
 from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Kind
-from minifier.lifting import is_lifting, keep_forward, limited
-from minifier.memory import free_memory
-from minifier.others import through_others
 from minifier.passes.table import OF_VALUES
-from minifier.progress import Phase, Progress
-from minifier.proving import may_be_flaky, verified_repro
-from minifier.reducing import Found, Surroundings, reduce_in_child, reduced
+from minifier.process.memory import free_memory
+from minifier.process.progress import Phase, Progress
 from minifier.reduction.stage import NEAREST
 from minifier.reduction.summary import Summary
 from minifier.report.environment import Collector
@@ -30,6 +26,10 @@ from minifier.report.outcome import Outcome, Status
 from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
+from minifier.workflow.backward_module import is_lifting, keep_forward, limited
+from minifier.workflow.control_backends import through_others
+from minifier.workflow.reduction import Found, Surroundings, reduce_in_child, reduced
+from minifier.workflow.repro_search import may_be_flaky, verified_repro
 
 
 def _prove(found: Found, case: Case, out: Path, settings: Settings, around: Surroundings) -> None:

@@ -9,7 +9,7 @@ import resource
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from minifier.consumption import resident_bytes, status_bytes
+from minifier.process.usage import resident_bytes, status_bytes
 
 _SPARE = 512 * 2**20  # what writing a failure down may take beyond the limit
 # Of what was free: where to look more often, where no more is given, where what takes it has to be killed.

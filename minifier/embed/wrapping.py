@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from minifier import inplace
-from minifier.inplace.notes import add_note
-from minifier.inplace.reducing import LOG, ended, start_reducing
-from minifier.inplace.session import Session, free_folder, keep, unwrapped
-from minifier.places import RESULTS, next_place
+from minifier.capturing import script
+from minifier.embed.notes import add_note
+from minifier.embed.reducing import LOG, ended, start_reducing
+from minifier.embed.session import Session, free_folder, keep, unwrapped
 from minifier.torch_private import asked_backend, compiler_for
+from minifier.workflow.run_folder import RESULTS, next_place
 
 
 class Wrapped:
@@ -103,7 +103,7 @@ def wrap(
     the first failure is reduced; of several ranks under torchrun the first that fails, each having a folder of its own
     in `out`. Under `minify run` the backend is given back as it is.
     """
-    if inplace.under_run:
+    if script.under_run:
         return backend
     if isinstance(backend, str):
         compiler_for(backend, None, None, None)  # torch's own error for a name that nobody has registered

@@ -13,15 +13,15 @@ from minifier.capturing.events import forward_of
 from minifier.capturing.status import Running
 from minifier.case.encode import pack, unpack
 from minifier.case.store import CASE, load, save
+from minifier.embed.left import SOURCE, left_in
 from minifier.errors import MachineFailed, MinifyError, NoRepro, UsageError
 from minifier.failure import Failure, Kind
-from minifier.inplace.left import SOURCE, left_in
-from minifier.pipeline import adopt
 from minifier.probe.bench import StartsThreads
-from minifier.processes import run_stage
+from minifier.process.steps import run_stage
 from minifier.reduction.discovery import how_it_fails
 from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
+from minifier.workflow.pipeline import adopt
 
 _KNOWN, _STARTS_THREADS = 0, 71  # exit statuses
 _TAKEN, _WHY, _SEEN = "taken", "why.txt", "seen.json"

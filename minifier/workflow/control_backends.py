@@ -17,7 +17,7 @@ from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
 from minifier.probe.children import Ended, run_children
 from minifier.probe.life import Limits
-from minifier.progress import SILENT, Display, Phase, Progress
+from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
 from minifier.torch_private import backend_error
 

@@ -65,7 +65,7 @@ class Fresh:
         modules = sorted({module for module, _ in here.config})
         without = dict(own(variables(os.environ)))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(Path(__file__).parent.parent), *modules],
+            [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *modules],
             env={name: value for name, value in os.environ.items() if name not in without},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -104,7 +104,9 @@ class Fresh:
         return tuple(self._told["path"])
 
 
-_START = "import sys; sys.path[0] = sys.argv[1]; from minifier.baseline import answer; print(answer(sys.argv[2:]))"
+_START = (
+    "import sys; sys.path[0] = sys.argv[1]; from minifier.capturing.baseline import answer; print(answer(sys.argv[2:]))"
+)
 
 
 def answer(modules: Sequence[str]) -> str:

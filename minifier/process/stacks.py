@@ -8,16 +8,25 @@ import linecache
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
-from minifier.descriptors import identity, out_of_the_way
+from minifier.process.descriptors import identity, out_of_the_way
 
 ASK = signal.SIGRTMAX - 1  # a process with a stack file writes its stacks when it is sent this
 _SECTION = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)[^\n]*\n((?:  [^\n]*\n?)*)", re.MULTILINE)
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>[^\n]*)')
-_TOOL = str(Path(__file__).parent) + os.sep
-# In these, code of the user's is called: what is further out is the way this tool came there.
-_OUTERMOST = tuple(_TOOL + name for name in ("capturing/script.py", "probe/life.py", "processes.py"))
+_TOOL = str(Path(__file__).parents[1]) + os.sep
+_USER_CODE_CALLERS: set[tuple[str, str]] = set()  # (file, function)
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def calls_user_code(function: _Function) -> _Function:
+    """Mark the function as the one that calls the user's code: a stack that is read begins below it."""
+    _USER_CODE_CALLERS.add((function.__code__.co_filename, function.__name__))
+    return function
 
 
 def stack_file(path: Path) -> None:
@@ -71,7 +80,7 @@ def _as_traceback(frames: str) -> str:
         found = _FRAME.fullmatch(line)
         if found is None:  # "  ...": there are more frames than it writes
             lines.append(line)
-        elif found["file"].startswith(_OUTERMOST):
+        elif (found["file"], found["function"]) in _USER_CODE_CALLERS:
             break
         elif not found["file"].startswith(_TOOL) and found["file"] != "<frozen runpy>":
             source = linecache.getline(found["file"], int(found["line"])).strip() if found["line"].isdigit() else ""

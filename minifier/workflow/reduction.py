@@ -15,15 +15,15 @@ from minifier.cluster.elsewhere import ClusterProber
 from minifier.cluster.link import Cluster
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, UsageError
-from minifier.lifting import is_lifting, lift, limited
 from minifier.passes.table import OF_VALUES
 from minifier.probe.bench import Bench, StartsThreads
-from minifier.processes import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once
-from minifier.progress import SILENT, Channel, Display, Phase, Progress, run_displayed
+from minifier.process.progress import SILENT, Channel, Display, Phase, Progress, run_displayed
+from minifier.process.steps import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once
 from minifier.reduction.stage import reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
 from minifier.verify import Verification
+from minifier.workflow.backward_module import is_lifting, lift, limited
 
 Say = Callable[[str], None]
 

@@ -17,16 +17,16 @@ from typing import Any
 
 import torch
 
-from minifier.baseline import Fresh, baseline_here
+from minifier.capturing.baseline import Fresh, baseline_here
 from minifier.capturing.events import forward_of
 from minifier.capturing.observer import Observer
 from minifier.capturing.status import Status
 from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
+from minifier.embed.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
+from minifier.embed.notes import add_note
 from minifier.errors import MinifyError
-from minifier.inplace.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
-from minifier.inplace.notes import add_note
 from minifier.report.privacy import note_private
 from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
@@ -174,7 +174,7 @@ def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], 
 def keep(session: Session, number: int, out: Path) -> Case | None:
     """Writes the Case of a graph into `out`, as case/, with what it needs of the script's source; None if it could not
     be written down."""
-    from minifier.pipeline import adopt
+    from minifier.workflow.pipeline import adopt
 
     folder = session.case_folder(number)
     if folder is None:

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from minifier.case.variables import ordinary
-from minifier.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.memory import cores, room
-from minifier.processes import spare
+from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
+from minifier.process.memory import cores, room
+from minifier.process.steps import spare
 
 SCRIPT = "repro.py"
-_HERE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _SPARE = 4 * 2**30  # bytes of memory below which nothing is started ahead
 _MOST = 2
 _WAITS = "waits"  # the file beside the sitecustomize that has the number of the pipe to wait at
@@ -92,8 +92,8 @@ class Interpreter:
         self.observer, self.work = self.folder / "observer", self.folder / "empty"
         for place in (self.observer, self.work):
             place.mkdir()
-        shutil.copyfile(_HERE / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
-        shutil.copyfile(_HERE / "failure" / "observed.py", self.observer / "observed.py")
+        shutil.copyfile(_PACKAGE / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
+        shutil.copyfile(_PACKAGE / "failure" / "observed.py", self.observer / "observed.py")
 
     def start(
         self,

@@ -1,0 +1,1 @@
+"""Processes: forked steps and started interpreters, their limits, usage, open files, stacks and signals."""
