@@ -20,11 +20,11 @@ def without_fork_server() -> None:
     from minifier.case.edit import edit_from
     from minifier.case.store import load, save
     from minifier.cluster.actor import Actor, packed
-    from minifier.probe.children import Ended
+    from minifier.probe.children import ChildEnd
     from minifier.probe.life import Limits
     from minifier.probe.prober import LocalProber
 
-    def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[Ended]:
+    def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[ChildEnd]:
         folder = Path(tempfile.mkdtemp())
         whole = replace(self.bench.case, needs=())
         save(whole, folder)
@@ -39,7 +39,9 @@ def without_fork_server() -> None:
             rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}
             answer = actor.probe({"probe": edit_from(base, case), **rest})
             actor.close()
-            found.append(Ended(**answer["ended"]) if "ended" in answer else Ended(None, 0.0, fault=answer["error"]))
+            found.append(
+                ChildEnd(**answer["ended"]) if "ended" in answer else ChildEnd(None, 0.0, fault=answer["error"])
+            )
         return found
 
     LocalProber.probe = probe  # type: ignore[method-assign]
@@ -47,17 +49,16 @@ def without_fork_server() -> None:
 
 def without_guess() -> None:
     """Nothing of what the error names is tried first."""
-    from minifier.reduction.view import View
+    from minifier.reduction.op_adapter import OpSearchAdapter
 
-    problem = View.problem
-    View.problem = lambda self: replace(problem(self), hints=())  # type: ignore[method-assign]
+    problem = OpSearchAdapter.problem
+    OpSearchAdapter.problem = lambda self: replace(problem(self), hints=())  # type: ignore[method-assign]
 
 
 def without_live_outs() -> None:
     """A candidate returns what the whole graph returns and its last op's result, no more; what leads to neither goes,
     as dead code does. So ops stay that only carry a value from one guilty op to the other."""
-    from minifier.case import Ref
-    from minifier.passes import ops
+    from minifier.case import Ref, ops
 
     subset = ops.subset
 
@@ -104,7 +105,7 @@ def with_ddmin() -> None:
                 break
             else:
                 parts = min(2 * parts, len(kept))
-        return search.Result(frozenset(kept), search.Ended.PROVED, probes, probes, ())
+        return search.Result(frozenset(kept), search.ChildEnd.PROVED, probes, probes, ())
 
     search.reduce = reduce  # type: ignore[assignment]
 

@@ -1,6 +1,6 @@
 """What a probe costs this tool itself, with a backend that does nothing; and the memory of its processes.
 
-`python benchmarks/own_cost.py`; see README.md beside it. Probes go through the same Lab as those of a
+`python benchmarks/own_cost.py`; see README.md beside it. Probes go through the same ProbeRunner as those of a
 reduction, from a process that holds the same things.
 """
 
@@ -28,17 +28,17 @@ sys.path.insert(0, str(ROOT))
 
 # All that the tool imports before it forks anything.
 import minifier.capturing.observer  # noqa: E402
-import minifier.reduction.stage  # noqa: E402, F401
+import minifier.reduction.reduce_case  # noqa: E402, F401
+from minifier.capturing.capture import capture  # noqa: E402
 from minifier.capturing.script import Program  # noqa: E402
-from minifier.capturing.stage import capture  # noqa: E402
 from minifier.case import Case  # noqa: E402
+from minifier.case.ops import with_ops  # noqa: E402
 from minifier.case.store import load  # noqa: E402
 from minifier.failure import Verdict  # noqa: E402
-from minifier.passes.ops import with_ops  # noqa: E402
-from minifier.probe.bench import make_bench  # noqa: E402
 from minifier.probe.children import run_children  # noqa: E402
+from minifier.probe.prepared_case import prepare_case  # noqa: E402
 from minifier.process.huge_pages import collapse  # noqa: E402
-from minifier.reduction.lab import Lab  # noqa: E402
+from minifier.reduction.probe_runner import ProbeRunner  # noqa: E402
 
 SCRIPT, LAYERS = ROOT / "benchmarks/cases/one_op.py", "200"  # 5,015 ops
 GRAPHS = (10, 100, 315, 1_000, 5_000)
@@ -80,10 +80,10 @@ def captured(folder: Path) -> Case:
 
 
 @contextmanager
-def lab_for(case: Case) -> Iterator[Lab]:
-    """A Lab as the reduction stage sets it up."""
+def lab_for(case: Case) -> Iterator[ProbeRunner]:
+    """A ProbeRunner as the reduction stage sets it up."""
     with temporary() as folder:
-        lab = Lab(make_bench(case), folder)
+        lab = ProbeRunner(prepare_case(case), folder)
         try:
             yield lab
         finally:
@@ -100,7 +100,7 @@ def milliseconds(work: Callable[[], object], repeats: int) -> float:
     return 1_000 * median(took)
 
 
-def cost(lab: Lab, names: Sequence[str], repeats: int) -> Cost:
+def cost(lab: ProbeRunner, names: Sequence[str], repeats: int) -> Cost:
     """Times making the candidate and probing it, from the order to the verdict."""
     case = lab.bench.case
     candidate = with_ops(case, names)

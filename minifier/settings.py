@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from minifier.failure.difference import Measure
+from minifier.failure.difference import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Settings:
     include_data: bool | None = None
     match_log: str | None = None
     compare: str = "auto"
-    measure: Measure = field(default_factory=Measure)
+    measure: Tolerance = field(default_factory=Tolerance)
     verify: int = 3
     passes: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from minifier.case import (
     BackendReference,
+    BackendSource,
     Case,
     Drawn,
     Graph,
     Node,
-    Reach,
     Ref,
     ScalarInput,
     Script,
@@ -58,7 +58,9 @@ def small_case() -> Case:
     return Case(
         Graph((x, n, *body, output("add"))),
         (TensorInput("x", meta(2, 3), Drawn("randn")), ScalarInput("n", 5, "s0")),
-        BackendReference("oddlib_tanh", Reach.REGISTERED, '"oddlib_tanh"', ("import oddlib",), options={"level": 3}),
+        BackendReference(
+            "oddlib_tanh", BackendSource.REGISTERED, '"oddlib_tanh"', ("import oddlib",), options={"level": 3}
+        ),
         Failure(fingerprint, "RuntimeError", "no lowering for tanh", "Traceback ...", (("tanh",),)),
         State(grad=False, config=(("torch._dynamo.config", "verbose", True),)),
         Script("failing", ("/somewhere",), seconds=1.5),

@@ -8,7 +8,7 @@ import pytest
 from forked_script import run_forked
 from vocabulary import CASES, Bureau, in_child
 
-from minifier.case import Reach
+from minifier.case import BackendSource
 from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
 from minifier.passes.table import OF_VALUES
@@ -24,7 +24,7 @@ def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1, *, plain: 
     place = bureau.graphs / str(captured.failing[0].number)
     source = (bureau.folder / "failing.py").read_text()
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
-    assert load(place).backend.reach is not Reach.NONE, load(place).backend
+    assert load(place).backend.reach is not BackendSource.NONE, load(place).backend
     summary, case = bureau.reduce(captured.failing[0].number, skipped=() if plain else OF_VALUES)
     assert summary.error == "" and summary.ops_after == ops, summary
     reasons = []

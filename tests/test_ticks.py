@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from minifier.cluster.lines import Talk
 from minifier.cluster.link import Cluster
+from minifier.cluster.messages import Talk
 from minifier.probe.children import run_children
 from minifier.probe.life import Limits
-from minifier.report.environment import Collector
+from minifier.report.environment import EnvironmentCollector
 from minifier.verify import run_script
 
 
@@ -39,7 +39,7 @@ def test_waiting_for_an_interpreter_ticks(processes, tmp_path):
 
 def test_waiting_for_the_environment_ticks(processes):
     ticks = Ticks()
-    collector = Collector()
+    collector = EnvironmentCollector()
     assert "PyTorch version" in collector.text(ticks) and ticks.count >= 4
 
 

@@ -242,8 +242,8 @@ class Bureau:
     def capture(self, text: str, *arguments: str, timeout: float = 60, limit: float | None = None, **terms: Any) -> Any:
         """What running a script of this text showed, on these terms, each backend call getting `limit` seconds; the
         Cases are in `graphs`."""
+        from minifier.capturing.capture import capture
         from minifier.capturing.script import Program
-        from minifier.capturing.stage import capture
         from minifier.capturing.terms import Terms
 
         assert "oddlib" not in sys.modules, "the script's backends must be registered by the script, not before"
@@ -263,7 +263,7 @@ class Bureau:
         self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
     ) -> tuple[Any, Any, str]:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
-        from minifier.capturing.recapture_inputs import with_inputs
+        from minifier.capturing.recapture_inputs import recapture_inputs
         from minifier.capturing.script import Program
         from minifier.capturing.terms import Terms
         from minifier.case.store import load
@@ -275,7 +275,9 @@ class Bureau:
             faulthandler.disable()
             sys.path[0] = str(CASES)
             program, said = Program(str(self.folder / "failing.py")), []
-            seen, folder = with_inputs(program, failing, captured, first, place, Terms(limit, **terms), said.append)
+            seen, folder = recapture_inputs(
+                program, failing, captured, first, place, Terms(limit, **terms), said.append
+            )
             return seen, folder, "\n".join(said)
 
         seen, folder, said = in_child(work, self.folder, timeout)

@@ -19,7 +19,7 @@ from minifier.case.encode import pack_arg, unpack_arg
 from minifier.case.switches import Values, read_switches
 from minifier.case.variables import own, variables
 from minifier.errors import CannotSave, MinifyError
-from minifier.fx.arguments import read, write
+from minifier.fx.node_arguments import read, write
 from minifier.torch_private import config_values
 
 Config = dict[tuple[str, str], Any]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from minifier.capturing.held import as_before, as_inputs, hold_others, written_by_eager
+from minifier.capturing.held_tensors import as_before, as_inputs, hold_others, written_by_eager
 from minifier.capturing.observer import ComparedCall
 from minifier.capturing.terms import Comparing
 from minifier.case import Case
@@ -14,15 +14,15 @@ from minifier.case.graph import tensor_keys
 from minifier.case.store import load
 from minifier.compare import Comparison, compare
 from minifier.failure import Failure, Stage
-from minifier.failure.compared import failure_of_differences
 from minifier.failure.fingerprint import failure_of
+from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
+from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
-from minifier.fx.values import make_inputs
 
 if TYPE_CHECKING:
-    from minifier.capturing.record import Record
+    from minifier.capturing.graph_record import Record
 
 
 @dataclass(frozen=True, slots=True)

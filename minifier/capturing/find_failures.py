@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.capturing.recapture_inputs import with_inputs
+from minifier.capturing.capture import Captured, FailingGraph, capture
+from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.capturing.script import Program
-from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Comparing, Terms
 from minifier.errors import MinifyError
 from minifier.process.progress import SILENT, Display
@@ -21,7 +21,7 @@ _MOST_RUNS = 3  # that compare: each leaves out the graphs of which the one befo
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class FoundFailures:
     """What was found: `captured` is the run whose failures count, on `terms`, its Cases in `graphs`; `compared` is the
     run that compared, if there was one."""
 
@@ -39,13 +39,15 @@ class Looked:
         folder = self.graphs / str(failing.number)
         if not failing.inputs_lost or failing.unsaved:
             return failing, folder
-        return with_inputs(self.program, failing, self.captured, folder, place, self.terms, say, display)
+        return recapture_inputs(self.program, failing, self.captured, folder, place, self.terms, say, display)
 
 
-def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Say, display: Display = SILENT) -> Looked:
+def find_failures(
+    program: Program, work: Path, terms: Terms, settings: Settings, say: Say, display: Display = SILENT
+) -> FoundFailures:
     """Runs the script, twice where `settings.compare` asks for it; `work` is a folder for what the runs leave."""
     first = _captured(program, work / "graphs", terms, display)
-    looked = Looked(program, first, work / "graphs", terms)
+    looked = FoundFailures(program, first, work / "graphs", terms)
     if not _is_to_compare(first, settings):
         return looked
     say("no backend call failed: running the script again, comparing each graph's result with eager's")
@@ -63,7 +65,7 @@ def look(program: Program, work: Path, terms: Terms, settings: Settings, say: Sa
         comparing = replace(comparing, left_out=comparing.left_out | {second.lost})
     terms = replace(terms, comparing=comparing)
     if second.failing:
-        return Looked(program, second, place, terms, second)
+        return FoundFailures(program, second, place, terms, second)
     missing = tuple(dict([*lost, *second.not_compared]).items())
     return replace(looked, terms=terms, compared=replace(second, not_compared=missing))
 

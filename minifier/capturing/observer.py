@@ -17,24 +17,24 @@ from typing import Any
 
 import torch
 
-from minifier.capturing.aot import AotObserver
+from minifier.capturing.aot_calls import AotObserver
+from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.record import Record
-from minifier.capturing.reference import reference
-from minifier.capturing.status import Status, Token
+from minifier.capturing.graph_record import Record
+from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.capturing.terms import Comparing, Terms
 from minifier.capturing.training import Training
 from minifier.case import BackendReference
 from minifier.failure import Stage
 from minifier.process.descriptors import Reserve
-from minifier.process.logs import Said
+from minifier.process.logs import LogLine
 from minifier.torch_private import backend_error, is_failure, transforms_ended
 
 _MOST_SAID = 100  # different lines of logs that are written down
 
 
-class _Mine(threading.local):
+class _ThreadState(threading.local):
     call: BackendCall | None = None
     comparing = False
     told: BaseException | None = None
@@ -51,7 +51,7 @@ class Observer:
         ordinary_path: Sequence[str],
         baseline: Baseline,
         terms: Terms = Terms(),  # noqa: B008 - it is frozen
-        status: Status | None = None,
+        status: RunningCalls | None = None,
         on_failure: Callable[[Record, BaseException], None] = lambda record, error: None,
     ) -> None:
         self.on_failure = on_failure
@@ -60,12 +60,12 @@ class Observer:
         self.terms = terms
         self.keep, self.comparing = terms.keep, terms.comparing
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
-        self.status = status or Status()
+        self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all that are numbered, and those of Dynamo's
         self.training = Training(lambda number: self.log.write("trained", number=number))
-        self.mine = _Mine()
+        self.mine = _ThreadState()
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
         self.closed = False  # whether it has seen enough
@@ -204,7 +204,7 @@ class Observer:
             self.log.write("backward")
         self.training.passes(roots)
 
-    def heard(self, said: Said) -> None:
+    def heard(self, said: LogLine) -> None:
         """Notes what was logged, if it was during a backend call."""
         if os.getpid() != self.log.pid:
             return

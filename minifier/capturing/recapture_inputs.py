@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from minifier.capturing.capture import Captured, FailingGraph, capture
 from minifier.capturing.script import Program
-from minifier.capturing.stage import Captured, FailingGraph, capture
 from minifier.capturing.terms import Keep, Terms
 from minifier.case.store import load, save
 from minifier.failure import Kind, same
@@ -17,7 +17,7 @@ from minifier.process.progress import SILENT, Display
 _PATIENCE = 2.0  # seconds that a call gets at least which is known to hang
 
 
-def with_inputs(
+def recapture_inputs(
     program: Program,
     failing: FailingGraph,
     first: Captured,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 
-from minifier.capturing.given import StandardInput
+from minifier.capturing.standard_input import StandardInput
 from minifier.process.memory import spare_memory
 from minifier.process.stacks import calls_user_code
 

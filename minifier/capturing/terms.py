@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minifier.failure import Measure
+from minifier.failure import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Comparing:
     `trained` which graphs these came through, counting Dynamo's from 1 (None: it may be any). Graphs in `left_out`,
     counted likewise, are not compared: the process did not survive it."""
 
-    measure: Measure
+    measure: Tolerance
     backward: bool = False
     trained: frozenset[int] | None = None
     left_out: frozenset[int] = frozenset()

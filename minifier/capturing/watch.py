@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from minifier.capturing.status import Running, Status
+from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.failure import Stage
 from minifier.process.memory import MemoryWatch
@@ -31,7 +31,7 @@ class Watch:
     long that call had been running, and `stack` where it was, as a traceback. `exhausted` says that it was killed not
     for the time, but for the memory that it took, which was so many bytes."""
 
-    def __init__(self, status: Status, stacks: Path, terms: Terms) -> None:
+    def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
         self._status, self._stacks, self._terms = status, stacks, terms
         self.hung: Running | None = None
         self.seconds = 0.0

@@ -1,6 +1,6 @@
 """A Case: everything needed to see one failure again, as plain data, in readable files."""
 
-from minifier.case.case import BackendReference, Case, Level, Reach, Script, State, Symbolic
+from minifier.case.case import BackendReference, BackendSource, Case, Level, Script, State, Symbolic
 from minifier.case.graph import Graph, Node, Ref, subset
 from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
@@ -8,6 +8,7 @@ from minifier.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
 __all__ = [
     "Adapted",
     "BackendReference",
+    "BackendSource",
     "Case",
     "Drawn",
     "Graph",
@@ -15,7 +16,6 @@ __all__ = [
     "Level",
     "Node",
     "Opaque",
-    "Reach",
     "Recorded",
     "Ref",
     "Scalar",

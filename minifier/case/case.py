@@ -10,10 +10,10 @@ from typing import Any
 from minifier.case.graph import Graph
 from minifier.case.inputs import Input, TensorInput
 from minifier.case.values import Symbol, TensorMeta
-from minifier.failure import Failure, Measure
+from minifier.failure import Failure, Tolerance
 
 
-class Reach(str, Enum):
+class BackendSource(str, Enum):
     """How a fresh interpreter gets at the backend."""
 
     REGISTERED = "registered"
@@ -44,16 +44,16 @@ class Symbolic(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class BackendReference:
-    """A backend, written down: import lines, and an expression that torch.compile takes.
+    """A backend in source form: import lines, and an expression that torch.compile takes.
 
-    `names` are those of the script itself that the expression needs, or that registering the backend does. `folders`
-    are what had to be on the import path beyond what every interpreter of this environment has; `reason` says why
-    there is no way to write it (Reach.NONE), and `made_by` which function or class made it, if the script may have an
-    expression of its own for that.
+    `names` are the script's own names that the expression, or registering the backend, needs. `folders` are the
+    entries of the import path beyond the default ones of this environment. `reason` says why no expression can be
+    written (BackendSource.NONE). `made_by` is the function or class that made the backend, if the script may have an
+    expression of its own for it.
     """
 
     name: str
-    reach: Reach
+    reach: BackendSource
     expression: str = ""
     imports: tuple[str, ...] = ()
     mode: str | None = None
@@ -133,7 +133,7 @@ class Case:
     symbolic: Symbolic | None = None
     symbols: tuple[Symbol, ...] = ()
     patience: float = 0.0
-    measure: Measure = field(default_factory=Measure)
+    measure: Tolerance = field(default_factory=Tolerance)
     definitions: str = ""
     needs: tuple[str, ...] = ()
 

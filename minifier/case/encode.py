@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case.graph import Ref
-from minifier.case.values import Constant, Imported, Made, Size
+from minifier.case.values import Constant, Imported, Size, SourceExpression
 from minifier.errors import CannotSave
 
 Json = Any
@@ -36,7 +36,7 @@ def pack_arg(value: Any) -> Json:
         return {value.kind: value.name}
     if isinstance(value, Imported):
         return {"object": value.path}
-    if isinstance(value, Made):
+    if isinstance(value, SourceExpression):
         return {"made": [value.expression, list(value.imports), list(value.names)]}
     if isinstance(value, Size):
         return {"size": [pack_arg(item) for item in value.items]}
@@ -57,10 +57,10 @@ def pack_arg(value: Any) -> Json:
     raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
 
 
-def _made(expression: Json, imports: Json, names: Json) -> Made:
+def _made(expression: Json, imports: Json, names: Json) -> SourceExpression:
     if not all(isinstance(each, str) for each in (expression, *imports, *names)):
         raise ValueError("expected an expression, import lines and names, found other things than strings")
-    return Made(expression, tuple(imports), tuple(names))
+    return SourceExpression(expression, tuple(imports), tuple(names))
 
 
 _TAGS: dict[str, typing.Callable[[Any], Any]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minifier.case.graph import Ref
-from minifier.case.values import Constant, Imported, Made, Size
+from minifier.case.values import Constant, Imported, Size, SourceExpression
 
 SCRIPT = "__main__"  # the module that a script is
 OF_SCRIPT = f"{SCRIPT}:"  # what a path begins with that leads to something the script itself defines
@@ -31,7 +31,7 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
         return f"complex({inner(value.real)}, {inner(value.imag)})"
     if isinstance(value, Constant):
         return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
-    if isinstance(value, Made):
+    if isinstance(value, SourceExpression):
         return value.expression
     if isinstance(value, Imported):
         return value.path.removeprefix(OF_SCRIPT).replace(":", ".")
@@ -54,9 +54,9 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     return repr(value)
 
 
-def objects_made(value: Any) -> list[Made]:
+def objects_made(value: Any) -> list[SourceExpression]:
     """The objects in a value that an expression makes."""
-    if isinstance(value, Made):
+    if isinstance(value, SourceExpression):
         return [value]
     if isinstance(value, dict):
         value = [*value, *value.values()]

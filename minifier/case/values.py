@@ -120,7 +120,7 @@ class Imported:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SourceExpression:
     """An object that an expression makes or gets at: what has to be imported for it, and names of the script itself
     that it needs."""
 

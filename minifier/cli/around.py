@@ -30,7 +30,7 @@ def import_torch() -> None:
         ) from None
     try:
         importlib.import_module("minifier.capturing.observer")
-        importlib.import_module("minifier.reduction.stage")
+        importlib.import_module("minifier.reduction.reduce_case")
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."

@@ -22,7 +22,7 @@ def by_source(
     from minifier.failure import Kind
     from minifier.report.finished import write_reports
     from minifier.report.outcome import Status
-    from minifier.source.stage import minify_source
+    from minifier.source.minify_source import minify_source
 
     shows_by_itself = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
     if outcome.status is not Status.NO_REPRO or outcome.case.failure.fingerprint.kind not in shows_by_itself:

@@ -19,7 +19,7 @@ from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.failure.normal import normalise
+from minifier.failure.normalise import normalise
 from minifier.process.progress import Phase, Progress
 from minifier.verify import Run, run_script, shows
 

@@ -9,7 +9,7 @@ from minifier.cli.console import Console
 from minifier.errors import UsageError
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.stage import Captured, FailingGraph
+    from minifier.capturing.capture import Captured, FailingGraph
 
 
 def choose(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from minifier.errors import UsageError
-from minifier.failure.difference import Aspect, Measure
+from minifier.failure.difference import Aspect, Tolerance
 from minifier.settings import Settings
 
 _MIB = 2**20
@@ -169,7 +169,7 @@ def _check_pattern(option: str, pattern: str | None) -> None:
             raise UsageError(f"{option} {pattern!r} is not a regular expression: {error}.") from None
 
 
-def _measure(given: dict[str, Any]) -> Measure:
+def _measure(given: dict[str, Any]) -> Tolerance:
     rtol, atol, file = given["rtol"], given["atol"], given["predicate"]
     if (rtol is None) is not (atol is None):
         raise UsageError("--rtol and --atol go together: give both, or neither.")
@@ -188,7 +188,7 @@ def _measure(given: dict[str, Any]) -> Measure:
             raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
         if "differs" not in code.co_names:
             raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
-    return Measure(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
+    return Tolerance(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
 
 
 def script_memory(given: dict[str, Any]) -> int | None:

@@ -11,7 +11,7 @@ from minifier.cli.by_source import by_source
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.options import settings_from
 from minifier.cli.paths import case_folder, output_folder
-from minifier.embed.left import is_unfinished
+from minifier.embed.leftovers import is_unfinished
 from minifier.errors import UsageError
 from minifier.process.progress import Phase, Progress
 from minifier.workflow.interrupted_runs import asked_there, hold
@@ -37,7 +37,7 @@ def _reduce(given_folder: Path, given: dict[str, Any], console: Console) -> int:
     from minifier.workflow.reduction import Surroundings
 
     if unfinished:
-        from minifier.embed.unfinished import take_up
+        from minifier.embed.dead_process import take_up
 
         console.show(Progress(Phase.REPLAY, subject=str(given_folder)))
         with temporary_folder():

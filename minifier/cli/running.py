@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minifier.capturing.given import StandardInput
 from minifier.capturing.script import Program
+from minifier.capturing.standard_input import StandardInput
 from minifier.cli.around import cluster_of, import_torch, temporary_folder, verification_ahead
 from minifier.cli.by_source import by_source
 from minifier.cli.choosing import choose, folder_name, list_failing
@@ -29,7 +29,7 @@ from minifier.workflow.no_failure import nothing_failed
 from minifier.workflow.run_folder import RESULTS
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.stage import FailingGraph
+    from minifier.capturing.capture import FailingGraph
     from minifier.cluster.link import Cluster
 
 
@@ -80,9 +80,9 @@ def _run(
     cluster: Cluster | None,
 ) -> int:
     settings = settings_from(given)
-    from minifier.capturing.find_failures import look
+    from minifier.capturing.find_failures import find_failures
     from minifier.capturing.terms import Terms
-    from minifier.source.stage import is_of_torch
+    from minifier.source.minify_source import is_of_torch
 
     terms = Terms(settings.timeout, script_memory(given), settings.match_log)
     with temporary_folder() as work:
@@ -91,7 +91,7 @@ def _run(
         if given["level"] == "source":
             return _reduce_script(program, out, given, console, started, 0.0)
         program = replace(program, given=StandardInput(work / "stdin"))
-        looked = look(program, work, terms, settings, console.say, console)
+        looked = find_failures(program, work, terms, settings, console.say, console)
         captured = looked.captured
         if not captured.failing:
             if is_of_torch(captured.error, captured.traceback):
@@ -144,7 +144,7 @@ def _reduce_script(
     program: Program, out: Path, given: dict[str, Any], console: Console, started: float, seconds: float
 ) -> int:
     """Where torch.compile itself has failed, ahead of any backend."""
-    from minifier.source.stage import minify_source
+    from minifier.source.minify_source import minify_source
 
     existed = out.exists()
     out = reserved(out, given["out"], program.name)

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from minifier.cluster.lines import Ended, Message, Talk
+from minifier.cluster.messages import ConnectionEnded, Message, Talk
 from minifier.process.steps import kill_tree
 
 
@@ -60,7 +60,7 @@ class Actor:
                     if "error" in answer:
                         return answer
                 return self._exchange(question) if question else {}
-            except Ended:
+            except ConnectionEnded:
                 self._end()
                 if last:
                     break
@@ -68,7 +68,7 @@ class Actor:
 
     def _start(self) -> Message:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "minifier.cluster.prober", str(self._folder)],
+            [sys.executable, "-m", "minifier.cluster.worker", str(self._folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._environment,

@@ -15,7 +15,7 @@ from typing import Any
 
 from minifier.case.variables import variables
 from minifier.cluster.actor import Actor, packed
-from minifier.cluster.lines import Ended, Message, Talk
+from minifier.cluster.messages import ConnectionEnded, Message, Talk
 
 LOCAL = "local"
 _LOSSES = 3  # of workers over one candidate, after which it is given up
@@ -178,7 +178,7 @@ def main() -> None:
         finally:
             workers.close()
             ray.shutdown()
-    except Ended:
+    except ConnectionEnded:
         return
 
 

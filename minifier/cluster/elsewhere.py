@@ -8,19 +8,21 @@ from pathlib import Path
 from minifier.case import Case
 from minifier.case.edit import edit_from
 from minifier.case.store import load
-from minifier.cluster.lines import Message
 from minifier.cluster.link import Cluster, Lost
+from minifier.cluster.messages import Message
 from minifier.failure import Stage
-from minifier.probe.bench import Bench
-from minifier.probe.children import Ended
+from minifier.probe.children import ChildEnd
 from minifier.probe.life import Limits
+from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.prober import LocalProber, Prober
 
 
 class ClusterProber:
     """Probes on a cluster; where that is lost, in children of this process."""
 
-    def __init__(self, cluster: Cluster, bench: Bench, folder: Path, scratch: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, bench: PreparedCase, folder: Path, scratch: Path, say: Callable[[str], None]
+    ) -> None:
         self._cluster, self._bench, self._scratch, self._say = cluster, bench, scratch, say
         self._base = load(folder)  # as the other side has it
         self._recorded: object = None
@@ -32,7 +34,7 @@ class ClusterProber:
         except Lost as lost:
             self._go_on_here(lost)
 
-    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """How each candidate ended, wherever that was."""
         if self._instead is None:
             try:
@@ -42,7 +44,7 @@ class ClusterProber:
         assert self._instead is not None
         return [self._instead.probe([case], until, limits)[0] for case in cases]
 
-    def _elsewhere(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+    def _elsewhere(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         recorded = self._bench.recorded
         if recorded is not None and recorded is not self._recorded:
             self._cluster.ask(recorded=str(recorded.folder))
@@ -58,9 +60,9 @@ class ClusterProber:
         self._instead = LocalProber(self._bench, self._scratch)
 
 
-def _ended(answer: Message, limits: Limits) -> Ended:
+def _ended(answer: Message, limits: Limits) -> ChildEnd:
     if "ended" in answer:
         found = answer["ended"]
-        return Ended(**{**found, "loaded": tuple(found["loaded"])})
+        return ChildEnd(**{**found, "loaded": tuple(found["loaded"])})
     # What takes down every machine that tries it is not tried again, and says nothing about the failure.
-    return Ended(None, limits.seconds, fault=str(answer.get("lost") or answer["error"]))
+    return ChildEnd(None, limits.seconds, fault=str(answer.get("lost") or answer["error"]))

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from minifier.cluster.lines import Ended as NobodyThere
-from minifier.cluster.lines import Message, Talk
+from minifier.cluster.messages import ConnectionEnded as NobodyThere
+from minifier.cluster.messages import Message, Talk
 from minifier.errors import UsageError
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.process.steps import LOOK, spare

@@ -24,7 +24,7 @@ from minifier.compare.judge import (
 from minifier.compare.predicate import asked
 from minifier.compare.results import Results, drew_the_same, is_float, observe, random_state_kept
 from minifier.compare.runs import Build, EagerRuns
-from minifier.failure import Aspect, Difference, Measure, Stage
+from minifier.failure import Aspect, Difference, Stage, Tolerance
 
 Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
@@ -63,7 +63,7 @@ class Comparison:
 
 
 @dataclass
-class _Pair:
+class _TensorPair:
     where: str
     aspect: Aspect
     compiled: torch.Tensor
@@ -75,7 +75,7 @@ def compare(
     graph: Graph,
     make_inputs: Callable[[], list[Any]],
     build: Build,
-    measure: Measure | None = None,
+    measure: Tolerance | None = None,
     *,
     backward: bool,
     names: Sequence[str],
@@ -103,11 +103,11 @@ def compare(
             before_backward=before_backward,
             within=around,
         )
-        return _Comparing(runs, measure or Measure(), names).compare(found, eager)
+        return _ComparisonRun(runs, measure or Tolerance(), names).compare(found, eager)
 
 
-class _Comparing:
-    def __init__(self, runs: EagerRuns, measure: Measure, names: Sequence[str]) -> None:
+class _ComparisonRun:
+    def __init__(self, runs: EagerRuns, measure: Tolerance, names: Sequence[str]) -> None:
         self.runs, self.measure, self.names = runs, measure, names
         self.rows: list[Row] = []
         self.same_draws = False
@@ -154,9 +154,9 @@ class _Comparing:
             eager_runs=self.runs.count,
         )
 
-    def _pairs(self, found: Results, eager: Results) -> dict[Key, _Pair]:
+    def _pairs(self, found: Results, eager: Results) -> dict[Key, _TensorPair]:
         """What has to be judged by its values: tensors of one shape that are not the same bit for bit."""
-        pairs: dict[Key, _Pair] = {}
+        pairs: dict[Key, _TensorPair] = {}
         groups: tuple[tuple[str, Aspect, list[Any], list[Any]], ...] = (
             ("output", Aspect.VALUES, found.outputs, eager.outputs),
             ("input", Aspect.MUTATION, found.inputs, eager.inputs),
@@ -176,10 +176,10 @@ class _Comparing:
                 if c.dtype == e.dtype and _identical(c, e):
                     self.rows += [Row(where)] if group != "input" else []
                 else:
-                    pairs[group, i] = _Pair(where, aspect, _dense(c), _dense(e))
+                    pairs[group, i] = _TensorPair(where, aspect, _dense(c), _dense(e))
         return pairs
 
-    def _judged(self, pairs: dict[Key, _Pair], shapes: list[Difference]) -> tuple[dict[Key, Judgement], set[str]]:
+    def _judged(self, pairs: dict[Key, _TensorPair], shapes: list[Difference]) -> tuple[dict[Key, Judgement], set[str]]:
         """A judgement of each pair, and the outputs whose shape is not eager's own either."""
         reference = self.runs.reference() if any(is_float(p.eager) for p in pairs.values()) else None
         references = {key: _value(reference, key, pair) for key, pair in pairs.items()}
@@ -211,7 +211,7 @@ class _Comparing:
                 judged[key] = _judge(pairs[key], references[key], samples[key])
         return judged, loose
 
-    def _judge_by_draws(self, pairs: dict[Key, _Pair], judged: dict[Key, Judgement]) -> set[Key]:
+    def _judge_by_draws(self, pairs: dict[Key, _TensorPair], judged: dict[Key, Judgement]) -> set[Key]:
         """If the backend draws other random numbers than eager, judges what depends on them; gives the keys."""
         runs = [self.runs.redrawn(1)]
         near = [_is_near(pair, _value(runs[0], key, pair)) for key, pair in pairs.items()]
@@ -234,7 +234,7 @@ class _Comparing:
         return settled
 
 
-def _is_near(pair: _Pair, other: torch.Tensor | None) -> bool | None:
+def _is_near(pair: _TensorPair, other: torch.Tensor | None) -> bool | None:
     if other is None or not depends_on_draws(pair.eager, other):
         return None
     return is_near(pair.compiled, pair.eager, other)
@@ -254,7 +254,7 @@ def _identical(c: torch.Tensor, e: torch.Tensor) -> bool:
     return bool(same.all())
 
 
-def _value(results: Results | None, key: Key, pair: _Pair) -> torch.Tensor | None:
+def _value(results: Results | None, key: Key, pair: _TensorPair) -> torch.Tensor | None:
     """The tensor of another run that belongs to a pair; None if it has none of this shape."""
     if results is None:
         return None
@@ -276,13 +276,13 @@ def _shape_moved(difference: Difference, results: Results) -> bool:
     return not difference.sentence.endswith(f"in eager ({shape})")
 
 
-def _judge(pair: _Pair, reference: torch.Tensor | None, samples: list[Sample]) -> Judgement:
+def _judge(pair: _TensorPair, reference: torch.Tensor | None, samples: list[Sample]) -> Judgement:
     if is_float(pair.eager):
         return judge_floats(pair.compiled, pair.eager, reference, samples)
     return judge_exact(pair.compiled, pair.eager, reference, samples)
 
 
-def _difference(pair: _Pair, judgement: Judgement) -> Difference:
+def _difference(pair: _TensorPair, judgement: Judgement) -> Difference:
     error, own, noise = judgement.error, judgement.eager_error, judgement.noise
     if judgement.non_finite:
         count = int((pair.compiled.isfinite() != pair.eager.isfinite()).sum()) or int(

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph
-from minifier.compare.lazily import WidenedAsTaken, can_wait
-from minifier.compare.reference import (
+from minifier.case.ops import is_in_place
+from minifier.compare.lazy_wide_run import WidenedAsTaken, can_wait
+from minifier.compare.results import Results, observe
+from minifier.compare.wide_reference import (
     DOUBLE,
     SINGLE,
     Width,
@@ -24,8 +26,6 @@ from minifier.compare.reference import (
     widen_module,
     widened,
 )
-from minifier.compare.results import Results, observe
-from minifier.passes.ops import is_in_place
 from minifier.torch_private import Draw, giving_draws, noting_draws, unsettled
 
 _ROOM = 2**30  # bytes: what a comparison may take beside 1.5 times what the script does

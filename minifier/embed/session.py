@@ -20,11 +20,19 @@ import torch
 from minifier.capturing.baseline import Fresh, baseline_here
 from minifier.capturing.events import forward_of
 from minifier.capturing.observer import Observer
-from minifier.capturing.status import Status
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
-from minifier.embed.left import SOURCE, STATUS, clear_finished, hold, is_unfinished, new_folder, remove_made
+from minifier.embed.leftovers import (
+    SOURCE,
+    STATUS,
+    clear_finished,
+    is_unfinished,
+    lock_leftover,
+    new_folder,
+    remove_made,
+)
 from minifier.embed.notes import add_note
 from minifier.errors import MinifyError
 from minifier.report.privacy import note_private
@@ -50,7 +58,7 @@ class Session:
     ) -> None:
         self.pid = os.getpid()
         self._kept, self._made_for_it = kept, list[Path]()
-        self._status: Status | None = None
+        self._status: RunningCalls | None = None
         self._held: int | None = None
         self._folder: Path | None = None
         self._terms = Terms(keep_all=keep_inputs, in_place=True)
@@ -119,8 +127,8 @@ class Session:
         if self._kept is not None:
             try:
                 folder, self._made_for_it = new_folder(self._kept)
-                self._status = Status(folder / STATUS)
-                self._held = hold(folder)
+                self._status = RunningCalls(folder / STATUS)
+                self._held = lock_leftover(folder)
                 note_private(folder)
                 (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
                 return folder
@@ -217,6 +225,6 @@ def free_folder(folder: Path | str) -> Path:
     raise AssertionError("numbers have an end")
 
 
-def unwrapped(compiler_fn: Any) -> Any:
+def backend_given(compiler_fn: Any) -> Any:
     """What torch.compile was given as its backend."""
     return asked_backend(compiler_fn).function

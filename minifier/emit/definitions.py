@@ -54,7 +54,7 @@ class _Settle(cst.CSTTransformer):
         return updated_node.with_changes(value=f"{name}_") if name in self.taken else updated_node
 
 
-def settled(statement: Statement, taken: Collection[str]) -> Statement:
+def keep_script_names(statement: Statement, taken: Collection[str]) -> Statement:
     """A statement of the template, filled, with the script's names as they are, and its own ones of them renamed."""
     made = statement.visit(_Settle(taken))
     assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))

@@ -21,11 +21,11 @@ from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.module_source import constructor
 from minifier.emit.naming import OF_TEMPLATES, Names
-from minifier.emit.predicate import defined_names
-from minifier.emit.special import special
-from minifier.emit.surroundings import Surroundings
-from minifier.emit.symbols import marks, other_inputs, without_symbols
+from minifier.emit.predicate_source import defined_names
+from minifier.emit.symbolic_source import marks, other_inputs, without_symbols
 from minifier.emit.template import Filling, fill
+from minifier.emit.template_texts import special
+from minifier.emit.wrapping_statements import Surroundings
 from minifier.failure import Kind
 from minifier.slicing import definitions_left, imported_tops, names_bound
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from minifier.emit.definitions import Definitions, as_written, settled
+from minifier.emit.definitions import Definitions, as_written, keep_script_names
 from minifier.emit.statements import Statement, apart, code_of, names_as_arguments, parsed, under_contexts
-from minifier.emit.surroundings import Surroundings, surrounded
+from minifier.emit.wrapping_statements import Surroundings, surrounded
 from minifier.templates import template_source
 
 _TAKE_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
@@ -179,8 +179,8 @@ def fill(name: str, filling: Filling) -> str:
     action, more = surrounded(action, filling.contexts, filling.surroundings)
     body = _head(filling, imports.union(filling.imports, more, filling.of_script.imports))
     body += as_written(filling.of_script.statements)
-    body += [apart(settled(statement, filling.names_of_script), 2) for statement in definitions]
-    action = [settled(statement, filling.names_of_script) for statement in (*inputs, *action)]
+    body += [apart(keep_script_names(statement, filling.names_of_script), 2) for statement in definitions]
+    action = [keep_script_names(statement, filling.names_of_script) for statement in (*inputs, *action)]
     action[0] = apart(action[0], 2)
     code = template.with_changes(body=[*body, *action], header=[]).code
     return code.rstrip() + "\n\n" + "\n".join(f"# {line}".rstrip() for line in filling.footer) + "\n"

@@ -1,6 +1,6 @@
 """How a failure is observed, identified and compared."""
 
-from minifier.failure.difference import Aspect, Difference, Measure
+from minifier.failure.difference import Aspect, Difference, Tolerance
 from minifier.failure.fingerprint import Failure, Fingerprint, Frame, matches, same
 from minifier.failure.kinds import Kind, Stage, Verdict
 
@@ -11,8 +11,8 @@ __all__ = [
     "Fingerprint",
     "Frame",
     "Kind",
-    "Measure",
     "Stage",
+    "Tolerance",
     "Verdict",
     "matches",
     "same",

@@ -44,7 +44,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Tolerance:
     """The user's own measure: tolerances as torch.testing.assert_close takes them (both or none), aspects that do
     not count, and the text of a Python file whose `differs(compiled, eager)` decides instead of all that."""
 

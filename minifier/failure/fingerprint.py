@@ -12,7 +12,7 @@ from typing import Any
 
 from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
-from minifier.failure.normal import normalise, words
+from minifier.failure.normalise import normalise, words
 
 Link = dict[str, Any]
 
@@ -132,7 +132,7 @@ def _is_wrapper(link: Link) -> bool:
     return link["type"] in _WRAPPERS or not _WRAPPERS.isdisjoint(link["bases"])
 
 
-def unwrapped(links: Sequence[Link]) -> list[Link]:
+def without_wrappers(links: Sequence[Link]) -> list[Link]:
     """The chain without Dynamo's wrapper around a backend's exception, or inductor's, which is one of it."""
     inner = [link for link in links if not _is_wrapper(link)]
     return inner or list(links)
@@ -159,7 +159,7 @@ def _is_out_of_memory(link: Link) -> bool:
 
 def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ()) -> Fingerprint:
     """The fingerprint of an exception described by `observed.describe`; `nodes` are the graph's names."""
-    chain = unwrapped(links)
+    chain = without_wrappers(links)
     types = [link["type"] for link in chain]
     if types[-1] == "SystemExit":  # seen from outside there is only the status
         return Fingerprint(stage, Kind.EXIT, message=_exit_status(chain[-1]["message"]))
@@ -195,7 +195,7 @@ def failure_of(
     hints: tuple[tuple[str, ...], ...] = (),
 ) -> Failure:
     """A sighting of an exception, Dynamo's wrapper taken off."""
-    chain = unwrapped(links)
+    chain = without_wrappers(links)
     return Failure(
         fingerprint=of_exception(stage, links, nodes),
         type=chain[0]["type"],

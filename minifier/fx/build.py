@@ -13,10 +13,10 @@ from minifier.case.graph import Graph, Module, Node
 from minifier.case.literals import imported_paths
 from minifier.case.targets import LAUNCH
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
-from minifier.fx.arguments import write
-from minifier.fx.kernels import launch_in_graph
 from minifier.fx.names import resolve
+from minifier.fx.node_arguments import write
 from minifier.fx.tensors import StoredTensors
+from minifier.fx.triton_launches import launch_in_graph
 from minifier.torch_private import graph_module
 
 _OWN: Mapping[str, str] = MappingProxyType({})

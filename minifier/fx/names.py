@@ -14,7 +14,7 @@ import torch
 
 from minifier.case.literals import SCRIPT
 from minifier.errors import CannotSave
-from minifier.fx.script import evaluated, expression_in_script
+from minifier.fx.script_definitions import evaluated, expression_in_script
 
 _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch", torch),

@@ -10,10 +10,10 @@ from minifier.case.graph import Graph, Module, Node
 from minifier.case.targets import LAUNCH
 from minifier.case.values import Opaque, Scalar
 from minifier.errors import CannotSave
-from minifier.fx.arguments import meta_of, read
-from minifier.fx.kernels import launch_as_data
 from minifier.fx.names import path_of
+from minifier.fx.node_arguments import meta_of, read
 from minifier.fx.tensors import TensorFile
+from minifier.fx.triton_launches import launch_as_data
 
 
 def _source_line(node: torch.fx.Node) -> str:

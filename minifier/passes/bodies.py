@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from minifier.case import Case, Graph, Node, TensorMeta
 from minifier.case.graph import Ref, map_refs
-from minifier.passes.ops import is_in_place
+from minifier.case.ops import is_in_place
 
 Path = tuple[str, ...]  # of get_attr targets, from the Case's graph inwards
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from minifier.case import Case, Graph, Level, Node, Ref
 from minifier.case.graph import refs_in
+from minifier.case.ops import with_ops
 from minifier.passes.edits import Edit, Pass, Row, row
-from minifier.passes.ops import with_ops
 
 
 def _source(node: Node) -> str | None:

@@ -8,11 +8,11 @@ from itertools import combinations
 
 from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import map_refs, refs_in
+from minifier.case.ops import atoms, is_in_place, with_ops
+from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols
 from minifier.case.targets import HIGHER_ORDER
 from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row
-from minifier.passes.ops import atoms, is_in_place, with_ops
-from minifier.passes.symbols import as_dynamo_would, has_symbols
 
 _FEW = 5  # ops of which all pairs are tried
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import with_leaves
+from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.case.targets import FLEX, LAUNCH
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.resized import is_fixed, reshaped, with_tensors, without_dim
-from minifier.passes.symbols import as_dynamo_would, has_symbols, specialised
 
 _FIRST = (1, 2, 3)
 _LEAST_SYMBOLIC = 2  # a size of 0 or 1 is no symbol

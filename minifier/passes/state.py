@@ -8,9 +8,9 @@ from typing import Any
 
 from minifier.case import Case, ScalarInput, State, TensorInput
 from minifier.case.graph import Module
+from minifier.case.symbolic_sizes import is_unbacked_value
 from minifier.case.targets import AUTOGRAD_FUNCTION
 from minifier.passes.edits import Edit, Pass, Row, row
-from minifier.passes.symbols import is_unbacked_value
 
 
 def _without_config(entry: tuple[str, str, Any]) -> Edit:

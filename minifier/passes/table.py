@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from minifier.passes import arguments, dtypes, handed_on, items, layout, operands, sizes, state
+from minifier.passes import arguments, body_operands, dtypes, items, layout, operands, sizes, state
 from minifier.passes.edits import Pass
 
 SIMPLIFICATIONS: tuple[Pass, ...] = (
     *operands.PASSES,
-    *handed_on.PASSES,
+    *body_operands.PASSES,
     *items.PASSES,
     *arguments.PASSES,
     *layout.PASSES,
@@ -31,7 +31,7 @@ TABLE: tuple[tuple[str, str], ...] = (
 # Passes after which the graph computes something else: what is left could be a program that Dynamo treats otherwise.
 OF_VALUES: tuple[str, ...] = tuple(
     each.name
-    for module in (operands, handed_on, arguments, layout, dtypes, sizes)
+    for module in (operands, body_operands, arguments, layout, dtypes, sizes)
     for each in module.PASSES
     if not each.asked
 )

@@ -31,7 +31,7 @@ COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the 
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ChildEnd:
     """How a child ended. `result` is what its job gave back; without one, `signal`, `status`, `timed_out` or
     `exhausted` (it was killed for the memory that it took) says why, and `stage` how far it had come. `fault` is a
     traceback of the job's own code; `output` the Python stack at its death, or the end of what it printed; `loaded`
@@ -49,7 +49,7 @@ class Ended:
     exhausted: bool = False
 
 
-RunJobs = Callable[[Sequence[Job], Limits, Path], list[Ended]]
+RunJobs = Callable[[Sequence[Job], Limits, Path], list[ChildEnd]]
 """Runs jobs below a scratch folder, as `run_children` does, and returns how each ended."""
 
 
@@ -98,7 +98,7 @@ class _Child:
             except ProcessLookupError:
                 continue
 
-    def end(self) -> Ended:
+    def end(self) -> ChildEnd:
         """Waits for the child, cleans up after it, and tells how it ended."""
         _, code = os.waitpid(self.pid, 0)
         self.read()
@@ -118,7 +118,7 @@ class _Child:
         result = None if self.timed_out or self.exhausted else message.get("result")
         stage, fault = message.get("stage"), message.get("fault", "")
         loaded = tuple(message.get("loaded", ()))
-        return Ended(result, seconds, number, status, self.timed_out, stage, fault, output, loaded, self.exhausted)
+        return ChildEnd(result, seconds, number, status, self.timed_out, stage, fault, output, loaded, self.exhausted)
 
     def kill_group(self) -> None:
         """Ends grandchildren that outlived the child."""
@@ -173,14 +173,14 @@ def _compiled(scratch: Path, place: int) -> Path:
 
 def run_children(
     jobs: Sequence[Job], limits: Limits, scratch: Path, tick: Callable[[], object] = lambda: None
-) -> list[Ended]:
+) -> list[ChildEnd]:
     """Runs each job in a child of its own, all at once, and waits for all; calls `tick` several times a second.
 
     Whatever interrupts the waiting, no child is left behind.
     """
     gc.freeze()  # children then share the parent's pages instead of touching them in their own collections
     children: list[_Child] = []
-    ended: dict[int, Ended] = {}
+    ended: dict[int, ChildEnd] = {}
     folders = [_compiled(scratch, place) for place in range(len(jobs))]  # while no child writes to any
     memory = MemoryWatch() if limits.memory is None else None
     due = time.monotonic() + LOOK

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Level
+from minifier.case.symbolic_sizes import is_symbolic
 from minifier.fx.build import build_graph
-from minifier.passes.symbols import is_symbolic
-from minifier.probe.bench import Bench
+from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.symbolic import aten_with_symbols, call_with_symbols
 from minifier.torch_private import (
     as_aot_calls_backward,
@@ -23,7 +23,7 @@ from minifier.torch_private import (
 Compiled = Callable[[Sequence[Any]], Any]
 
 
-def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compiled:
+def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
     """Compiles the candidate; gives a function of its inputs. Raises what the backend raises."""
     compiler = bench.compiler(case.backend)
     if case.level is not Level.DYNAMO:
@@ -39,7 +39,7 @@ def compile_candidate(bench: Bench, case: Case, values: Sequence[Any]) -> Compil
     return lambda args: compiled(*needed(args))
 
 
-def _compile_part(bench: Bench, case: Case, values: Sequence[Any], compiler: Callable[..., Any]) -> Compiled:
+def _compile_part(bench: PreparedCase, case: Case, values: Sequence[Any], compiler: Callable[..., Any]) -> Compiled:
     """Gives an ATen graph to the forward or backward compiler that the backend has for such graphs."""
     around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if is_symbolic(case):

@@ -17,13 +17,13 @@ from minifier.compare.results import leaves
 from minifier.failure import Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
+from minifier.fx.recorded_values import NotRecorded, Recorder, make_inputs
 from minifier.fx.tensors import TensorFile
-from minifier.fx.values import NotRecorded, Recorder, make_inputs
 from minifier.passes.data import is_small
-from minifier.probe.ambient import in_modes, in_state, set_globals
-from minifier.probe.bench import Bench
 from minifier.probe.compiling import Compiled, compile_candidate
 from minifier.probe.life import imports_told, tell
+from minifier.probe.prepared_case import PreparedCase
+from minifier.probe.set_state import in_modes, in_state, set_globals
 from minifier.process.logs import let_through, overheard
 from minifier.torch_private import (
     NoCompiler,
@@ -73,7 +73,7 @@ _STAGES = {  # what compiling and running are called where the graph is AOTAutog
 }
 
 
-def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
     """Compiles the candidate, runs it, and its backward pass, as far as `until` and the Case ask for it.
 
     Gives {"status": "pass"} or a failure with stage, links and traceback (or differences, after a comparison), or,
@@ -90,7 +90,7 @@ def evaluate(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
     return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
 
 
-def _evaluate(bench: Bench, case: Case, until: Stage, steps: _Steps) -> dict[str, Any]:
+def _evaluate(bench: PreparedCase, case: Case, until: Stage, steps: _Steps) -> dict[str, Any]:
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
     try:
@@ -129,7 +129,7 @@ def _evaluate(bench: Bench, case: Case, until: Stage, steps: _Steps) -> dict[str
     return {"status": "pass"}
 
 
-def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
+def _compared(bench: PreparedCase, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
     """How the compiled candidate does against eager."""
     steps.enter(Stage.RUN)
     found = compare(
@@ -152,7 +152,7 @@ def _compared(bench: Bench, case: Case, compiled: Compiled, steps: _Steps) -> di
     return {"status": "pass"}
 
 
-def evaluate_and_tell(bench: Bench, case: Case, until: Stage) -> dict[str, Any]:
+def evaluate_and_tell(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
     """The same; the parent is told what was imported on the way."""
     with imports_told():
         return evaluate(bench, case, until)
@@ -166,7 +166,7 @@ def run_backward(result: Any) -> None:
 
 
 def run_eagerly(
-    bench: Bench, graph: Graph, inputs: Sequence[Input], state: State, wanted: Collection[str], folder: Path
+    bench: PreparedCase, graph: Graph, inputs: Sequence[Input], state: State, wanted: Collection[str], folder: Path
 ) -> dict[str, Any]:
     """Runs the graph without a backend, recording `wanted` values into `folder`."""
     values = make_inputs(inputs, bench.tensors, bench.recorded)
@@ -180,7 +180,7 @@ def run_eagerly(
     return {"status": "pass"}
 
 
-def look_at_inputs(bench: Bench, inputs: Sequence[Input]) -> dict[str, Any]:
+def look_at_inputs(bench: PreparedCase, inputs: Sequence[Input]) -> dict[str, Any]:
     """Bounds and, of small tensors, values: {"facts": {name: [low, high, values or None]}}."""
     facts: dict[str, Any] = {}
     for item, made in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
@@ -197,7 +197,7 @@ def look_at_inputs(bench: Bench, inputs: Sequence[Input]) -> dict[str, Any]:
     return {"status": "pass", "facts": facts}
 
 
-def store_inputs(bench: Bench, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
+def store_inputs(bench: PreparedCase, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
     """Writes the tensors that a Case needs to a file: {"stored": {name: [key, shared]}}."""
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     file = TensorFile()

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from minifier.case import Case
 from minifier.failure import Kind, Stage
-from minifier.probe.bench import Bench
-from minifier.probe.children import COMPILED, Ended, run_children
+from minifier.probe.children import COMPILED, ChildEnd, run_children
 from minifier.probe.evaluate import evaluate, evaluate_and_tell
 from minifier.probe.life import Job, Limits
+from minifier.probe.prepared_case import PreparedCase
 from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES, link_libraries
 
 _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
@@ -23,7 +23,7 @@ class Prober(Protocol):
 
     slots: int | None
 
-    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """How each candidate ended; a stage beyond `until` is not run."""
 
 
@@ -32,7 +32,7 @@ class LocalProber:
 
     slots: int | None = None
 
-    def __init__(self, bench: Bench, scratch: Path) -> None:
+    def __init__(self, bench: PreparedCase, scratch: Path) -> None:
         self.bench, self.scratch = bench, scratch
         # Where the script was killed, one of the libraries that it left may be half of one.
         killed = bench.case.failure.fingerprint.kind in _KILLED
@@ -40,7 +40,7 @@ class LocalProber:
         if bench.case.backend.name == INDUCTOR and not bench.late:
             self.preload(INDUCTOR_MODULES)
 
-    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         """How each candidate ended."""
 
         def job(case: Case) -> Job:

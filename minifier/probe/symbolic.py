@@ -9,7 +9,7 @@ import torch
 
 from minifier.case import Case
 from minifier.fx.build import build_graph
-from minifier.fx.symbols import symbolic_inputs
+from minifier.fx.symbolic_inputs import symbolic_inputs
 from minifier.fx.tensors import StoredTensors
 from minifier.torch_private import SymbolicSizes
 

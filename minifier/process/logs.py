@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LogLine:
     """A log record or a warning (whose logger is then its category): `level` as `logging` numbers it."""
 
     logger: str
@@ -24,7 +24,7 @@ class Said:
         return f"{logging.getLevelName(self.level)} {self.logger}: {self.message}"
 
 
-Listener = Callable[[Said], None]
+Listener = Callable[[LogLine], None]
 
 
 def _told(record: logging.LogRecord, tell: Listener) -> None:
@@ -32,7 +32,7 @@ def _told(record: logging.LogRecord, tell: Listener) -> None:
         message = record.getMessage()
     except Exception:  # noqa: BLE001 - a record whose arguments do not fit; logging itself tells the user so
         message = str(record.msg)
-    tell(Said(record.name, record.levelno, message))
+    tell(LogLine(record.name, record.levelno, message))
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
         handle(self, record)
 
     def heard_show(message: Any) -> None:
-        tell(Said(message.category.__name__, logging.WARNING, str(message.message)))
+        tell(LogLine(message.category.__name__, logging.WARNING, str(message.message)))
         show(message)
 
     logging.Logger.handle = heard_handle  # type: ignore[method-assign]

@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Case, TensorMeta
+from minifier.case.ops import atoms, with_ops
+from minifier.case.symbolic_sizes import has_symbols, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Aspect, Kind, Stage, Verdict
-from minifier.passes.ops import atoms, with_ops
-from minifier.passes.symbols import has_symbols, specialised
 from minifier.probe.evaluate import run_eagerly
-from minifier.probe.judge import Judged
-from minifier.reduction.chance import fewest_calls, in_one_call, tries_of
+from minifier.probe.verdicts import Judged
+from minifier.reduction.concrete_sizes import with_seen_sizes
 from minifier.reduction.divergence import begins_at
-from minifier.reduction.lab import Lab
-from minifier.reduction.sizes import with_seen_sizes
+from minifier.reduction.flakiness import fewest_calls, in_one_call, tries_of
+from minifier.reduction.probe_runner import ProbeRunner
 
 _PASSING = 60.0  # seconds that an innocent candidate may take, where a hang is sought
 
 
-def record_values(lab: Lab, case: Case) -> str:
+def record_values(lab: ProbeRunner, case: Case) -> str:
     """Runs the whole graph eagerly and keeps every value: cuts of a failure at run time need them. Gives the op that
     raised, where eager is to raise and the compiled graph not.
 
@@ -44,7 +44,7 @@ def record_values(lab: Lab, case: Case) -> str:
     return str(result.get("at", ""))
 
 
-def check(lab: Lab) -> Case:
+def check(lab: ProbeRunner) -> Case:
     """Probes the whole graph, more often where it is cheap or the failure flaky, and the empty one; sets the
     timeout and the rate.
 
@@ -77,7 +77,7 @@ def check(lab: Lab) -> Case:
     return case
 
 
-def start(lab: Lab) -> Case:
+def start(lab: ProbeRunner) -> Case:
     """The Case to reduce: of a backward pass the ops that a smaller graph has already accused, if they show it
     by themselves; else the whole one, checked."""
     case = lab.bench.case
@@ -92,7 +92,7 @@ def start(lab: Lab) -> Case:
     return check(lab)
 
 
-def _time_the_innocent(lab: Lab, case: Case) -> None:
+def _time_the_innocent(lab: ProbeRunner, case: Case) -> None:
     """Sets the timeout by candidates that end: how long a hang is waited for is what every probe of it costs."""
     lab.allow(min(_PASSING, lab.timeout or _PASSING))
     groups = atoms(case.graph)
@@ -104,7 +104,7 @@ def _time_the_innocent(lab: Lab, case: Case) -> None:
     lab.calibrate(seconds)
 
 
-def _static(lab: Lab, case: Case) -> Case:
+def _static(lab: ProbeRunner, case: Case) -> Case:
     """Most failures of graphs with symbolic sizes do not need these; without them every probe is cheaper."""
     if has_symbols(case.inputs) and lab.probe([specialised(case)])[0].verdict is Verdict.SAME:
         return specialised(case)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from minifier.case import Case, Recorded, Stored, TensorInput
 from minifier.probe.evaluate import run_eagerly
-from minifier.reduction.lab import Lab
+from minifier.reduction.probe_runner import ProbeRunner
 
 
-def with_real_values(lab: Lab, whole: Case, case: Case) -> Case:
+def with_real_values(lab: ProbeRunner, whole: Case, case: Case) -> Case:
     """The Case with cut values as the whole graph computes them, where that tells more than their shape: a
     compile-time failure is searched with shapes alone."""
     cut = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Stored)]

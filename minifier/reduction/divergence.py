@@ -10,14 +10,14 @@ from minifier.case.encode import unpack
 from minifier.failure import Difference, Stage
 from minifier.failure.likeness import is_alike
 from minifier.probe.evaluate import evaluate
-from minifier.reduction.lab import Lab
+from minifier.reduction.probe_runner import ProbeRunner
 
 _MOST_BYTES = 2**29  # of all values of the graph together, which are held several times at once
 _MOST_HINTS = 3
 _ITEM_BYTES = 8
 
 
-def begins_at(lab: Lab, case: Case) -> tuple[tuple[str, ...], ...]:
+def begins_at(lab: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     """Hints: the first ops whose value, returned by the compiled graph as one more output, is not eager's.
 
     A graph that returns every value is compiled in another way (nothing can be fused away), so this is no more than

@@ -5,12 +5,12 @@ from __future__ import annotations
 from minifier.case import Case, Level
 from minifier.failure import Kind, Verdict
 from minifier.passes.inline import calls, has_branches, holds_calls, inlined
-from minifier.reduction.lab import Lab
+from minifier.reduction.probe_runner import ProbeRunner
 
 _ONE_BY_ONE = 8  # so many at most are tried alone, where they cannot all be done without
 
 
-def without_wrappers(lab: Lab) -> None:
+def without_wrappers(lab: ProbeRunner) -> None:
     """Replaces checkpoints, `cond`s and the like by what they call, where the failure survives that: then the search
     may take the ops inside one by one, and nobody has to read about the wrapper."""
     case = lab.bench.case
@@ -33,7 +33,7 @@ def without_wrappers(lab: Lab) -> None:
             _fails_as(lab, inlined(case, (name,), deep=False))
 
 
-def _fails_as(lab: Lab, plain: Case) -> bool:
+def _fails_as(lab: ProbeRunner, plain: Case) -> bool:
     """Whether this Case has the failure; then it is the one to be reduced."""
     before = lab.bench.case
     lab.adopt(plain)

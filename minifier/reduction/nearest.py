@@ -6,8 +6,8 @@ import json
 
 from minifier.case import Case
 from minifier.case.edit import edit_from
+from minifier.case.ops import atoms, with_ops
 from minifier.failure import Verdict
-from minifier.passes.ops import atoms, with_ops
 from minifier.reduction.simplify import Simplifier
 
 _TELLING = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most telling first

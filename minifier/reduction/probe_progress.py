@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from minifier.case import Case
 from minifier.failure import Verdict
-from minifier.probe.judge import Judged
+from minifier.probe.verdicts import Judged
 from minifier.process.progress import Phase, Progress, counted
-from minifier.reduction.lab import Lab
+from minifier.reduction.probe_runner import ProbeRunner
 
 _PROOF = "prove"  # the search phase in which every op that is left is tried once more
 
@@ -16,7 +16,7 @@ _PROOF = "prove"  # the search phase in which every op that is left is tried onc
 class ProbeProgress:
     """Called after each probe of the lab; `show` gets the progress so far."""
 
-    def __init__(self, lab: Lab, show: Callable[[Progress], None]) -> None:
+    def __init__(self, lab: ProbeRunner, show: Callable[[Progress], None]) -> None:
         self._lab, self._show = lab, show
         self._smallest: int | None = None
 

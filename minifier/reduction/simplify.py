@@ -18,11 +18,11 @@ from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
 from minifier.probe.evaluate import look_at_inputs
-from minifier.probe.settle import pack_parts, runs, settle, with_parts
+from minifier.probe.without_backend import pack_sections, run_without_backend, runs, with_sections
 from minifier.reduction.cuts import with_real_values
 from minifier.reduction.journal import digest
-from minifier.reduction.lab import Lab
-from minifier.reduction.ops import Limit
+from minifier.reduction.op_search import Limit
+from minifier.reduction.probe_runner import ProbeRunner
 
 Step = Sequence[Edit]
 """Edits of which the first is taken that leaves a program."""
@@ -49,7 +49,7 @@ class Simplifier:
     answers are those that one worker would get, in the same order, and so is the Case.
     """
 
-    lab: Lab
+    lab: ProbeRunner
     whole: Case
     case: Case
     limit: Limit = field(default_factory=Limit)
@@ -232,10 +232,10 @@ class Simplifier:
             return [None if each == self.case else each for each in changed]
         asked = [steps for steps, each in zip(tries, changed, strict=True) if each != self.case]
         bench, case = self.lab.bench, self.case
-        answers = iter(self.lab.run([lambda steps=steps: settle(bench, case, steps) for steps in asked]))  # type: ignore[misc]
+        answers = iter(self.lab.run([lambda steps=steps: run_without_backend(bench, case, steps) for steps in asked]))  # type: ignore[misc]
         found = [None if each == self.case else next(answers) for each in changed]
         parts = [None if each is None else each["case"] for each in found]
-        return [None if each is None else with_parts(self.case, each) for each in parts]
+        return [None if each is None else with_sections(self.case, each) for each in parts]
 
     def _changed(self, steps: Sequence[Step]) -> Case:
         changed = self.case
@@ -293,7 +293,7 @@ class Simplifier:
 
 
 def _key(case: Case) -> str:
-    return digest(json.dumps(pack_parts(case)))
+    return digest(json.dumps(pack_sections(case)))
 
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Step]]:

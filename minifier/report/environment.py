@@ -19,7 +19,7 @@ _PATIENCE = 20.0  # seconds that are waited for it in the end
 _LOOK = 0.02
 
 
-class Collector:
+class EnvironmentCollector:
     """A child that runs `torch.utils.collect_env`, which starts a dozen programs and may look for GPUs."""
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ def overview(graph: Graph, kept: Collection[str]) -> str:
     return _svg(columns * step, rows * step, f"The {len(graph.ops)} ops of the graph as captured", parts)
 
 
-def reduced(graph: Graph) -> str:
+def draw_reduced(graph: Graph) -> str:
     """The whole graph: boxes in layers, what they read above them."""
     boxes = boxes_of(graph)
     layers = layers_of(boxes)
@@ -65,7 +65,7 @@ def reduced(graph: Graph) -> str:
             parts.append(f'<path class="edge" d="{curve}"/>')
     for number, box in enumerate(boxes):
         parts.append(_box(box, left[number], top[number], widths[number]))
-    return _svg(width, len(layers) * _ROW - _ROW + _BOX_HEIGHT + 2, "The reduced graph", parts)
+    return _svg(width, len(layers) * _ROW - _ROW + _BOX_HEIGHT + 2, "The draw_reduced graph", parts)
 
 
 def _width(box: Box) -> float:

@@ -6,25 +6,25 @@ import platform
 from collections.abc import Iterable, Sequence
 
 from minifier import __version__
-from minifier.case import Case, Level, Reach
+from minifier.case import BackendSource, Case, Level
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
+from minifier.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.report.history import Probed, steps_of
 from minifier.report.outcome import Outcome
-from minifier.report.pictures import overview, reduced, size_over_probes
+from minifier.report.pictures import draw_reduced, overview, size_over_probes
 from minifier.report.privacy import without_private_paths
-from minifier.report.telling import both_errors, duplicates, sentence_of, title_of
 
 _MOST_DRAWN = 60  # nodes of a graph that is still a picture
 _MOST_KINDS = 24
 _OF_OPS = ("bypass", "pairs", "merge")  # passes whose refusals say once more that no op can go
 _REACHED = {
-    Reach.REGISTERED: "registered by name",
-    Reach.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
-    Reach.IMPORTED: "an object that is imported",
-    Reach.EXPRESSION: "made by a call",
-    Reach.DEFINED: "defined in the repro itself",
-    Reach.NONE: "out of reach of a fresh interpreter",
+    BackendSource.REGISTERED: "registered by name",
+    BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
+    BackendSource.IMPORTED: "an object that is imported",
+    BackendSource.EXPRESSION: "made by a call",
+    BackendSource.DEFINED: "defined in the repro itself",
+    BackendSource.NONE: "out of reach of a fresh interpreter",
 }
 
 
@@ -60,7 +60,7 @@ def _course(outcome: Outcome) -> Iterable[Block]:
 def _minimality(outcome: Outcome) -> str:
     summary = outcome.summary
     if summary is None or summary.error:
-        return "The graph was not reduced."
+        return "The graph was not draw_reduced."
     text = f"From {summary.ops_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
     if summary.one_minimal and outcome.case.level is Level.SOURCE:
         return text + "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
@@ -148,11 +148,11 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
         return ()
     if len(case.graph.nodes) > _MOST_DRAWN:
         said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
-        return sections_of("The reduced graph", said, level=3, weight=3)
+        return sections_of("The draw_reduced graph", said, level=3, weight=3)
     whose = "It is the graph that AOTAutograd hands to the backend's compiler; the repro may be what it comes of."
     of_aot = Text(whose) if case.level is not Level.DYNAMO else None
-    picture = Drawing(reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
-    return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
+    picture = Drawing(draw_reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
+    return sections_of("The draw_reduced graph", of_aot, picture, level=3, weight=3)
 
 
 def _original_graph(outcome: Outcome) -> Iterable[Section]:
@@ -192,7 +192,7 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"not finished: {', '.join(unfinished)}"] if unfinished else []
         blocks += [Items(tuple(notes))] if notes else []
-    return sections_of("How it was reduced", *blocks, level=3, weight=5)
+    return sections_of("How it was draw_reduced", *blocks, level=3, weight=5)
 
 
 def _or_none(value: int | None) -> str:

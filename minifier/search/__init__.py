@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 
 from .masks import mask_of
 from .phases import plan
-from .problem import Atoms, Budget, Prober, Problem
-from .result import Ended, Phase, PhaseCount, Progress, Result
+from .problem import Atoms, Budget, Oracle, Problem
+from .result import Ending, PhaseCount, Result, SearchPhase, SearchProgress
 from .walk import Walk
 
 __all__ = [
     "Atoms",
     "Budget",
-    "Ended",
-    "Phase",
+    "Ending",
+    "Oracle",
     "PhaseCount",
-    "Prober",
     "Problem",
-    "Progress",
     "Result",
+    "SearchPhase",
+    "SearchProgress",
     "reduce",
 ]
 
@@ -32,11 +32,11 @@ UNLIMITED = Budget()
 
 def reduce(
     problem: Problem,
-    prober: Prober,
+    prober: Oracle,
     *,
     known: Mapping[Atoms, bool] = {},
     budget: Budget = UNLIMITED,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[SearchProgress], None] | None = None,
 ) -> Result:
     """Reduces `problem` to atoms that fail and of which none can be deleted alone.
 

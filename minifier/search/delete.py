@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .masks import Mask, mask_of, size
-from .result import Phase
+from .result import SearchPhase
 from .steps import Ask, Reduced, Step
 
 HANDFUL = 5
@@ -31,7 +31,7 @@ def _singly(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     def answered(fails: bool) -> Step:
         return _singly(without if fails else kept, order[1:], then)
 
-    return Ask(Phase.DELETE, without, 0.4, answered, inferable=True)
+    return Ask(SearchPhase.DELETE, without, 0.4, answered, inferable=True)
 
 
 def _gallop(kept: Mask, order: tuple[int, ...], group: int, then: Reduced) -> Step:
@@ -45,7 +45,7 @@ def _gallop(kept: Mask, order: tuple[int, ...], group: int, then: Reduced) -> St
             return _gallop(without, order[group:], 2 * group, then)
         return _split(kept, order, len(run), max(1, group // 2), then)
 
-    return Ask(Phase.DELETE, without, 0.5, answered, inferable=True)
+    return Ask(SearchPhase.DELETE, without, 0.5, answered, inferable=True)
 
 
 def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Reduced) -> Step:
@@ -63,7 +63,7 @@ def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Red
             return _split(without, order[half:], stuck - half, group, then)
         return _split(kept, order, half, group, then)
 
-    return Ask(Phase.DELETE, without, 0.5, answered, inferable=True)
+    return Ask(SearchPhase.DELETE, without, 0.5, answered, inferable=True)
 
 
 def halve(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
@@ -88,4 +88,4 @@ def _chunks(kept: Mask, order: tuple[int, ...], start: int, chunk: int, then: Re
             return _chunks(without, order[:start] + order[start + chunk :], start, chunk, then)
         return _chunks(kept, order, start + chunk, chunk, then)
 
-    return Ask(Phase.PROVE, without, 0.3 if size(kept) > 2 * chunk else 0.5, answered)
+    return Ask(SearchPhase.PROVE, without, 0.3 if size(kept) > 2 * chunk else 0.5, answered)

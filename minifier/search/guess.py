@@ -8,7 +8,7 @@ from itertools import islice
 from .dataflow import Dataflow
 from .masks import Mask, mask_of, size, within
 from .problem import Problem
-from .result import Phase
+from .result import SearchPhase
 from .steps import Ask, Reduced, Step
 
 MOST_HINTED = 6
@@ -39,7 +39,7 @@ def _try(guesses: tuple[Mask, ...], kept: Mask, then: Reduced) -> Step:
     def answered(fails: bool) -> Step:
         return _try(rest, candidate if fails else kept, then)
 
-    return Ask(Phase.GUESS, candidate, 0.5, answered, inferable=True)
+    return Ask(SearchPhase.GUESS, candidate, 0.5, answered, inferable=True)
 
 
 def _from_hints(problem: Problem, flow: Dataflow) -> Iterator[Mask]:

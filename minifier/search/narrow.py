@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from .dataflow import Dataflow
 from .masks import Mask, members
-from .result import Phase
+from .result import SearchPhase
 from .steps import Ask, Step
 
 RADII = (0, 2, 6)
@@ -33,7 +33,7 @@ def prefix(kept: Mask, then: Located) -> Step:
         def answered(fails: bool) -> Step:
             return between(passing, middle) if fails else between(middle, failing)
 
-        return Ask(Phase.PREFIX, _first(kept, atoms, middle), 0.5, answered)
+        return Ask(SearchPhase.PREFIX, _first(kept, atoms, middle), 0.5, answered)
 
     return between(0, len(atoms))
 
@@ -56,4 +56,4 @@ def ball(flow: Dataflow, kept: Mask, needed: int, then: Located, radii: tuple[in
     def answered(fails: bool) -> Step:
         return then(candidate, needed) if fails else ball(flow, kept, needed, then, radii[1:])
 
-    return Ask(Phase.BALL, candidate, 0.5, answered, inferable=True)
+    return Ask(SearchPhase.BALL, candidate, 0.5, answered, inferable=True)

@@ -49,7 +49,7 @@ class Problem:
         return frozenset(range(self.size))
 
 
-class Prober(Protocol):
+class Oracle(Protocol):
     """Builds and runs candidates; the search's only view of the world."""
 
     @property

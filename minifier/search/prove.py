@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from .delete import halve
 from .masks import Mask
-from .result import Phase
+from .result import SearchPhase
 from .steps import Ask, Done, Step
 
 Surprised: TypeAlias = Callable[[Mask, tuple[int, ...]], Step]
@@ -44,7 +44,7 @@ def _singles(kept: Mask, order: tuple[int, ...], judged: int, surprised: Surpris
             return surprised(without, order[judged + 1 :] + order[:judged])
         return _singles(kept, order, judged + 1, surprised)
 
-    return Ask(Phase.PROVE, without, 0.05, answered)
+    return Ask(SearchPhase.PROVE, without, 0.05, answered)
 
 
 def _still(order: tuple[int, ...], kept: Mask) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from enum import Enum
 from .problem import Atoms
 
 
-class Phase(Enum):
+class SearchPhase(Enum):
     """The parts of a search, in the order they run."""
 
     GUESS = "guess"
@@ -18,7 +18,7 @@ class Phase(Enum):
     PROVE = "prove"
 
 
-class Ended(Enum):
+class Ending(Enum):
     """Why the search stopped."""
 
     PROVED = "proved"
@@ -28,11 +28,11 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """One finished round, for a progress bar: `atoms` is the size of the best so far, `failing` whether
     the candidate the search needed showed the failure."""
 
-    phase: Phase
+    phase: SearchPhase
     atoms: int
     probes: int
     rounds: int
@@ -43,7 +43,7 @@ class Progress:
 class PhaseCount:
     """What one phase cost (probes, speculation included) and gained (atoms before and after)."""
 
-    phase: Phase
+    phase: SearchPhase
     probes: int
     before: int
     after: int
@@ -62,7 +62,7 @@ class Result:
     """
 
     kept: Atoms
-    ended: Ended
+    ended: Ending
     probes: int
     rounds: int
     phases: tuple[PhaseCount, ...]
@@ -70,4 +70,4 @@ class Result:
     @property
     def one_minimal(self) -> bool:
         """Was each kept atom deleted alone, and the failure seen to be gone every time?"""
-        return self.ended is Ended.PROVED
+        return self.ended is Ending.PROVED

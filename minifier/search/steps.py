@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .masks import Mask
-from .result import Phase
+from .result import SearchPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Ask:
     from a larger candidate that does not fail (domination) instead of being probed.
     """
 
-    phase: Phase
+    phase: SearchPhase
     candidate: Mask
     chance: float
     answered: Callable[[bool], Step]

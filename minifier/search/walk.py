@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from .masks import Mask, atoms_of, mask_of, size
 from .place import Place, foresee
-from .problem import Atoms, Budget, Prober
-from .result import Ended, Phase, PhaseCount, Progress, Result
+from .problem import Atoms, Budget, Oracle
+from .result import Ending, PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Ask, Step
 
 
@@ -17,17 +17,17 @@ class Walk:
 
     def __init__(
         self,
-        prober: Prober,
+        prober: Oracle,
         known: Mapping[Atoms, bool],
         budget: Budget,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: Callable[[SearchProgress], None] | None,
     ) -> None:
         self._prober = prober
         self._budget = budget
         self._on_progress = on_progress
         self._answers = {mask_of(atoms): fails for atoms, fails in known.items()}
-        self._probes = dict.fromkeys(Phase, 0)
-        self._sizes: dict[Phase, tuple[int, int]] = {}
+        self._probes = dict.fromkeys(SearchPhase, 0)
+        self._sizes: dict[SearchPhase, tuple[int, int]] = {}
         self._rounds = 0
 
     def run(self, everything: Mask, first: Step) -> Result:
@@ -35,7 +35,7 @@ class Walk:
         self._answers[everything] = True
         best = everything
         place = Place(first)
-        ended = Ended.PROVED
+        ended = Ending.PROVED
         try:
             while isinstance(ask := place.step, Ask):
                 fails = place.answer(ask, self._answers)
@@ -50,20 +50,20 @@ class Walk:
                 self._sizes[ask.phase] = (before, size(best))
                 if probing and self._on_progress is not None:
                     probes = sum(self._probes.values())
-                    self._on_progress(Progress(ask.phase, size(best), probes, self._rounds, fails))
+                    self._on_progress(SearchProgress(ask.phase, size(best), probes, self._rounds, fails))
                 place = place.after(ask, fails)
         except KeyboardInterrupt:
-            ended = Ended.INTERRUPTED
-        if ended is not Ended.PROVED:
+            ended = Ending.INTERRUPTED
+        if ended is not Ending.PROVED:
             best = self._smallest_failing()
         return Result(atoms_of(best), ended, sum(self._probes.values()), self._rounds, self._counts())
 
-    def _spent(self) -> Ended | None:
+    def _spent(self) -> Ending | None:
         budget = self._budget
         if budget.max_probes is not None and sum(self._probes.values()) >= budget.max_probes:
-            return Ended.MAX_PROBES
+            return Ending.MAX_PROBES
         if budget.deadline is not None and time.monotonic() >= budget.deadline:
-            return Ended.DEADLINE
+            return Ending.DEADLINE
         return None
 
     def _probe(self, place: Place) -> bool:

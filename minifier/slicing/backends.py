@@ -21,7 +21,7 @@ class _Given(cst.CSTVisitor):
             self.found.append((node.value, scope))
 
 
-class _Names(cst.CSTVisitor):
+class _NameCollector(cst.CSTVisitor):
     """Names that an expression reads, without those that it binds itself, as a lambda does."""
 
     def __init__(self) -> None:
@@ -43,14 +43,14 @@ class _Names(cst.CSTVisitor):
         self.bound.add(node.name.value)
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
-        bound = _Names()
+        bound = _NameCollector()
         node.target.visit(bound)
         self.bound |= bound.read
 
 
 def names_read(expression: cst.CSTNode) -> set[str]:
     """The names that evaluating the expression looks up around it."""
-    names = _Names()
+    names = _NameCollector()
     expression.visit(names)
     return names.read - names.bound
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import libcst as cst
 
-from minifier.case import Case, Graph, Reach
+from minifier.case import BackendSource, Case, Graph
 from minifier.case.literals import OF_SCRIPT, imported_paths, objects_made
 from minifier.slicing.backends import backend_expression
+from minifier.slicing.module_statements import ModuleStatements
 from minifier.slicing.slices import Wanted, slice_module
-from minifier.slicing.statements import Module
 
 
 def _paths(graph: Graph) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _with_backend(case: Case, source: str) -> Case:
     expression, names = found
     if backend.expression and not _may_be(expression, backend.expression):
         return case
-    made = replace(backend, reach=Reach.DEFINED, expression=expression, imports=(), names=names, reason="")
+    made = replace(backend, reach=BackendSource.DEFINED, expression=expression, imports=(), names=names, reason="")
     return replace(case, backend=made)
 
 
@@ -107,7 +107,7 @@ def _constants(tree: ast.AST) -> set[str]:
 
 def names_bound(definitions: str) -> set[str]:
     """The names that the definitions give a value to, imports included."""
-    return {name for statement in Module(definitions).statements for name in statement.binds}
+    return {name for statement in ModuleStatements(definitions).statements for name in statement.binds}
 
 
 def definitions_left(case: Case) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.slicing.draws import seeds_for
-from minifier.slicing.statements import Module, Statement, dotted
+from minifier.slicing.module_statements import ModuleStatements, Statement, dotted
+from minifier.slicing.random_draws import seeds_for
 
 # Changing these modules is state of the script, which is captured and made plain by itself.
 _STATE = {"torch", "os", "sys", "warnings", "logging", "random", "numpy", "np", "faulthandler", "signal", "atexit"}
@@ -30,7 +30,7 @@ def slice_module(source: str, wanted: Wanted) -> str:
 
     Raises libcst.ParserSyntaxError for source that is not Python.
     """
-    module = Module(source)
+    module = ModuleStatements(source)
     needed = _Needed(module, wanted)
     needed.find()
     return _Rendered(module, needed).text()
@@ -39,7 +39,7 @@ def slice_module(source: str, wanted: Wanted) -> str:
 class _Needed:
     """The statements that are needed, found from what is wanted."""
 
-    def __init__(self, module: Module, wanted: Wanted) -> None:
+    def __init__(self, module: ModuleStatements, wanted: Wanted) -> None:
         self.module, self.wanted = module, wanted
         self.run = [s for s in module.statements if wanted.until is None or s.last_line < wanted.until]
         self.statements: set[Statement] = set()
@@ -130,7 +130,7 @@ class _Needed:
 class _Rendered:
     """The needed part of a module as source."""
 
-    def __init__(self, module: Module, needed: _Needed) -> None:
+    def __init__(self, module: ModuleStatements, needed: _Needed) -> None:
         self.module, self.names = module, needed.names
         self.kept = {s.node for s in needed.statements}
         self.of = {s.node: s for s in needed.statements}

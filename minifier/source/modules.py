@@ -9,8 +9,8 @@ from pathlib import Path
 import libcst as cst
 
 from minifier.slicing import Wanted, names_bound, slice_module
-from minifier.slicing.statements import Module, dotted
-from minifier.source.edits import Splice
+from minifier.slicing.module_statements import ModuleStatements, dotted
+from minifier.source.statement_edits import Splice
 
 
 def with_modules(source: str, folders: Sequence[str]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _read(module: cst.Module) -> set[str]:
 
 def _imported(source: str) -> set[str]:
     """Names that an import binds: the same import twice is no clash."""
-    return {name for each in Module(source).statements for name in each.imports}
+    return {name for each in ModuleStatements(source).statements for name in each.imports}
 
 
 class _Uses(cst.CSTVisitor):

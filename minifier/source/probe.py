@@ -14,11 +14,11 @@ import torch
 
 from minifier.failure import Fingerprint, Verdict
 from minifier.failure.observed import describe, text
-from minifier.fx.script import define
-from minifier.probe.bench import preload
-from minifier.probe.children import Ended, run_children
-from minifier.probe.judge import Judged, judge
+from minifier.fx.script_definitions import define
+from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits, imports_told
+from minifier.probe.prepared_case import preload
+from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
 
 _LEAST = 5.0  # seconds
@@ -72,7 +72,7 @@ class SourceLab:
         slow = 10 * self._seconds if self._seconds else 300.0
         return Limits(self.timeout or max(_LEAST, slow), self.memory)
 
-    def run(self, source: str, *, compiled: bool = True) -> Ended:
+    def run(self, source: str, *, compiled: bool = True) -> ChildEnd:
         """How the source ends; no probe."""
         (ended,) = run_children([lambda: run_source(source, compiled=compiled)], self._limits(), self.scratch)
         preload(ended.loaded)

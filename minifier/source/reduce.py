@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from minifier import search
-from minifier.source.edits import plainer
 from minifier.source.modules import with_modules
 from minifier.source.probe import SourceLab
+from minifier.source.statement_edits import plainer
 from minifier.source.tree import Tree
 
 
@@ -25,7 +25,7 @@ class Reduced:
     minimal: bool
 
 
-class _View:
+class _StatementSearchAdapter:
     """The search's view of a script: its statements by number."""
 
     def __init__(self, lab: SourceLab, tree: Tree) -> None:
@@ -52,7 +52,7 @@ def reduce_source(
     modules in `folders` is put into it where the failure survives that."""
     lab.phase = "statements"
     source, ended = _statements(lab, source, lines, budget)
-    while ended is search.Ended.PROVED:
+    while ended is search.Ending.PROVED:
         lab.phase = "modules"
         alone = next((each for each in with_modules(source, folders) if lab.holds([each])[0]), None)
         if alone is not None:
@@ -65,12 +65,14 @@ def reduce_source(
             break
         lab.phase = "statements"
         source, ended = _statements(lab, plain, (), budget)
-    return Reduced(source, len(Tree(source, lab.whole).statements), ended is search.Ended.PROVED)
+    return Reduced(source, len(Tree(source, lab.whole).statements), ended is search.Ending.PROVED)
 
 
-def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ended]:
+def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
     tree = Tree(source, lab.whole)
-    result = search.reduce(_problem(tree, lines), _View(lab, tree), known={frozenset(): False}, budget=budget)
+    result = search.reduce(
+        _problem(tree, lines), _StatementSearchAdapter(lab, tree), known={frozenset(): False}, budget=budget
+    )
     return tree.code(result.kept), result.ended
 
 

@@ -18,7 +18,7 @@ class Tree:
     def __init__(self, source: str, whole: Collection[str] = ()) -> None:
         wrapper = MetadataWrapper(cst.parse_module(source))
         self.module = wrapper.module
-        collected = _Collector(self.module, frozenset(whole))
+        collected = _StatementCollector(self.module, frozenset(whole))
         self.module.visit(collected)
         self.statements: list[Statement] = collected.found
         self._whole = collected.whole
@@ -74,7 +74,7 @@ class Tree:
         return made.code
 
 
-class _Collector(cst.CSTVisitor):
+class _StatementCollector(cst.CSTVisitor):
     def __init__(self, module: cst.Module, texts: Collection[str]) -> None:
         self.module, self.texts = module, texts
         self.found: list[Statement] = []

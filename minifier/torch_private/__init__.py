@@ -30,8 +30,9 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
+from minifier.torch_private.decompositions import parts_of
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
-from minifier.torch_private.exported import inputs_written_to, module_of, observe_aot_inductor
+from minifier.torch_private.exported import inputs_written_to, module_of_export, observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,
     fake_tensor,
@@ -62,7 +63,6 @@ from minifier.torch_private.modes import (
     without_modes,
 )
 from minifier.torch_private.numbers import as_hint, expression_of, is_fake, storage_key
-from minifier.torch_private.parts import parts_of
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -129,7 +129,7 @@ __all__ = [
     "link_libraries",
     "local_source",
     "marked_dims",
-    "module_of",
+    "module_of_export",
     "move",
     "new_fake_mode",
     "node_of",

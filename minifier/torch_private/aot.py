@@ -137,7 +137,7 @@ def backward_arguments() -> list[Any] | None:
     return None
 
 
-class _Done(BaseException):
+class _LeaveBackend(BaseException):
     """Leaves the backend, and AOTAutograd in it, with what was wanted. Not an Exception: nobody may catch it."""
 
 
@@ -155,13 +155,13 @@ def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
         with unset_fake_temporarily():
-            raise _Done(work(bw if part == BACKWARD else fw))
+            raise _LeaveBackend(work(bw if part == BACKWARD else fw))
 
     def aot_stage2_inference(state: Any, capture: Any, partition: Any, compiler: Any) -> Any:
         if part == BACKWARD:
             raise NoCompiler("the backend compiles for inference where a training graph was expected")
         with unset_fake_temporarily():
-            raise _Done(work(compiler))
+            raise _LeaveBackend(work(compiler))
 
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
     originals = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
@@ -169,7 +169,7 @@ def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..
     graph_compile.aot_stage2_inference = aot_stage2_inference
     try:
         call_backend()
-    except _Done as done:
+    except _LeaveBackend as done:
         return done.args[0]
     finally:
         graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = originals

@@ -86,7 +86,7 @@ def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[],
     return end
 
 
-def module_of(program: torch.export.ExportedProgram) -> tuple[torch.fx.GraphModule, list[Any]]:
+def module_of_export(program: torch.export.ExportedProgram) -> tuple[torch.fx.GraphModule, list[Any]]:
     """The graph module of an exported program, and the inputs that it was exported with, in the order of its
     placeholders."""
     gm = program.module(check_guards=False)

@@ -17,7 +17,7 @@ from minifier.process.memory import MemoryWatch, free_memory, limit_data
 from minifier.process.steps import LOOK
 from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers, link_libraries
-from minifier.verify.reading import End, failure_shown
+from minifier.verify.shown_failure import End, failure_shown
 
 _SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
 

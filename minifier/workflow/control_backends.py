@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.case import BackendReference, Case, Level, Reach
+from minifier.case import BackendReference, BackendSource, Case, Level
 from minifier.case.literals import string
 from minifier.emit.repro import Repro, write_repro
 from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
-from minifier.probe.children import Ended, run_children
+from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
@@ -35,7 +35,7 @@ def through_others(
         return ()
     scripts = {}
     for name in OTHERS:
-        other = replace(case, backend=BackendReference(name, Reach.REGISTERED, string(name)))
+        other = replace(case, backend=BackendReference(name, BackendSource.REGISTERED, string(name)))
         try:
             scripts[name] = write_repro(other, repro.template, repro.variant, settings.memory)
         except NoRepro:
@@ -68,7 +68,7 @@ def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]
     return {"how": "passes"}
 
 
-def _told(ended: Ended) -> str:
+def _told(ended: ChildEnd) -> str:
     """How it fared; empty where it could not be tried."""
     if ended.fault:
         return ""

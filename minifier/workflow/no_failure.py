@@ -9,7 +9,7 @@ from minifier.capturing.script import Program
 from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.stage import Captured
+    from minifier.capturing.capture import Captured
 
 _MOST = 3  # lines of logs that are shown
 _WIDEST = 160

@@ -8,8 +8,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.stage import FailingGraph
-from minifier.case import BackendReference, Case, Drawn, Graph, Node, Reach, Script, TensorInput
+from minifier.capturing.capture import FailingGraph
+from minifier.case import BackendReference, BackendSource, Case, Drawn, Graph, Node, Script, TensorInput
 from minifier.case.store import ATEN, CASE, FORWARD, RESULT, load, save
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, difference, guard_gibibytes, write_repro
@@ -18,9 +18,9 @@ from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
 from minifier.process.memory import free_memory
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.stage import NEAREST
+from minifier.reduction.reduce_case import NEAREST
 from minifier.reduction.summary import Summary
-from minifier.report.environment import Collector
+from minifier.report.environment import EnvironmentCollector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status
 from minifier.report.privacy import PRIVATE
@@ -113,15 +113,15 @@ def finish(
         settings = replace(settings, memory=min(free_memory(3 / 4) or 2**63, 2 * guard_gibibytes(case) * 2**30) or None)
     found = Found()
     (out / RESULT).unlink(missing_ok=True)  # of an earlier run in this folder: this one has not ended
-    collector: Collector | None = None
-    if case.backend.reach is Reach.NONE:
+    collector: EnvironmentCollector | None = None
+    if case.backend.reach is BackendSource.NONE:
         found.reason = (
             f"the backend {case.backend.name} cannot be imported by a fresh interpreter: {case.backend.reason}. "
             "Hold it under a name of a module that can be imported, or register it in one."
         )
     else:
         found = reduced(case, out, settings, around)
-        collector = Collector()
+        collector = EnvironmentCollector()
         if found.candidates:
             try:
                 _prove(found, case, out, settings, around)
@@ -205,7 +205,7 @@ def give_up(
     failing: FailingGraph, out: Path, script: str, started: float, capture_seconds: float, others: tuple[str, ...]
 ) -> Outcome:
     """Reports a failure whose graph could not be written down."""
-    failure, backend = failing.failure, failing.reference or BackendReference(failing.backend, Reach.NONE)
+    failure, backend = failing.failure, failing.reference or BackendReference(failing.backend, BackendSource.NONE)
     assert failure is not None
     case = Case(Graph((Node("output", "output", "output", ((),)),)), (), backend, failure, script=Script(script))
     reason = f"its graph cannot be written down: {failing.unsaved}"

@@ -16,10 +16,10 @@ from minifier.cluster.link import Cluster
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, UsageError
 from minifier.passes.table import OF_VALUES
-from minifier.probe.bench import Bench, StartsThreads
+from minifier.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.process.progress import SILENT, Channel, Display, Phase, Progress, run_displayed
 from minifier.process.steps import DISK_FULL, TOOL_FAILED, adopt_orphans, deaf, interrupt_once
-from minifier.reduction.stage import reduce_case
+from minifier.reduction.reduce_case import reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
 from minifier.verify import Verification
@@ -68,7 +68,7 @@ def reduce_in_child(
     around.display.show(Progress(Phase.REDUCING))
 
     def work(channel: Channel) -> int:
-        def elsewhere(bench: Bench, scratch: Path) -> ClusterProber | None:
+        def elsewhere(bench: PreparedCase, scratch: Path) -> ClusterProber | None:
             return ClusterProber(around.cluster, bench, source, scratch, channel.say) if around.cluster else None
 
         interrupt_once()

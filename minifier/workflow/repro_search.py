@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import BackendReference, Case, Reach
+from minifier.case import BackendReference, BackendSource, Case
 from minifier.case.variables import may_be_written, others
 from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import NoRepro
@@ -20,7 +20,7 @@ from minifier.verify import RUNS, Verification, run_script, verify
 
 _FORMS = 4  # of script, that are tried with all environment variables
 _VARIABLES = 4  # that a failure may depend on
-EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
+EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 
 
 def may_be_flaky(case: Case, check: Verification) -> bool:

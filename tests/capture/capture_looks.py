@@ -7,9 +7,9 @@ import sys
 
 from vocabulary import CASES, in_child, source_of
 
-from minifier.capturing.find_failures import look
-from minifier.capturing.given import StandardInput
+from minifier.capturing.find_failures import find_failures
 from minifier.capturing.script import Program
+from minifier.capturing.standard_input import StandardInput
 from minifier.capturing.terms import Terms
 from minifier.settings import Settings
 from minifier.workflow.no_failure import nothing_failed
@@ -33,7 +33,7 @@ def looked(bureau, text, limit=None, given=None, **settings):
             sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
             standard_input = StandardInput(bureau.folder / "copy")
         program, lines = Program(str(script), given=standard_input), []
-        found = look(program, bureau.folder / "work", Terms(limit), Settings(**settings), lines.append)
+        found = find_failures(program, bureau.folder / "work", Terms(limit), Settings(**settings), lines.append)
         said = "" if found.captured.failing else str(nothing_failed(program, found.captured, found.compared))
         return found, said, lines
 

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from minifier.capturing.written import write_object
+from minifier.capturing.object_source import write_object
 from minifier.errors import CannotSave
 
 SOURCE = """

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from minifier.capturing import watch as watch_module
-from minifier.capturing.status import Status
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Keep, Terms
 from minifier.capturing.watch import FIRST, LEAST, Watch
 from minifier.failure import Stage
@@ -94,7 +94,7 @@ def test_a_script_that_has_the_signal_for_itself_is_ended_without_a_stack(bureau
 
 
 def test_the_limit(tmp_path):
-    status = Status()
+    status = RunningCalls()
     watch = Watch(status, tmp_path / "stacks", Terms())
     token = status.enter(Stage.RUN, 1, 4)
     (call,) = status.running()
@@ -113,7 +113,7 @@ def test_the_limit(tmp_path):
 
 
 def test_time_in_which_everything_stood_still_does_not_count(tmp_path, monkeypatch):
-    status = Status()
+    status = RunningCalls()
     watch = Watch(status, tmp_path / "stacks", Terms(timeout=5))
     ended = []
     monkeypatch.setattr(watch, "_end", lambda pid, call, lasted: ended.append(lasted))
@@ -137,7 +137,7 @@ def test_time_in_which_everything_stood_still_does_not_count(tmp_path, monkeypat
 )
 def test_the_first_call_is_waited_for_as_long_as_it_computes(tmp_path, monkeypatch, computes, ends):
     """Ten times the slowest call says nothing as long as none has come back."""
-    status = Status()
+    status = RunningCalls()
     watch = Watch(status, tmp_path / "stacks", Terms())
     ended = []
     monkeypatch.setattr(watch, "_end", lambda pid, call, lasted: ended.append(lasted))

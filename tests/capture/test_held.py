@@ -4,7 +4,7 @@ import pytest
 import torch
 from capture_looks import looked
 
-from minifier.capturing.held import as_before
+from minifier.capturing.held_tensors import as_before
 from minifier.case.store import load
 from minifier.fx.tensors import StoredTensors, TensorFile
 

@@ -8,8 +8,8 @@ import torch
 from minifier.failure import Fingerprint, Kind, Stage, Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.children import run_children
-from minifier.probe.judge import judge
 from minifier.probe.life import Limits
+from minifier.probe.verdicts import judge
 from minifier.process import memory
 from minifier.process.memory import available, limit_data, spare_memory
 from minifier.verify import run_script, verify

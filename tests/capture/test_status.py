@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minifier.capturing.status import Status
+from minifier.capturing.running_calls import RunningCalls
 from minifier.failure import Stage
 
 pytestmark = pytest.mark.timeout(60)
@@ -18,7 +18,7 @@ def places(status):
 
 @pytest.mark.usefixtures("processes")
 def test_what_a_child_was_doing_when_it_died_is_there():
-    status = Status()
+    status = RunningCalls()
     pid = os.fork()
     if pid == 0:
         status.enter(Stage.COMPILE, 3, 0)
@@ -31,7 +31,7 @@ def test_what_a_child_was_doing_when_it_died_is_there():
 
 
 def test_the_outer_call_is_running_again_when_the_inner_one_came_back():
-    status = Status()
+    status = RunningCalls()
     outer = status.enter(Stage.COMPILE, 1, 0)
     inner = status.enter(Stage.BACKWARD_RUN, 2, 7)
     assert places(status) == [(Stage.BACKWARD_RUN, 2, 7)]
@@ -42,7 +42,7 @@ def test_the_outer_call_is_running_again_when_the_inner_one_came_back():
 
 
 def test_each_thread_has_a_place_and_gives_it_back():
-    status, ready, go = Status(), threading.Barrier(9), threading.Event()
+    status, ready, go = RunningCalls(), threading.Barrier(9), threading.Event()
 
     def work(number):
         token = status.enter(Stage.RUN, number, 1)
@@ -64,7 +64,7 @@ def test_each_thread_has_a_place_and_gives_it_back():
 
 
 def test_more_threads_than_places_do_no_harm():
-    status, go = Status(), threading.Event()
+    status, go = RunningCalls(), threading.Event()
     tokens = []
 
     def work():
@@ -84,7 +84,7 @@ def test_more_threads_than_places_do_no_harm():
 
 
 def test_noting_a_call_costs_little():
-    status = Status()
+    status = RunningCalls()
     started = time.perf_counter()
     for call in range(20_000):
         status.leave(status.enter(Stage.RUN, 1, call))
@@ -92,7 +92,7 @@ def test_noting_a_call_costs_little():
 
 
 def test_the_end_is_noted_beside_the_slowest_call():
-    status = Status()
+    status = RunningCalls()
     status.leave(status.enter(Stage.RUN, 1, 1))
     slowest = status.slowest
     status.ended()

@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_subset import graphs
 
-from minifier.case import BackendReference, Case, Drawn, Reach, Ref, State, TensorInput
+from minifier.case import BackendReference, BackendSource, Case, Drawn, Ref, State, TensorInput
 from minifier.case.edit import edit_from, edited
+from minifier.case.ops import with_ops
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.passes.ops import with_ops
 
 FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION), "ValueError", "no")
 
 
 def case_of(whole) -> Case:
     inputs = tuple(TensorInput(node.name, meta(2, 3), Drawn("randn")) for node in whole.placeholders)
-    return Case(whole, inputs, BackendReference("mine", Reach.REGISTERED, '"mine"'), FAILURE)
+    return Case(whole, inputs, BackendReference("mine", BackendSource.REGISTERED, '"mine"'), FAILURE)
 
 
 def sent(base: Case, case: Case) -> Case:

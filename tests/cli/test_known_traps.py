@@ -8,10 +8,10 @@ from scripts import DEFINITION, ONE_OP
 from vocabulary import CASES, in_child, source_of
 from warm_command import warm_command, warm_python
 
+from minifier.capturing.capture import capture
 from minifier.capturing.script import Program
-from minifier.capturing.stage import capture
 from minifier.capturing.terms import Comparing, Terms
-from minifier.failure import Measure
+from minifier.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -35,7 +35,7 @@ def captured_and_compared(bureau, text, trains=False):
 
     def work():
         sys.path[0] = str(CASES)
-        return capture(Program(str(script), ()), bureau.graphs, Terms(comparing=Comparing(Measure(), trains)))
+        return capture(Program(str(script), ()), bureau.graphs, Terms(comparing=Comparing(Tolerance(), trains)))
 
     return in_child(work, bureau.folder, 100)
 

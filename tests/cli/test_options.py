@@ -4,7 +4,7 @@ import click
 import pytest
 
 from minifier.cli.options import reduction_options, script_memory, settings_from
-from minifier.failure import Aspect, Measure
+from minifier.failure import Aspect, Tolerance
 from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -33,9 +33,9 @@ def test_how_results_are_compared(tmp_path):
     file.write_text("def differs(compiled, eager):\n    return True\n")
     ignored = ["--ignore", "stride", "--ignore", "no-exception"]
     settings = settings_from(given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored))
-    measure = Measure(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION))
+    measure = Tolerance(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION))
     assert (settings.compare, settings.measure) == ("always", measure)
-    assert settings_from(given("--predicate", str(file))).measure == Measure(predicate=file.read_text())
+    assert settings_from(given("--predicate", str(file))).measure == Tolerance(predicate=file.read_text())
 
 
 def test_patterns_and_limits():

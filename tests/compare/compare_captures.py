@@ -13,7 +13,7 @@ from torch._dynamo.backends.registry import lookup_backend
 
 from minifier.case.graph import Graph
 from minifier.compare import Comparison, compare
-from minifier.failure import Measure
+from minifier.failure import Tolerance
 from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
@@ -59,7 +59,7 @@ class Capture:
         return [node.name for node in self.graph.placeholders]
 
     def compare(
-        self, compiled: Callable[..., Any], measure: Measure | None = None, *, backward: bool = False
+        self, compiled: Callable[..., Any], measure: Tolerance | None = None, *, backward: bool = False
     ) -> Comparison:
         return compare(compiled, self.graph, self.inputs, self.build, measure, backward=backward, names=self.names)
 

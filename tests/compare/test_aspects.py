@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from compare_captures import captures
 
-from minifier.failure import Aspect, Measure, Stage
+from minifier.failure import Aspect, Stage, Tolerance
 
 
 def model(x, w):
@@ -93,7 +93,7 @@ def test_nothing_is_changed(captured):
 @pytest.mark.parametrize("aspect", [Aspect.VALUES, Aspect.ALIASING])
 def test_an_ignored_aspect_does_not_count(captured, aspect):
     change, _wanted = CHANGES["a factor"]
-    found = captured.compare(changed(captured, change), Measure(ignored=(aspect,))).differences
+    found = captured.compare(changed(captured, change), Tolerance(ignored=(aspect,))).differences
     assert aspect not in {d.aspect for d in found}
 
 

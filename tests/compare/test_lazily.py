@@ -6,8 +6,8 @@ import pytest
 import torch
 from vocabulary import in_child
 
-from minifier.compare.lazily import WidenedAsTaken, can_wait
-from minifier.compare.reference import DOUBLE
+from minifier.compare.lazy_wide_run import WidenedAsTaken, can_wait
+from minifier.compare.wide_reference import DOUBLE
 
 
 def traced(function, *inputs):

@@ -5,7 +5,7 @@ import torch
 from compare_captures import captures
 
 from minifier.errors import UsageError
-from minifier.failure import Aspect, Measure
+from minifier.failure import Aspect, Tolerance
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def off_by(factor):
 
 
 def test_tolerances_replace_the_judgement(captured):
-    loose, tight = Measure(rtol=0.05, atol=0.0), Measure(rtol=0.0, atol=0.0)
+    loose, tight = Tolerance(rtol=0.05, atol=0.0), Tolerance(rtol=0.0, atol=0.0)
     compared = captured.compare(off_by(1.02), loose)
     assert compared.differences == () and compared.eager_runs == 1
     found = captured.compare(off_by(1.000001), tight).differences
@@ -27,7 +27,7 @@ def test_tolerances_replace_the_judgement(captured):
 
 
 def predicate(body):
-    return Measure(predicate=f"def differs(compiled, eager):\n    {body}\n")
+    return Tolerance(predicate=f"def differs(compiled, eager):\n    {body}\n")
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_a_predicate_decides_alone(captured, body, wanted):
 )
 def test_a_predicate_that_does_not_work(captured, text, said):
     with pytest.raises(UsageError) as error:
-        captured.compare(off_by(1.02), Measure(predicate=text))
+        captured.compare(off_by(1.02), Tolerance(predicate=text))
     assert said in str(error.value)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from compare_captures import capture_of, captures
 
-from minifier.compare import parting_ops
+from minifier.compare import divergent_ops
 from minifier.failure import Aspect
 
 
@@ -46,7 +46,7 @@ def found(seconds, compile=faulty):
         return [VALUES[node.name].clone() for node in graph.placeholders]
 
     order = [node.name for node in captured.graph.ops]
-    return parting_ops(captured.graph, order, inputs, captured.build, compile, seconds)
+    return divergent_ops(captured.graph, order, inputs, captured.build, compile, seconds)
 
 
 def test_the_op_is_found():

@@ -6,10 +6,10 @@ import pytest
 from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
+from minifier.case.ops import atoms, with_ops
+from minifier.case.symbolic_sizes import as_dynamo_would, is_symbolic, specialised
 from minifier.case.values import Scalar, contiguous_stride
-from minifier.passes.ops import atoms, with_ops
 from minifier.passes.sizes import PASSES
-from minifier.passes.symbols import as_dynamo_would, is_symbolic, specialised
 
 
 def sized(*sizes):

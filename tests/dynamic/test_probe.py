@@ -8,9 +8,9 @@ from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 
 from minifier.case import Drawn, ScalarInput, Symbolic, TensorInput
+from minifier.case.ops import with_ops
+from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
-from minifier.fx.values import make_inputs
-from minifier.passes.ops import with_ops
 from minifier.probe.symbolic import call_with_symbols
 
 pytestmark = pytest.mark.timeout(120)

@@ -6,9 +6,20 @@ from dataclasses import replace
 
 from case_samples import call, graph, meta, method, output, placeholder
 
-from minifier.case import BackendReference, Case, Drawn, Level, Reach, Ref, ScalarInput, State, Symbolic, TensorInput
+from minifier.case import (
+    BackendReference,
+    BackendSource,
+    Case,
+    Drawn,
+    Level,
+    Ref,
+    ScalarInput,
+    State,
+    Symbolic,
+    TensorInput,
+)
 from minifier.case.values import Scalar
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Measure, Stage
+from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage, Tolerance
 
 CRASH, CONDITION = "minifier_backends.faulty.crash", "minifier_backends.faulty.condition"
 PREDICATE = '''"""Whether the results differ by more than a hundredth."""
@@ -25,7 +36,7 @@ def differs(compiled, eager):
 
 def backend(name: str, **options) -> BackendReference:
     module = "oddlib" if name.startswith("oddlib") else "minifier_backends.faulty"
-    return BackendReference(name, Reach.REGISTERED, f'"{name}"', (f"import {module}",), options=options or None)
+    return BackendReference(name, BackendSource.REGISTERED, f'"{name}"', (f"import {module}",), options=options or None)
 
 
 def raised(stage: Stage, kind: str, message: str, module: str, function: str) -> Failure:
@@ -149,7 +160,7 @@ VIEW = Case(
 WRONG = differs(Aspect.VALUES, error=0.02, eager_error=1e-8, noise=1e-8)
 BACKWARD = backend("faulty_wrong", level="backward", op="tanh_backward")
 FLAKY = backend("faulty_flaky", probability=0.6)
-ATEN = BackendReference("aten", Reach.IMPORTED, "aten", ("from oddlib.backends import aten",))
+ATEN = BackendReference("aten", BackendSource.IMPORTED, "aten", ("from oddlib.backends import aten",))
 DETACHED = differs(Aspect.GRADIENT, sentence="output 0 does not require grad, in eager it does")
 # The seed makes no positive definite matrix of this.
 CHOLESKY = of_op(backend("oddlib_forgiving"), differs(Aspect.NO_EXCEPTION, "the call"), "torch.linalg.cholesky")
@@ -158,7 +169,7 @@ CASES = {
     "values": of_op(backend("faulty_wrong"), WRONG),
     "values in no_grad": of_op(backend("faulty_wrong"), WRONG, state=State(grad=False)),
     "values by the user's tolerance": of_op(
-        backend("faulty_wrong", factor=1.2), WRONG, measure=Measure(rtol=0.05, atol=1e-3)
+        backend("faulty_wrong", factor=1.2), WRONG, measure=Tolerance(rtol=0.05, atol=1e-3)
     ),
     "a small error": of_op(
         backend("faulty_wrong", factor=1 + 3e-6),
@@ -186,7 +197,7 @@ CASES = {
         inputs=(TensorInput("x", meta(3, 3), Drawn("randn")),),
     ),
     "predicate": of_op(
-        backend("faulty_wrong", factor=1.1), differs(Aspect.PREDICATE), measure=Measure(predicate=PREDICATE)
+        backend("faulty_wrong", factor=1.1), differs(Aspect.PREDICATE), measure=Tolerance(predicate=PREDICATE)
     ),
     "flaky values": of_op(backend("faulty_wrong"), WRONG, rate=0.9),
     "backward": of_op(backend("faulty_backward"), NO_BACKWARD, grad=True, backward=True),

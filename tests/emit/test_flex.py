@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]
 
 def source_of_graph(function, *inputs):
     """The function that a repro has for what Dynamo makes of `function`."""
-    from minifier.case import BackendReference, Case, Drawn, Reach, TensorInput
+    from minifier.case import BackendReference, BackendSource, Case, Drawn, TensorInput
     from minifier.emit.forms import Template
     from minifier.emit.repro import write_repro
     from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -27,7 +27,7 @@ def source_of_graph(function, *inputs):
     graph = graphs[0]
     made = tuple(TensorInput(node.name, node.value, Drawn("randn")) for node in graph.placeholders)
     failure = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION), "E", "")
-    case = Case(graph, made, BackendReference("eager", Reach.REGISTERED, '"eager"'), failure)
+    case = Case(graph, made, BackendReference("eager", BackendSource.REGISTERED, '"eager"'), failure)
     return write_repro(case, Template.COMPILE_FUNCTION).text
 
 

@@ -12,17 +12,17 @@ import torch
 from forked_script import python_forked
 from real_graphs import GRAPHS, Captured, compiled_graphs, fresh, seeded
 
-from minifier.case import BackendReference, Case, Drawn, Reach, ScalarInput, State, Stored, TensorInput
+from minifier.case import BackendReference, BackendSource, Case, Drawn, ScalarInput, State, Stored, TensorInput
+from minifier.case.ops import atoms, with_ops
 from minifier.emit.repro import Template, write_repro
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.fx.arguments import as_hint, tensor_meta
 from minifier.fx.build import build_graph
+from minifier.fx.node_arguments import as_hint, tensor_meta
 from minifier.fx.read import read_graph
+from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.fx.values import make_inputs
-from minifier.passes.ops import atoms, with_ops
 
-EAGER = BackendReference("eager", Reach.REGISTERED, '"eager"')
+EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 LONGEST = 25
 
 
@@ -331,7 +331,7 @@ EXPRESSIONS = [
 def test_the_backend_is_written_as_it_was_given(expression, imports, template, tmp_path):
     (captured,) = compiled_graphs(torch.sin, seeded(2).requires_grad_())
     backend = BackendReference(
-        "some", Reach.EXPRESSION, expression, imports, mode=None, options={"level": 'a"b', "n": [1, (2,)]}
+        "some", BackendSource.EXPRESSION, expression, imports, mode=None, options={"level": 'a"b', "n": [1, (2,)]}
     )
     text = write_repro(replace(case_of(captured, tmp_path), backend=backend), template).text
     parts = {ast.dump(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.expr)}

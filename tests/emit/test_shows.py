@@ -7,13 +7,13 @@ import pytest
 from failing_cases import CASES
 from forked_script import run_forked
 
-from minifier.case import BackendReference, Reach
+from minifier.case import BackendReference, BackendSource
 from minifier.emit.repro import Template, Variant, forms_for, write_repro
 from minifier.verify import run_script, shows
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
-RIGHT = BackendReference("eager", Reach.REGISTERED, '"eager"')
-RIGHT_ATEN = BackendReference("aot", Reach.REGISTERED, '"aot_eager_default_partitioner"')
+RIGHT = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
+RIGHT_ATEN = BackendReference("aot", BackendSource.REGISTERED, '"aot_eager_default_partitioner"')
 FORMS = {
     "ATen backward": (Template.CALL_COMPILER, Variant(compiler="fw_compiler")),
     "ATen backward by a function": (Template.AUTOGRAD_FUNCTION, Variant()),

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from fake_prober import seen_failure
 
-from minifier.case import BackendReference, Case, Graph, Input, Reach, ScalarInput, Script, State, TensorInput
+from minifier.case import BackendReference, BackendSource, Case, Graph, Input, ScalarInput, Script, State, TensorInput
 from minifier.case.store import TENSORS
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.fx.arguments import tensor_meta
+from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.probe.bench import Bench
-from minifier.probe.children import Ended
+from minifier.probe.children import ChildEnd
 from minifier.probe.evaluate import evaluate
+from minifier.probe.prepared_case import PreparedCase
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,10 @@ def refused_case(
 ) -> Case:
     """The Case of the graph and a backend of refused.py, with the failure that it shows on it up to this stage."""
     imports = ("import functools", "import refused")
-    backend = BackendReference(what, Reach.IMPORTED, f"functools.partial(refused.{function}, what={what!r})", imports)
+    backend = BackendReference(
+        what, BackendSource.IMPORTED, f"functools.partial(refused.{function}, what={what!r})", imports
+    )
     unknown = Failure(Fingerprint(stage, Kind.EXCEPTION), "", "")
     case = Case(graph.graph, graph.inputs, backend, unknown, State(grad=grad), Script("failing"), graph.tensors)
-    ended = Ended(evaluate(Bench(case, StoredTensors(case.tensors)), case, stage), 0.01, status=0)
+    ended = ChildEnd(evaluate(PreparedCase(case, StoredTensors(case.tensors)), case, stage), 0.01, status=0)
     return replace(case, failure=seen_failure(ended, case.graph.free_names))

@@ -12,10 +12,10 @@ from fake_prober import raises, seen_failure
 
 from minifier.case import (
     BackendReference,
+    BackendSource,
     Case,
     Drawn,
     Node,
-    Reach,
     Ref,
     ScalarInput,
     Script,
@@ -23,13 +23,13 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
-from minifier.probe.children import Ended
+from minifier.probe.children import ChildEnd
 
-NO_BACKEND = BackendReference("eager", Reach.REGISTERED, '"eager"')
+NO_BACKEND = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 UNARY = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs", "square", "floor", "ceil", "round")
 
 
-def case_of(*nodes: Node, failing: Ended = raises(), **more: Any) -> Case:  # noqa: B008 - it is frozen
+def case_of(*nodes: Node, failing: ChildEnd = raises(), **more: Any) -> Case:  # noqa: B008 - it is frozen
     """The Case of these nodes: inputs are drawn, and the failure is how the whole graph ended."""
     made = graph(*nodes)
     inputs = [
@@ -43,7 +43,7 @@ def case_of(*nodes: Node, failing: Ended = raises(), **more: Any) -> Case:  # no
     return replace(case, **more)
 
 
-def chain(*ops: str, shape: Sequence[int] = (2, 3), failing: Ended = raises(), **more: Any) -> Case:  # noqa: B008
+def chain(*ops: str, shape: Sequence[int] = (2, 3), failing: ChildEnd = raises(), **more: Any) -> Case:  # noqa: B008
     """x -> torch.OP -> ... -> out, each op a function of one tensor; nodes are called after their ops."""
     value = meta(*shape)
     nodes, last = [placeholder("x", value)], "x"

@@ -15,9 +15,9 @@ from fake_prober import BackendProber, FakeProber, Fault, run_here
 from minifier.case import Case
 from minifier.case.store import load, save
 from minifier.fx.tensors import StoredTensors
-from minifier.probe.bench import Bench
-from minifier.reduction.lab import Lab
-from minifier.reduction.stage import reduce_case
+from minifier.probe.prepared_case import PreparedCase
+from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.reduce_case import reduce_case
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.torch_private import config_values, set_config
@@ -59,17 +59,17 @@ def own_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture
-def make_lab(folder: Path) -> Callable[..., tuple[Lab, FakeProber]]:
+def make_lab(folder: Path) -> Callable[..., tuple[ProbeRunner, FakeProber]]:
     """`make_lab(case, fault, workers=1, interrupt_at=None, **settings)`: a lab whose probes a fake prober answers."""
 
     def make(
         case: Case, fault: Fault, workers: int = 1, interrupt_at: int | None = None, **settings: object
-    ) -> tuple[Lab, FakeProber]:
+    ) -> tuple[ProbeRunner, FakeProber]:
         prober = FakeProber(fault, workers, interrupt_at)
         out = folder / f"lab-{len(list(folder.iterdir()))}"
         out.mkdir()
-        bench = Bench(case, StoredTensors(case.tensors))
-        lab = Lab(bench, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
+        bench = PreparedCase(case, StoredTensors(case.tensors))
+        lab = ProbeRunner(bench, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
         return lab, prober
 
     return make
@@ -115,7 +115,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         out.mkdir(exist_ok=True)
         save(case, source)
 
-        def elsewhere(bench: Bench, _scratch: Path) -> FakeProber:
+        def elsewhere(bench: PreparedCase, _scratch: Path) -> FakeProber:
             if fault is None:
                 probers.append(BackendProber(workers, interrupt_at, interrupt, bench=bench))
             else:

@@ -14,77 +14,77 @@ from typing import Any
 from minifier.case import Case
 from minifier.case.encode import pack
 from minifier.failure import Aspect, Difference, Failure, Stage
-from minifier.probe.bench import Bench
-from minifier.probe.children import Ended
+from minifier.probe.children import ChildEnd
 from minifier.probe.evaluate import evaluate
-from minifier.probe.judge import seen
 from minifier.probe.life import Job, Limits
+from minifier.probe.prepared_case import PreparedCase
+from minifier.probe.verdicts import seen
 
-Fault = Callable[[Case], Ended]
+Fault = Callable[[Case], ChildEnd]
 Condition = Callable[[Case], bool]
 
 
-def passes(seconds: float = 0.01) -> Ended:
-    return Ended({"status": "pass"}, seconds, status=0)
+def passes(seconds: float = 0.01) -> ChildEnd:
+    return ChildEnd({"status": "pass"}, seconds, status=0)
 
 
 def raises(
     message: str = "no lowering", kind: str = "RuntimeError", stage: Stage = Stage.COMPILE, seconds: float = 0.01
-) -> Ended:
+) -> ChildEnd:
     """The backend raised this, in a function of its own."""
     frames = [["nobackend.lower", "lower", "/nobackend/lower.py", 3]]
     links = [{"type": kind, "bases": ["Exception", "BaseException"], "message": message, "frames": frames}]
     answer = {"status": "failure", "stage": stage.value, "links": links, "traceback": f"{kind}: {message}\n"}
-    return Ended(answer, seconds, status=0)
+    return ChildEnd(answer, seconds, status=0)
 
 
-def invalid() -> Ended:
+def invalid() -> ChildEnd:
     """Eager failed on the candidate."""
     links = [{"type": "ValueError", "bases": ["Exception"], "message": "no program", "frames": []}]
-    return Ended({"status": "invalid", "links": links, "traceback": "ValueError: no program\n"}, 0.01, status=0)
+    return ChildEnd({"status": "invalid", "links": links, "traceback": "ValueError: no program\n"}, 0.01, status=0)
 
 
-def differs(error: float = 1.0, aspect: Aspect = Aspect.VALUES, where: str = "output 0") -> Ended:
+def differs(error: float = 1.0, aspect: Aspect = Aspect.VALUES, where: str = "output 0") -> ChildEnd:
     """The compiled result is this far from eager's, which is itself off by a millionth."""
     difference = Difference(aspect, where, f"{where} is off by {error}", error, 1e-6, 1e-6)
     answer = {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack((difference,))}
-    return Ended(answer, 0.01, status=0)
+    return ChildEnd(answer, 0.01, status=0)
 
 
-def logs(line: str, stage: Stage = Stage.COMPILE) -> Ended:
+def logs(line: str, stage: Stage = Stage.COMPILE) -> ChildEnd:
     """The backend logged this line, and did as it was asked."""
-    return Ended({"status": "said", "lines": [(stage.value, line)]}, 0.01, status=0)
+    return ChildEnd({"status": "said", "lines": [(stage.value, line)]}, 0.01, status=0)
 
 
-def dies(number: int = signal.SIGSEGV, output: str = "", stage: Stage = Stage.COMPILE) -> Ended:
-    return Ended(None, 0.01, signal=number, stage=stage.value, output=output)
+def dies(number: int = signal.SIGSEGV, output: str = "", stage: Stage = Stage.COMPILE) -> ChildEnd:
+    return ChildEnd(None, 0.01, signal=number, stage=stage.value, output=output)
 
 
-def exits(status: int = 3) -> Ended:
-    return Ended(None, 0.01, status=status, stage=Stage.COMPILE.value)
+def exits(status: int = 3) -> ChildEnd:
+    return ChildEnd(None, 0.01, status=status, stage=Stage.COMPILE.value)
 
 
-def exhausts() -> Ended:
+def exhausts() -> ChildEnd:
     """The child was killed for the memory that it took."""
-    return Ended(None, 0.01, signal=signal.SIGKILL, stage=Stage.COMPILE.value, exhausted=True)
+    return ChildEnd(None, 0.01, signal=signal.SIGKILL, stage=Stage.COMPILE.value, exhausted=True)
 
 
-def breaks() -> Ended:
+def breaks() -> ChildEnd:
     """This tool itself failed in the child."""
-    return Ended(None, 0.01, status=0, fault="Traceback: the tool's own")
+    return ChildEnd(None, 0.01, status=0, fault="Traceback: the tool's own")
 
 
-def hangs() -> Ended:
+def hangs() -> ChildEnd:
     return passes(seconds=math.inf)
 
 
-def when(condition: Condition, ended: Ended, otherwise: Ended | Fault = passes()) -> Fault:  # noqa: B008 - it is frozen
+def when(condition: Condition, ended: ChildEnd, otherwise: ChildEnd | Fault = passes()) -> Fault:  # noqa: B008 - it is frozen
     """A fault that shows where the condition holds."""
 
-    def fault(case: Case) -> Ended:
+    def fault(case: Case) -> ChildEnd:
         if condition(case):
             return ended
-        return otherwise if isinstance(otherwise, Ended) else otherwise(case)
+        return otherwise if isinstance(otherwise, ChildEnd) else otherwise(case)
 
     return fault
 
@@ -109,7 +109,7 @@ def planned(plan: str, fault: Fault, each_call: bool = False) -> Fault:
     and again. With `each_call` a letter is drawn at each call of the candidate, up to the first F."""
     letters = list(plan)
 
-    def shows(case: Case) -> Ended:
+    def shows(case: Case) -> ChildEnd:
         ended = fault(case)
         if ended.result == passes().result:
             return ended
@@ -128,25 +128,25 @@ def flaky(rate: float, fault: Fault, seed: int = 0) -> Fault:
     """A fault that shows in so many of the probes that meet it."""
     chance = Random(seed)
 
-    def shows(case: Case) -> Ended:
+    def shows(case: Case) -> ChildEnd:
         ended = fault(case)
         return ended if chance.random() < rate else passes(ended.seconds)
 
     return shows
 
 
-def seen_failure(ended: Ended, nodes: Collection[str] = (), **changes: Any) -> Failure:
+def seen_failure(ended: ChildEnd, nodes: Collection[str] = (), **changes: Any) -> Failure:
     """The failure that a child which ended like this showed."""
     failure = seen(_within(ended, Limits(1.0)), tuple(nodes))
     assert failure is not None
     return replace(failure, **changes)
 
 
-def _within(ended: Ended, limits: Limits) -> Ended:
+def _within(ended: ChildEnd, limits: Limits) -> ChildEnd:
     """The end as it is seen where a child is killed at its time limit."""
     if ended.seconds < limits.seconds:
         return ended
-    return Ended(None, limits.seconds, signal=signal.SIGKILL, timed_out=True, stage=ended.stage or "compile")
+    return ChildEnd(None, limits.seconds, signal=signal.SIGKILL, timed_out=True, stage=ended.stage or "compile")
 
 
 @dataclass
@@ -164,7 +164,7 @@ class FakeProber:
     limits: list[float] = field(default_factory=list)
     until: set[Stage] = field(default_factory=set)
 
-    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[Ended]:
+    def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         assert 1 <= len(cases) <= max(2, self.slots or 1), "more candidates at once than workers"
         before = len(self.asked)
         if self.interrupt_at is not None and before <= self.interrupt_at < before + len(cases):
@@ -191,26 +191,26 @@ class BackendProber(FakeProber):
     """Calls the real backend in this process, as a probe's child does: for backends that raise and do no more."""
 
     fault: Fault = field(init=False)
-    bench: Bench = field(kw_only=True)
+    bench: PreparedCase = field(kw_only=True)
 
     def __post_init__(self) -> None:
         self.fault = self._evaluated
 
-    def _evaluated(self, case: Case) -> Ended:
+    def _evaluated(self, case: Case) -> ChildEnd:
         try:
             answer = evaluate(self.bench, case, self.bench.case.failure.fingerprint.stage)
         except Exception:
-            return Ended(None, 0.01, status=0, fault=traceback.format_exc())
-        return Ended(answer, 0.01, status=0)
+            return ChildEnd(None, 0.01, status=0, fault=traceback.format_exc())
+        return ChildEnd(answer, 0.01, status=0)
 
 
-def run_here(jobs: Iterable[Job], limits: Limits, scratch: Path) -> list[Ended]:
+def run_here(jobs: Iterable[Job], limits: Limits, scratch: Path) -> list[ChildEnd]:
     """Runs the jobs beside the probes in this process."""
     return [_ended(job) for job in jobs]
 
 
-def _ended(job: Job) -> Ended:
+def _ended(job: Job) -> ChildEnd:
     try:
-        return Ended(job(), 0.01, status=0)
+        return ChildEnd(job(), 0.01, status=0)
     except Exception:
-        return Ended(None, 0.01, status=0, fault=traceback.format_exc())
+        return ChildEnd(None, 0.01, status=0, fault=traceback.format_exc())

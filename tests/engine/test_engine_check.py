@@ -22,9 +22,9 @@ from fake_prober import (
 
 from minifier.case import Ref, Scalar, TensorInput
 from minifier.case.inputs import Recorded
+from minifier.case.ops import with_ops
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Aspect, Stage
-from minifier.passes.ops import with_ops
 from minifier.reduction.check import check, start
 
 CASE = chain("cos", "tanh", "exp")

@@ -6,9 +6,9 @@ import pytest
 from chains import chain, names
 from fake_prober import flaky, hangs, has, passes, planned, raises, when
 
+from minifier.case.ops import with_ops
 from minifier.failure import Stage, Verdict
-from minifier.passes.ops import with_ops
-from minifier.reduction.chance import fewest_calls, in_one_call, misjudged, tries_of
+from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
 
 OFTEN = "".join(random.Random(1).choices("PF", k=2000))  # half of the time
 SELDOM = "".join(random.Random(1).choices("PPF", k=2000))

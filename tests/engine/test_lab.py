@@ -20,10 +20,10 @@ from fake_prober import (
     when,
 )
 
+from minifier.case.ops import with_ops
 from minifier.failure import Kind, Stage, Verdict
-from minifier.passes.ops import with_ops
-from minifier.probe.children import Ended
-from minifier.reduction.lab import ranges, surely
+from minifier.probe.children import ChildEnd
+from minifier.reduction.probe_runner import ranges, surely
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}
@@ -208,8 +208,8 @@ def test_probes_are_made_one_by_one_where(make_lab, why):
 
 def test_slow_probes_are_made_at_once_as_far_as_memory_goes(make_lab, monkeypatch):
     for free, workers in ((2**40, 8), (3 * 2**31, 3), (2**20, 1), (None, 1)):
-        monkeypatch.setattr("minifier.reduction.lab.cores", lambda: 8)
-        monkeypatch.setattr("minifier.reduction.lab.room", lambda free=free: free)
+        monkeypatch.setattr("minifier.reduction.probe_runner.cores", lambda: 8)
+        monkeypatch.setattr("minifier.reduction.probe_runner.room", lambda free=free: free)
         lab, _ = make_lab(CASE, TANH)
         lab.may_spread = True
         lab.spread(0.6)
@@ -276,12 +276,12 @@ def test_jobs_that_end_badly_give_nothing_and_their_faults_are_kept(make_lab):
 
 
 def test_jobs_run_a_few_at_once_and_as_long_as_a_probe_may(make_lab, monkeypatch):
-    monkeypatch.setattr("minifier.reduction.lab.cores", lambda: 2)
+    monkeypatch.setattr("minifier.reduction.probe_runner.cores", lambda: 2)
     rounds = []
 
     def run_jobs(jobs, limits, scratch):
         rounds.append((len(jobs), limits.seconds, scratch))
-        return [Ended(job(), 0.0) for job in jobs]
+        return [ChildEnd(job(), 0.0) for job in jobs]
 
     lab, _ = make_lab(CASE, TANH, timeout=90.0)
     lab.run_jobs = run_jobs

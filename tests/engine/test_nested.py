@@ -10,10 +10,10 @@ from torch.utils.checkpoint import checkpoint
 from minifier.case import Case, Script, State
 from minifier.emit.repro import Template, write_repro
 from minifier.passes.bodies import bodies
-from minifier.reduction.bodies import reduce_bodies
+from minifier.reduction.body_search import reduce_bodies
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.ops import Limit
-from minifier.search import Ended
+from minifier.reduction.op_search import Limit
+from minifier.search import Ending
 
 
 def block(x):
@@ -126,7 +126,7 @@ def test_a_body_is_left_with_the_ops_that_are_needed(make_lab, folder, function,
     case = case_of(function, folder, *((P, X) if function is branches else (X,)))
     lab, prober = make_lab(case, when(inside(needed), raises()))
     made, ended = reduce_bodies(lab, case, Limit())
-    assert ended is Ended.PROVED and inner_ops(made) == left and len(prober.asked) == probes
+    assert ended is Ending.PROVED and inner_ops(made) == left and len(prober.asked) == probes
     assert targets(made) == targets(case) and lab.phase == "bodies"
 
 
@@ -134,7 +134,7 @@ def test_a_body_that_another_no_longer_holds_is_not_looked_at(make_lab, folder):
     case = case_of(nested, folder, X)
     lab, prober = make_lab(case, when(inside("abs"), raises()))
     made, ended = reduce_bodies(lab, case, Limit())
-    assert ended is Ended.PROVED and inner_ops(made) == ["abs"] and len(prober.asked) == 6
+    assert ended is Ending.PROVED and inner_ops(made) == ["abs"] and len(prober.asked) == 6
 
 
 @pytest.mark.parametrize("probes", [0, 1, 2])
@@ -142,7 +142,7 @@ def test_bodies_end_with_the_budget(make_lab, folder, probes):
     case = case_of(two_wrapped, folder, X)
     lab, prober = make_lab(case, when(inside("tanh", "relu"), raises()))
     made, ended = reduce_bodies(lab, case, Limit(max_probes=probes))
-    assert ended is Ended.MAX_PROBES and len(prober.asked) == probes
+    assert ended is Ending.MAX_PROBES and len(prober.asked) == probes
     assert {"tanh", "relu"} <= set(inner_ops(made))
 
 
@@ -150,7 +150,7 @@ def test_an_interrupt_ends_them(make_lab, folder):
     case = case_of(two_wrapped, folder, X)
     lab, prober = make_lab(case, when(inside("tanh"), raises()), interrupt_at=1)
     made, ended = reduce_bodies(lab, case, Limit())
-    assert ended is Ended.INTERRUPTED and len(prober.asked) == 1 and "tanh" in inner_ops(made)
+    assert ended is Ending.INTERRUPTED and len(prober.asked) == 1 and "tanh" in inner_ops(made)
 
 
 def test_a_body_is_proved_with_patience(make_lab, folder):

@@ -11,13 +11,13 @@ from fake_prober import FakeProber, hangs, has_node, passes, raises, run_here, w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minifier.case.ops import with_ops
 from minifier.failure import Verdict
 from minifier.fx.tensors import StoredTensors
-from minifier.passes.ops import with_ops
-from minifier.probe.bench import Bench
-from minifier.reduction.lab import Lab
-from minifier.reduction.ops import Limit, deadline_after, reduce_ops
-from minifier.search import Ended
+from minifier.probe.prepared_case import PreparedCase
+from minifier.reduction.op_search import Limit, deadline_after, reduce_ops
+from minifier.reduction.probe_runner import ProbeRunner
+from minifier.search import Ending
 
 OPS = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs")
 CASE = chain(*OPS)
@@ -66,8 +66,8 @@ def planted(draw: st.DrawFn):
 def alone(case, fault, workers):
     """What the search leaves of the Case, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(case, StoredTensors(None))
-        lab = Lab(bench, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
+        bench = PreparedCase(case, StoredTensors(None))
+        lab = ProbeRunner(bench, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
         made, result = reduced(lab, case)
         lab.journal.close(finished=True)
         return made, result
@@ -130,7 +130,7 @@ def test_a_budget_of_probes_is_kept_to_and_gives_the_best_so_far(make_lab, probe
     assert len(prober.asked) <= probes
     assert "tanh" in names(made)
     if workers == 1:
-        assert len(names(made)) == left and result.ended is (Ended.PROVED if left == 1 else Ended.MAX_PROBES)
+        assert len(names(made)) == left and result.ended is (Ending.PROVED if left == 1 else Ending.MAX_PROBES)
 
 
 def test_probes_of_the_check_count(make_lab):
@@ -138,14 +138,14 @@ def test_probes_of_the_check_count(make_lab):
     lab.probe([CASE])
     lab.probe([CASE])
     _, result = reduced(lab, CASE, Limit(max_probes=3))
-    assert len(prober.asked) == 3 and result.ended is Ended.MAX_PROBES
+    assert len(prober.asked) == 3 and result.ended is Ending.MAX_PROBES
     assert Limit(max_probes=1).after(5).max_probes == 0 and Limit().after(5).max_probes is None
 
 
 def test_a_deadline_that_is_over_leaves_the_whole_graph(make_lab):
     lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
     made, result = reduced(lab, CASE, Limit(deadline=0.0))
-    assert made == CASE and prober.asked == [] and result.ended is Ended.DEADLINE
+    assert made == CASE and prober.asked == [] and result.ended is Ending.DEADLINE
     assert deadline_after(None, 5.0) is None and deadline_after(3.0, 5.0) == 8.0
 
 
@@ -154,7 +154,7 @@ def test_an_interrupt_gives_the_best_so_far(make_lab, at, left):
     lab, prober = make_lab(CASE, when(has_node("tanh"), raises()), interrupt_at=at)
     made, result = reduced(lab, CASE)
     assert len(names(made)) == left and len(prober.asked) == at
-    assert result.ended is (Ended.PROVED if at == 4 else Ended.INTERRUPTED)
+    assert result.ended is (Ending.PROVED if at == 4 else Ending.INTERRUPTED)
 
 
 def test_other_failures_are_not_followed(make_lab):

@@ -8,9 +8,9 @@ import pytest
 from chains import chain, names
 from fake_prober import hangs, has, passes, raises, when
 
+from minifier.case.ops import with_ops
 from minifier.errors import NoRepro
 from minifier.failure import Verdict
-from minifier.passes.ops import with_ops
 from minifier.reduction.journal import BEGUN, BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, read_known
 
 CASE = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", shape=(5,))

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minifier.case import Drawn, Ref, State, Stored, TensorInput
+from minifier.case.ops import with_ops
 from minifier.case.values import Constant
 from minifier.failure import Verdict
 from minifier.fx.tensors import TensorFile
-from minifier.passes.ops import with_ops
-from minifier.reduction.ops import Limit
+from minifier.reduction.op_search import Limit
 from minifier.reduction.simplify import Simplifier
 
 TANH = chain("tanh", shape=(6, 20))

@@ -9,11 +9,11 @@ from captured import captured, refused_case
 from chains import chain, names
 from fake_prober import breaks, differs, targets, when
 
+from minifier.case.ops import with_ops
 from minifier.failure import Aspect, Kind, Stage
-from minifier.passes.ops import with_ops
 from minifier.reduction.check import check
 from minifier.reduction.divergence import begins_at
-from minifier.reduction.parting import parting_ops
+from minifier.reduction.wrong_ops import find_wrong_ops
 
 
 def fn(x, y):
@@ -58,7 +58,7 @@ def test_nothing_is_guessed_where_the_job_dies(make_lab, wrong):
     case = wrong("tanh")
     lab, _ = make_lab(case, lambda case: differs())
     lab.run_jobs = lambda jobs, limits, scratch: [breaks() for _ in jobs]
-    assert begins_at(lab, case) == () and parting_ops(lab, case, case, 5.0) == ()
+    assert begins_at(lab, case) == () and find_wrong_ops(lab, case, case, 5.0) == ()
 
 
 def test_the_hint_is_asked_for_in_the_check_unless_there_is_one(make_lab, wrong):
@@ -77,7 +77,7 @@ def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong, op):
     lab, _ = make_lab(case, OF_ANY_OP)
     check(lab)  # records the values that ops had
     (name,) = [node.name for node in case.graph.ops if node.short_target == op]
-    ((found, sentence),) = parting_ops(lab, case, with_ops(case, [name]), 60.0)
+    ((found, sentence),) = find_wrong_ops(lab, case, with_ops(case, [name]), 60.0)
     assert found == name and sentence
 
 

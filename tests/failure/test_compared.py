@@ -3,7 +3,7 @@
 import pytest
 
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Frame, Kind, Stage
-from minifier.failure.compared import failure_of_differences
+from minifier.failure.from_comparison import failure_of_differences
 
 # From what a user minds most to what a user minds least.
 ASPECTS = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minifier.failure.normal import normalise, words
+from minifier.failure.normalise import normalise, words
 
 SAME = [
     ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),

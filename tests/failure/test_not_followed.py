@@ -4,7 +4,7 @@ import pytest
 from vocabulary import source_of
 
 from minifier.capturing.terms import Comparing
-from minifier.failure import Measure
+from minifier.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,7 +48,7 @@ def test_a_slight_error_is_not_taken_for_a_gross_one(bureau):
             fn(torch.randn(64))
             """
         ),
-        comparing=Comparing(Measure(), False),
+        comparing=Comparing(Tolerance(), False),
     )
     summary, case = bureau.reduce(captured.failing[0].number)
     assert sorted(node.target for node in case.graph.ops) == ["operator.mul", "operator.mul", "torch.sigmoid"]

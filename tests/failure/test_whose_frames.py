@@ -3,7 +3,7 @@
 import pytest
 
 from minifier.failure import Fingerprint, Frame, Kind, Stage
-from minifier.failure.fingerprint import failure_of, of_exception, unwrapped, was_wrapped
+from minifier.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
 
 WRAPPER = "torch._dynamo.exc.BackendCompilerFailed"
 
@@ -82,7 +82,7 @@ def test_hashes_and_numbers_at_the_end_of_a_name_are_left_out(name, bare):
 def test_dynamos_wrapper_is_taken_off_unless_it_is_all():
     wrapper, inductors = link(kind=WRAPPER), link(kind="InductorError", bases=(WRAPPER,))
     inner = link(kind="KeyError")
-    assert unwrapped([wrapper, inductors, inner]) == [inner] and unwrapped([wrapper]) == [wrapper]
+    assert without_wrappers([wrapper, inductors, inner]) == [inner] and without_wrappers([wrapper]) == [wrapper]
     assert was_wrapped([wrapper, inner]) and was_wrapped([inductors]) and not was_wrapped([inner])
     assert seen(wrapper).types == (WRAPPER,)
 

@@ -5,9 +5,9 @@ import torch
 
 from minifier.case import Drawn, Stored, TensorInput, TensorMeta
 from minifier.errors import CannotSave
-from minifier.fx.arguments import tensor_meta
+from minifier.fx.node_arguments import tensor_meta
+from minifier.fx.recorded_values import RecordedValues, Recorder, make_inputs
 from minifier.fx.tensors import StoredTensors, TensorFile
-from minifier.fx.values import RecordedValues, Recorder, make_inputs
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,

@@ -21,8 +21,8 @@ from forked_script import run_forked
 from vocabulary import CASES, in_child
 
 import minifier.capturing.observer
-import minifier.reduction.stage  # noqa: F401
-from minifier.capturing.find_failures import look
+import minifier.reduction.reduce_case  # noqa: F401
+from minifier.capturing.find_failures import find_failures
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms
 from minifier.case import Case, Level, Symbolic
@@ -62,7 +62,7 @@ def minified(cell: Cell, folder: Path) -> Done:
         faulthandler.disable()  # pytest's, whose stacks would be written for every death
         sys.path[0] = str(CASES)
         said: list[str] = []
-        looked = look(
+        looked = find_failures(
             Program(str(path), ()), folder / "work", Terms(5.0 if hangs else None, None, log), settings, said.append
         )
         assert looked.captured.failing, f"nothing failed: {looked.captured}"

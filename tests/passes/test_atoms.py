@@ -6,10 +6,10 @@ from case_samples import call, graph, method, output, placeholder, small_case
 from real_graphs import GRAPHS, compiled_graphs, seeded
 
 from minifier.case import Drawn, Recorded, Ref, ScalarInput, TensorInput
+from minifier.case.ops import atoms, is_in_place, kind, parents, with_ops
 from minifier.failure import Stage
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile
-from minifier.passes.ops import atoms, is_in_place, kind, parents, with_ops
 
 
 def graph_of(function, *args, **options):

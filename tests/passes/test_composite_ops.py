@@ -4,7 +4,7 @@ import pytest
 from case_text import case_of, graph_of, show
 
 from minifier.case import Node, Ref, Scalar
-from minifier.passes.parts import in_words_of_torch, with_parts
+from minifier.passes.decompose import in_words_of_torch, with_decomposition
 
 CASE = """
     x: float32[2]
@@ -23,7 +23,7 @@ PARTS = """
 
 def test_parts_take_the_ops_place_under_names_of_their_own():
     case = case_of(CASE)
-    found = with_parts(case, "gelu", graph_of(PARTS), ("x",))
+    found = with_decomposition(case, "gelu", graph_of(PARTS), ("x",))
     assert found is not None
     assert show(found) == show(
         graph_of("""
@@ -44,7 +44,7 @@ def test_a_part_that_is_a_number_stays_one():
     parts = PARTS.replace("    twice =", "    n: 2 = torch.numel(half)\n    twice =").replace(
         "(half, half)", "(half, n)"
     )
-    found = with_parts(case_of(CASE), "gelu", graph_of(parts), ("x",))
+    found = with_decomposition(case_of(CASE), "gelu", graph_of(parts), ("x",))
     assert found is not None and found.graph.node("gelu_n").value == Scalar(2)
 
 
@@ -53,7 +53,7 @@ def test_names_and_places_in_the_script_are_not_those_of_the_parts():
 
     parts = graph_of(PARTS)
     parts = replace(parts, nodes=tuple(replace(node, source="s", origin="o") for node in parts.nodes))
-    found = with_parts(case_of(CASE), "gelu", parts, ("x",))
+    found = with_decomposition(case_of(CASE), "gelu", parts, ("x",))
     assert found is not None and {(node.source, node.origin) for node in found.graph.nodes} == {("", "")}
 
 
@@ -69,7 +69,7 @@ def test_names_and_places_in_the_script_are_not_those_of_the_parts():
     ids=["two results", "nothing is computed", "a method", "too few operands", "too many"],
 )
 def test_an_op_without_such_parts_stays(parts, operands):
-    assert with_parts(case_of(CASE), "gelu", graph_of(parts), operands) is None
+    assert with_decomposition(case_of(CASE), "gelu", graph_of(parts), operands) is None
 
 
 def test_parts_are_called_by_torchs_names_where_it_has_them():

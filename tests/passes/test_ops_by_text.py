@@ -8,8 +8,8 @@ from case_text import case_of, graph_of
 from pass_rows import is_shown
 
 from minifier.case import Drawn, Level, Recorded, Ref, ScalarInput, State, Symbolic, TensorInput
+from minifier.case.ops import atoms, is_in_place, kind, parents, with_ops
 from minifier.failure import Stage
-from minifier.passes.ops import atoms, is_in_place, kind, parents, with_ops
 
 
 def groups(text):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
 from minifier.case.inputs import Adapted
 from minifier.case.values import contiguous_stride
-from minifier.fx.values import _adapted
+from minifier.fx.recorded_values import _adapted
 from minifier.passes.resized import converted, is_fixed, reshaped, restride, without_dim
 from minifier.passes.sizes import numbers, smaller
 

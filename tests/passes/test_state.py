@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import made, names
 
-from minifier.case import BackendReference, Reach, State
+from minifier.case import BackendReference, BackendSource, State
 from minifier.case.graph import Graph, Module
 
 TEXT = "x: float32[2](requires_grad=True)\nn: 5\ny = torch.sin(x)\nreturn y,"
@@ -91,7 +91,7 @@ def test_training_modules_turn_to_eval_with_all_that_is_in_them():
     assert names("training", evaluating) == []
 
 
-BACKEND = BackendReference("acme", Reach.REGISTERED, mode="fast", dynamic=True)
+BACKEND = BackendReference("acme", BackendSource.REGISTERED, mode="fast", dynamic=True)
 
 
 def test_options_go_one_by_one_and_none_are_none():

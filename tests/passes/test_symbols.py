@@ -8,8 +8,7 @@ from case_text import case_of, graph_of
 from pass_rows import is_shown
 
 from minifier.case import Case, Scalar, Symbol, Symbolic
-from minifier.case.values import Sequence_
-from minifier.passes.symbols import (
+from minifier.case.symbolic_sizes import (
     as_dynamo_would,
     has_symbols,
     is_symbolic,
@@ -17,6 +16,7 @@ from minifier.passes.symbols import (
     is_unseen,
     specialised,
 )
+from minifier.case.values import Sequence_
 
 
 def value_of(text):

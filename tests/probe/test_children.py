@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minifier.probe.children import Ended, run_children
+from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits, tell
 from minifier.process.steps import adopt_orphans, kill_orphans, run_stage
 
@@ -37,7 +37,7 @@ def run(tmp_path, processes):
     return go
 
 
-def one(ended) -> Ended:
+def one(ended) -> ChildEnd:
     (only,) = ended
     return only
 

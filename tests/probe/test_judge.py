@@ -5,8 +5,8 @@ import signal
 import pytest
 
 from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict
-from minifier.probe.children import Ended
-from minifier.probe.judge import judge
+from minifier.probe.children import ChildEnd
+from minifier.probe.verdicts import judge
 
 PLACE = Frame("oddlib.backends", "lower")
 SOUGHT = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError",), PLACE, PLACE, "no lowering for tanh")
@@ -18,7 +18,7 @@ def link(message, kind="RuntimeError"):
 
 
 def failed(message, kind="RuntimeError", stage="compile"):
-    return Ended(
+    return ChildEnd(
         {"status": "failure", "stage": stage, "links": [link(message, kind)], "traceback": "..."}, 0.1, status=0
     )
 
@@ -28,16 +28,16 @@ ENDS = {
     "another op": (failed("no lowering for erf"), Verdict.OTHER),
     "another type": (failed("no lowering for tanh", "ValueError"), Verdict.OTHER),
     "another stage": (failed("no lowering for tanh", stage="run"), Verdict.OTHER),
-    "pass": (Ended({"status": "pass"}, 0.1, status=0), Verdict.PASS),
+    "pass": (ChildEnd({"status": "pass"}, 0.1, status=0), Verdict.PASS),
     "eager fails": (
-        Ended({"status": "invalid", "links": [link("no lowering for tanh")], "traceback": ""}, 0.1, status=0),
+        ChildEnd({"status": "invalid", "links": [link("no lowering for tanh")], "traceback": ""}, 0.1, status=0),
         Verdict.INVALID,
     ),
-    "signal": (Ended(None, 0.1, signal=signal.SIGSEGV), Verdict.OTHER),
-    "exit": (Ended(None, 0.1, status=3), Verdict.OTHER),
-    "timeout": (Ended(None, 9.0, timed_out=True, signal=signal.SIGKILL), Verdict.UNRESOLVED),
+    "signal": (ChildEnd(None, 0.1, signal=signal.SIGSEGV), Verdict.OTHER),
+    "exit": (ChildEnd(None, 0.1, status=3), Verdict.OTHER),
+    "timeout": (ChildEnd(None, 9.0, timed_out=True, signal=signal.SIGKILL), Verdict.UNRESOLVED),
     "memory": (failed("arena exhausted", "MemoryError"), Verdict.UNRESOLVED),
-    "own fault": (Ended(None, 0.1, status=0, fault="Traceback ..."), Verdict.UNRESOLVED),
+    "own fault": (ChildEnd(None, 0.1, status=0, fault="Traceback ..."), Verdict.UNRESOLVED),
 }
 
 
@@ -53,8 +53,8 @@ def test_each_end_has_its_verdict(name):
 @pytest.mark.parametrize(
     ("ended", "kind", "message"),
     [
-        (Ended(None, 0.1, signal=signal.SIGSEGV, stage="compile"), Kind.SIGNAL, "SIGSEGV"),
-        (Ended(None, 0.1, status=3, stage="compile"), Kind.EXIT, "exit status 3"),
+        (ChildEnd(None, 0.1, signal=signal.SIGSEGV, stage="compile"), Kind.SIGNAL, "SIGSEGV"),
+        (ChildEnd(None, 0.1, status=3, stage="compile"), Kind.EXIT, "exit status 3"),
         (failed("arena exhausted", "MemoryError"), Kind.OUT_OF_MEMORY, "no more memory"),
     ],
 )
@@ -65,14 +65,14 @@ def test_deaths_and_lack_of_memory_can_be_what_is_sought(ended, kind, message):
 
 
 def test_a_timeout_that_is_sought_is_the_same_whatever_its_length():
-    sought = judge(Ended(None, 8.0, timed_out=True, stage="compile"), SOUGHT).failure.fingerprint
-    assert judge(Ended(None, 9.4, timed_out=True, stage="compile"), sought).verdict is Verdict.SAME
-    assert judge(Ended(None, 9.4, timed_out=True, stage="run"), sought).verdict is Verdict.UNRESOLVED
+    sought = judge(ChildEnd(None, 8.0, timed_out=True, stage="compile"), SOUGHT).failure.fingerprint
+    assert judge(ChildEnd(None, 9.4, timed_out=True, stage="compile"), sought).verdict is Verdict.SAME
+    assert judge(ChildEnd(None, 9.4, timed_out=True, stage="run"), sought).verdict is Verdict.UNRESOLVED
 
 
 def test_another_signal_is_another_failure():
-    sought = judge(Ended(None, 0.1, signal=signal.SIGSEGV, stage="compile"), SOUGHT).failure.fingerprint
-    assert judge(Ended(None, 0.1, signal=signal.SIGABRT, stage="compile"), sought).verdict is Verdict.OTHER
+    sought = judge(ChildEnd(None, 0.1, signal=signal.SIGSEGV, stage="compile"), SOUGHT).failure.fingerprint
+    assert judge(ChildEnd(None, 0.1, signal=signal.SIGABRT, stage="compile"), sought).verdict is Verdict.OTHER
 
 
 def test_match_is_about_the_message_alone():

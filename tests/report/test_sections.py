@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
 
-from minifier.case import Reach, Ref
+from minifier.case import BackendSource, Ref
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
 from minifier.reduction.summary import Summary, write_summary
 from minifier.report.drawing import boxes_of, layers_of
+from minifier.report.failure_text import short_identity
 from minifier.report.history import Probed
 from minifier.report.markdown import markdown
 from minifier.report.outcome import Outcome, Status, result_data
 from minifier.report.sections import report_of
-from minifier.report.telling import identity
 
 WRONG = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
 DIFFERENCES = (
@@ -70,7 +70,7 @@ def test_which_backends_fail_on_the_graph():
     assert "| import | `import oddlib` |\n" in text and "| how it is had | registered by name |\n" in text
 
 
-@pytest.mark.parametrize("reach", Reach)
+@pytest.mark.parametrize("reach", BackendSource)
 def test_every_way_to_a_backend_has_words(reach):
     backend = replace(small_case().backend, reach=reach)
     assert "| how it is had | " in text_of(outcome(small_case().failure, backend=backend))
@@ -101,9 +101,11 @@ def test_where_compiled_and_eager_part_is_shown_if_it_is_known():
 
 def test_the_same_failure_has_the_same_identity_whatever_the_numbers():
     found = small_case().failure.fingerprint
-    first, again = (identity(replace(found, message=f"no lowering for tanh of {size} elements")) for size in (3, 88))
-    assert first == again != identity(found) and len(first) == 12
-    assert identity(replace(found, stage=Stage.RUN)) != identity(found)
+    first, again = (
+        short_identity(replace(found, message=f"no lowering for tanh of {size} elements")) for size in (3, 88)
+    )
+    assert first == again != short_identity(found) and len(first) == 12
+    assert short_identity(replace(found, stage=Stage.RUN)) != short_identity(found)
 
 
 def test_a_graph_is_drawn_from_its_inputs_down():

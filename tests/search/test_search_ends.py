@@ -11,7 +11,7 @@ import pytest
 from search_faults import EMPTY, FakeProber, InterruptedProber, needs
 from search_graphs import scattered, transformer
 
-from minifier.search import Atoms, Budget, Ended, Phase, Problem, Progress, reduce
+from minifier.search import Atoms, Budget, Ending, Problem, SearchPhase, SearchProgress, reduce
 
 PROBLEM = transformer(104)
 PLANTED = scattered(PROBLEM, 3, Random(1))
@@ -22,7 +22,7 @@ PLANTED = scattered(PROBLEM, 3, Random(1))
 def test_an_interrupt_ends_with_the_best_so_far(at: int, workers: int) -> None:
     prober = InterruptedProber(needs(*PLANTED), workers, at=at)
     result = reduce(PROBLEM, prober)
-    assert result.ended is Ended.INTERRUPTED
+    assert result.ended is Ending.INTERRUPTED
     assert not result.one_minimal
     assert (result.rounds, result.probes) == (at, len(prober.answers))
     failing = [candidate for candidate, fails in prober.answers.items() if fails]
@@ -31,18 +31,18 @@ def test_an_interrupt_ends_with_the_best_so_far(at: int, workers: int) -> None:
 
 
 def test_an_interrupt_while_progress_is_drawn_keeps_the_answer_it_was_drawn_for() -> None:
-    def interrupted_at_success(progress: Progress) -> None:
+    def interrupted_at_success(progress: SearchProgress) -> None:
         if progress.failing:
             raise KeyboardInterrupt
 
     result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), on_progress=interrupted_at_success)
-    assert result.ended is Ended.INTERRUPTED
+    assert result.ended is Ending.INTERRUPTED
     assert PLANTED <= result.kept < PROBLEM.everything
 
 
 def test_a_deadline_in_the_past_ends_at_once() -> None:
     result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), budget=Budget(deadline=time.monotonic()))
-    assert (result.ended, result.probes, result.kept) == (Ended.DEADLINE, 0, PROBLEM.everything)
+    assert (result.ended, result.probes, result.kept) == (Ending.DEADLINE, 0, PROBLEM.everything)
 
 
 def test_a_deadline_ends_with_the_best_so_far() -> None:
@@ -51,7 +51,7 @@ def test_a_deadline_ends_with_the_best_so_far() -> None:
         return candidate >= PLANTED
 
     result = reduce(PROBLEM, FakeProber(slow), budget=Budget(deadline=time.monotonic() + 0.1))
-    assert result.ended is Ended.DEADLINE
+    assert result.ended is Ending.DEADLINE
     assert PLANTED <= result.kept < PROBLEM.everything
 
 
@@ -59,7 +59,7 @@ def test_no_budget_is_needed_for_what_is_known() -> None:
     prober = FakeProber(needs(*PLANTED))
     whole = reduce(PROBLEM, prober)
     again = reduce(PROBLEM, FakeProber(needs()), known=prober.answers, budget=Budget(max_probes=0))
-    assert (again.kept, again.ended, again.probes) == (whole.kept, Ended.PROVED, 0)
+    assert (again.kept, again.ended, again.probes) == (whole.kept, Ending.PROVED, 0)
 
 
 def test_a_known_failure_is_the_best_so_far_from_the_start() -> None:
@@ -86,7 +86,7 @@ def test_a_prober_that_leaves_a_candidate_unanswered_is_an_error() -> None:
 
 
 def test_progress_tells_of_every_round() -> None:
-    told: list[Progress] = []
+    told: list[SearchProgress] = []
     prober = FakeProber(needs(*PLANTED), workers=2)
     result = reduce(PROBLEM, prober, on_progress=told.append)
     assert [each.rounds for each in told] == list(range(1, result.rounds + 1))
@@ -94,12 +94,12 @@ def test_progress_tells_of_every_round() -> None:
     assert told[-1].atoms == len(PLANTED)
     assert [each.atoms for each in told] == sorted((each.atoms for each in told), reverse=True)
     assert [prober.answers[asked[0]] for asked in prober.rounds] == [each.failing for each in told]
-    assert {each.phase for each in told} == set(Phase)
+    assert {each.phase for each in told} == set(SearchPhase)
 
 
 def test_names_that_are_kept_in_files_do_not_change() -> None:
-    assert [each.value for each in Ended] == ["proved", "max-probes", "deadline", "interrupted"]
-    assert [each.value for each in Phase] == ["guess", "prefix", "ball", "delete", "prove"]
+    assert [each.value for each in Ending] == ["proved", "max-probes", "deadline", "interrupted"]
+    assert [each.value for each in SearchPhase] == ["guess", "prefix", "ball", "delete", "prove"]
 
 
 def test_phases_follow_each_other_without_a_gap() -> None:
@@ -114,7 +114,7 @@ def test_phases_follow_each_other_without_a_gap() -> None:
 def test_the_smallest_problems(n: int) -> None:
     problem = Problem(((),) * n, ("add",) * n)
     result = reduce(problem, FakeProber(needs(*range(n))), known={EMPTY: n == 0})
-    assert (result.kept, result.ended, result.probes) == (problem.everything, Ended.PROVED, 0)
+    assert (result.kept, result.ended, result.probes) == (problem.everything, Ending.PROVED, 0)
 
 
 def test_a_surprise_in_the_proof_is_followed() -> None:
@@ -129,7 +129,7 @@ def test_a_surprise_in_the_proof_is_followed() -> None:
 
     result = reduce(PROBLEM, FakeProber(spoilt))
     proof = result.phases[-1]
-    assert proof.phase is Phase.PROVE
+    assert proof.phase is SearchPhase.PROVE
     assert proof.before > proof.after == 2
     assert result.kept == planted
     assert result.one_minimal
@@ -144,7 +144,7 @@ def test_a_surprise_that_frees_much_takes_halving_not_a_probe_for_each_atom() ->
 
     result = reduce(problem, FakeProber(spoilt))
     proof = result.phases[-1]
-    assert (proof.phase, proof.before, proof.after) == (Phase.PROVE, 100, 2)
+    assert (proof.phase, proof.before, proof.after) == (SearchPhase.PROVE, 100, 2)
     assert proof.probes <= 25
     assert result.kept == planted
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from search_graphs import transformer
 
 import minifier.search
-from minifier.search import Phase, Problem
+from minifier.search import Problem, SearchPhase
 from minifier.search.dataflow import Dataflow
 from minifier.search.masks import atoms_of, mask_of, members, size, within
 from minifier.search.narrow import prefix
@@ -69,11 +69,11 @@ def test_domination_counts_what_was_answered_on_the_way_only() -> None:
     def end(fails: bool) -> Done:
         return Done(0)
 
-    ask = Ask(Phase.DELETE, 0b011, 0.5, end, inferable=True)
+    ask = Ask(SearchPhase.DELETE, 0b011, 0.5, end, inferable=True)
     assert Place(ask).answer(ask, {0b111: False}) is None, "another's answer about a larger candidate"
     assert Place(ask, passing=(0b111,)).answer(ask, {}) is False
     assert Place(ask, passing=(0b111,)).answer(ask, {0b011: True}) is False, "whatever was speculated"
-    real = Ask(Phase.PROVE, 0b011, 0.5, end)
+    real = Ask(SearchPhase.PROVE, 0b011, 0.5, end)
     assert Place(real, passing=(0b111,)).answer(real, {}) is None, "a proof infers nothing"
 
 

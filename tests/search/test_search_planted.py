@@ -12,7 +12,7 @@ import pytest
 from search_faults import EMPTY, FakeProber, needs
 from search_graphs import chain_of, scattered, transformer
 
-from minifier.search import Ended, reduce
+from minifier.search import Ending, reduce
 
 
 def seeds_for(n: int) -> range:
@@ -27,7 +27,7 @@ def test_a_chain_is_found_in_log_n_and_twelve(n: int, length: int) -> None:
         planted = chain_of(problem, length, Random(seed))
         result = reduce(problem, FakeProber(needs(*planted)), known={EMPTY: False})
         assert result.kept == planted
-        assert result.ended is Ended.PROVED
+        assert result.ended is Ending.PROVED
         assert result.probes <= log2(n) + 12, (seed, result)
 
 

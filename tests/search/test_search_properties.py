@@ -18,7 +18,7 @@ from search_faults import (
     whole_fails,
 )
 
-from minifier.search import Budget, Ended, Problem, reduce
+from minifier.search import Budget, Ending, Problem, reduce
 
 WORKERS = (1, 2, 4)
 
@@ -70,7 +70,7 @@ def test_the_result_fails_is_one_minimal_and_does_not_depend_on_the_workers(
     problem, fault = search
     results = [reduce(problem, FakeProber(fault, workers)) for workers in WORKERS]
     for result in results:
-        assert result.ended is Ended.PROVED
+        assert result.ended is Ending.PROVED
         assert is_one_minimal(result.kept, fault)
     assert len({result.kept for result in results}) == 1
     sizes = [[(count.phase, count.before, count.after) for count in result.phases] for result in results]
@@ -91,7 +91,7 @@ def test_a_budget_ends_with_the_best_so_far(search: tuple[Problem, Fault], most:
     if result.one_minimal:
         assert is_one_minimal(result.kept, fault)
     else:
-        assert result.ended is Ended.MAX_PROBES
+        assert result.ended is Ending.MAX_PROBES
         assert len(result.kept) == min(map(len, [problem.everything, *failing]))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from search_faults import FakeProber, Fault, needs
 
-from minifier.search import Atoms, Phase, Problem, reduce
+from minifier.search import Atoms, Problem, SearchPhase, reduce
 from minifier.search.dataflow import Dataflow
 from minifier.search.delete import delete, halve
 from minifier.search.guess import first_of_each_kind, guess
@@ -195,7 +195,7 @@ def test_a_guess_that_fails_leaves_only_smaller_ones_and_two_atoms_are_enough() 
 
 def with_15(kept: Mask) -> Step:
     """A next phase, whose candidate can be told by atom 15."""
-    return Ask(Phase.DELETE, kept | 1 << 15, 0.5, lambda fails: Done(kept))
+    return Ask(SearchPhase.DELETE, kept | 1 << 15, 0.5, lambda fails: Done(kept))
 
 
 HINTED = kinds("abcabcabcabc", (3, 4, 5), (6, 7, 8, 9))
@@ -243,16 +243,16 @@ def test_what_is_known_or_dominated_is_passed_through_and_nothing_is_picked_twic
     def end(_: bool) -> Step:
         return Done(0)
 
-    same = Ask(Phase.PROVE, 0b11, 0.5, lambda fails: Ask(Phase.PROVE, 0b11, 0.5, end))
+    same = Ask(SearchPhase.PROVE, 0b11, 0.5, lambda fails: Ask(SearchPhase.PROVE, 0b11, 0.5, end))
     assert len(foresee(Place(same), {}, 3)) == 1
     assert foresee(Place(same), {0b11: True}, 3) == [] and foresee(Place(Done(0)), {}, 3) == []
 
 
 def test_looking_ahead_ends_after_eight_questions_a_worker() -> None:
     def known(number: int) -> Callable[[bool], Step]:
-        return lambda fails: Ask(Phase.PROVE, number, 0.5, known(number + 1))
+        return lambda fails: Ask(SearchPhase.PROVE, number, 0.5, known(number + 1))
 
-    step = Ask(Phase.PROVE, 0, 0.5, known(1))
+    step = Ask(SearchPhase.PROVE, 0, 0.5, known(1))
     assert foresee(Place(step), dict.fromkeys(range(7), True), 1)[0].candidate == 7
     assert foresee(Place(step), dict.fromkeys(range(8), True), 1) == []
     assert foresee(Place(step), dict.fromkeys(range(15), True), 2)[0].candidate == 15

@@ -9,7 +9,7 @@ import pytest
 from search_faults import EMPTY, FakeProber, Fault, hidden, needs
 from search_graphs import chain_of, scattered, transformer
 
-from minifier.search import Phase, Progress, Result, reduce
+from minifier.search import Result, SearchPhase, SearchProgress, reduce
 
 N = 4_992
 PROBLEM = transformer(N)
@@ -22,10 +22,10 @@ def search(fault: Fault, workers: int) -> Result:
 @pytest.mark.parametrize("workers", [2, 3, 4, 8])
 def test_the_prefix_search_is_nearly_a_search_of_workers_plus_one_ways(workers: int) -> None:
     for seed in range(6):
-        rounds: list[Progress] = []
+        rounds: list[SearchProgress] = []
         planted = Random(seed).randrange(N)
         reduce(PROBLEM, FakeProber(needs(planted), workers), known={EMPTY: False}, on_progress=rounds.append)
-        prefix = [each for each in rounds if each.phase is Phase.PREFIX]
+        prefix = [each for each in rounds if each.phase is SearchPhase.PREFIX]
         assert len(prefix) <= ceil(log2(N) / log2(workers + 1)) + 2
 
 

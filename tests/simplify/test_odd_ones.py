@@ -7,8 +7,8 @@ from vocabulary import Bureau
 from minifier.case import TensorInput, TensorMeta
 from minifier.case.inputs import Recorded
 from minifier.emit.repro import Template, write_repro
+from minifier.fx.recorded_values import NotRecorded, RecordedValues, Recorder, make_inputs
 from minifier.fx.tensors import StoredTensors
-from minifier.fx.values import NotRecorded, RecordedValues, Recorder, make_inputs
 
 pytestmark = pytest.mark.timeout(120)
 

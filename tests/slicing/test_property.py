@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minifier.slicing import Wanted, slice_module
-from minifier.slicing.statements import Module
+from minifier.slicing.module_statements import ModuleStatements
 
 NAMES = [f"n{i}" for i in range(8)]
 
@@ -85,7 +85,7 @@ def check_slice(module, data):
     assert "print" not in found
     assert slice_module(found, Wanted([name])) == found
     needed = {name}
-    for statement in reversed(Module(found).statements):
+    for statement in reversed(ModuleStatements(found).statements):
         assert statement.binds & needed or statement.changes & needed, f"{found}\nwhat is this for: {statement}"
         needed |= statement.reads
     assert len(ast.parse(found).body) <= len(ast.parse(source).body)

@@ -3,7 +3,7 @@
 import libcst as cst
 import pytest
 
-from minifier.source.edits import plainer
+from minifier.source.statement_edits import plainer
 
 
 def made(text):

@@ -7,7 +7,7 @@ from minifier.capturing.baseline import switches_now
 from minifier.case import State
 from minifier.case.switches import SWITCHES, changed_switches, contexts, implied_config, statements
 from minifier.case.variables import variables
-from minifier.probe.ambient import in_modes, set_globals
+from minifier.probe.set_state import in_modes, set_globals
 
 OTHER = {  # a value that each switch does not have by itself
     "deterministic_algorithms": "warn", "utils.deterministic.fill_uninitialized_memory": False,

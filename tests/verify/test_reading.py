@@ -9,7 +9,7 @@ import torch
 from minifier.failure import Aspect, Fingerprint, Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.verify import run_script, shows
-from minifier.verify.reading import End, failure_shown
+from minifier.verify.shown_failure import End, failure_shown
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 

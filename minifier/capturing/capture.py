@@ -1,0 +1,300 @@
+"""The capture stage: the script in a child with the observer in place, and what came of it."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from minifier.capturing import script
+from minifier.capturing.events import read_events
+from minifier.capturing.fatal_call import STACKS, fatal_call, how_it_ended
+from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.capturing.script import Program, run_program
+from minifier.capturing.terms import Terms
+from minifier.capturing.watch import Watch
+from minifier.case import BackendReference
+from minifier.case.encode import unpack
+from minifier.case.store import ATEN, CASE, load, save
+from minifier.case.variables import variables
+from minifier.failure import Failure, Kind, Stage
+from minifier.process.descriptors import close_for_scripts
+from minifier.process.huge_pages import collapse
+from minifier.process.interpreters import may_do_more, start_ahead
+from minifier.process.logs import LogLine, overheard
+from minifier.process.memory import limit_data
+from minifier.process.progress import SILENT, Display, Phase, Progress
+from minifier.process.stacks import stack_file
+from minifier.process.steps import StageEnd, adopt_orphans, kill_orphans, run_stage
+
+
+@dataclass(frozen=True, slots=True)
+class FailingGraph:
+    """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
+
+    `unsaved` says what kept the Case from being written; `inputs_lost` why the inputs of the failing call are not
+    in it as they were: the script has to be run again for them. `call` counts the calls of the compiled function
+    from 1, and is 0 while compiling. `forward`, of a backward graph, is the number of the graph that it belongs to.
+    """
+
+    number: int
+    sentence: str
+    traceback: str
+    ops: int | None
+    backend: str
+    stage: Stage
+    call: int = 0
+    unsaved: str = ""
+    failure: Failure | None = None
+    reference: BackendReference | None = None
+    inputs_lost: str = ""
+    forward: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What running the script showed. `repeated` are failures that another graph of as many ops had shown before in the
+    same words. `environment` has the variables of torch's that the script itself set:
+    too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
+    logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
+    `forwards` are the numbers of Dynamo's graphs, in order. `trains` says that the script ran a backward pass, and
+    `trained` which graphs it came through, by their places in `forwards` from 1. `compared` has the graphs that agreed
+    with eager, with their gradients or not; `not_compared` has (graph, reason); `lost` is the place of the graph in
+    whose comparison the process died or was ended.
+    """
+
+    end: StageEnd
+    graphs: int
+    failing: tuple[FailingGraph, ...]
+    seconds: float
+    repeated: tuple[FailingGraph, ...] = ()
+    error: str = ""
+    traceback: str = ""
+    script_status: int | None = None
+    backends: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    logged: tuple[str, ...] = ()
+    slowest: float = 0.0
+    trains: bool = False
+    forwards: tuple[int, ...] = ()
+    trained: frozenset[int] = frozenset()
+    compared: tuple[tuple[int, bool], ...] = ()
+    not_compared: tuple[tuple[int, str], ...] = ()
+    lost: int | None = None
+
+
+def capture(
+    program: Program,
+    folder: Path,
+    terms: Terms = Terms(),  # noqa: B008 - it is frozen
+    display: Display = SILENT,
+) -> Captured:
+    """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    from minifier.capturing.baseline import baseline_of_a_repro
+
+    folder.mkdir(parents=True, exist_ok=True)
+    baseline_of_a_repro()  # once, for the child and for what follows
+    started = time.monotonic()
+    ordinary = tuple(sys.path[1:])
+    status = RunningCalls()
+    watch = Watch(status, folder / STACKS, terms)
+    adopt_orphans()
+    display.show(Progress(Phase.SCRIPT, subject=program.said))
+
+    def look(pid: int) -> float | None:
+        display.tick()
+        return watch(pid)
+
+    end = run_stage(
+        lambda: _in_child(program, folder, ordinary, terms, status),
+        meanwhile=_get_ready,
+        look=look,
+    )
+    kill_orphans()  # what the script has started, and would have left running once for each of its runs
+    return _read(folder, end, time.monotonic() - started, status, watch)
+
+
+def _get_ready() -> None:
+    """What is needed next, while the script keeps one core."""
+    start_ahead()
+    importlib.import_module("minifier.workflow.pipeline")
+    if may_do_more():
+        collapse()
+
+
+def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: RunningCalls) -> int:
+    from minifier.capturing.aot_inductor import ExportedObserver
+    from minifier.capturing.baseline import baseline_of_a_repro
+    from minifier.capturing.observer import Observer
+    from minifier.torch_private import (
+        note_backward_passes,
+        note_inference_mode,
+        note_registrations,
+        observe_aot_inductor,
+        observe_backend_calls,
+    )
+
+    script.under_run = True
+    close_for_scripts()
+    gc.unfreeze()  # the script's own collector and temporary folder are as they would be
+    tempfile.tempdir = None
+    if program.given is not None:
+        program.given.set_up()
+    stack_file(folder / STACKS)
+    note_registrations()
+    note_inference_mode()
+    observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), terms, status)
+    observe_backend_calls(observer)
+    exported = ExportedObserver(observer)
+    observe_aot_inductor(exported.compiling, exported.loaded)
+    note_backward_passes(observer.trains)
+    before = variables(os.environ)
+
+    def ended(code: int, error: str, text: str) -> None:
+        environment = [pair for pair in variables(os.environ) if pair not in before]
+        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment)
+
+    if terms.memory is not None:
+        limit_data(terms.memory)
+    with overheard(observer.heard, logging.WARNING if terms.match_log is None else logging.INFO):
+        code = run_program(program, ended)
+    status.ended()
+    return code
+
+
+def _read(folder: Path, end: StageEnd, seconds: float, status: RunningCalls, watch: Watch) -> Captured:
+    events = read_events(folder)
+    failing: list[FailingGraph] = []
+    repeated: list[FailingGraph] = []
+    seen: set[tuple[str, int | None]] = set()
+    final: dict[str, Any] = {}
+    begun: dict[int, dict[str, Any]] = {}
+    kept: set[tuple[int, int]] = set()
+    for event in events:
+        if event["event"] == "compiling":
+            begun[event["number"]] = event
+        elif event["event"] == "kept" and not event["unsaved"]:
+            kept.add((event["number"], event["call"]))
+        elif event["event"] == "failed":
+            key = (event["sentence"], event["ops"])
+            another = any(event["number"] == each.number for each in (*failing, *repeated))
+            another = another and (event["number"], event["call"]) not in kept
+            (repeated if key in seen else failing).append(_failing(event, another))
+            seen.add(key)
+        elif event["event"] == "ended":
+            final = event
+    call = fatal_call(status, end, watch, folder / STACKS)
+    not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
+    forwards = [number for number, event in begun.items() if event["forward"] is None]
+    lost = None
+    if call is not None and call.stage is Stage.COMPARE:
+        lost = forwards.index(call.number) + 1
+        how = how_it_ended(end, watch, folder, call)
+        what = how.message if how.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({how.message})"
+        where = " when what was compiled was called once more" if call.call else " in a run of eager"
+        not_compared.append((call.number, what + where))
+    elif call is not None and call.number in begun:
+        # What the request for its stack made of a call that hung is not how it failed.
+        failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
+        has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
+        failing.append(_died(folder, begun[call.number], call, how_it_ended(end, watch, folder, call), has_case, kept))
+    for graph in failing:
+        _complete(folder / str(graph.number), seconds - watch.seconds, len(begun))
+    return Captured(
+        end=end,
+        graphs=len(begun),
+        failing=tuple(failing),
+        repeated=tuple(repeated),
+        seconds=seconds,
+        error=final.get("error", ""),
+        traceback=final.get("traceback", ""),
+        script_status=final.get("status", end.status),
+        backends=tuple(dict.fromkeys(e["backend"] for e in begun.values())),
+        environment=tuple((name, value) for name, value in final.get("environment", ())),
+        logged=_logged(events),
+        slowest=status.slowest,
+        trains=any(event["event"] == "backward" for event in events),
+        forwards=tuple(forwards),
+        trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
+        compared=tuple((e["number"], e["gradients"]) for e in events if e["event"] == "compared"),
+        not_compared=tuple(not_compared),
+        lost=lost,
+    )
+
+
+def _logged(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    said = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in said))
+
+
+def _failing(event: dict[str, Any], another: bool) -> FailingGraph:
+    """The failure that an event tells of; `another` failure of its graph came before it, and has the Case."""
+    lost = "the failing call had changed its inputs" if event["changed"] else ""
+    if another:
+        lost = f"graph {event['number']} had failed before in another way"
+    return FailingGraph(
+        number=event["number"],
+        sentence=event["sentence"],
+        traceback=event["traceback"],
+        ops=event["ops"],
+        backend=event["backend"],
+        stage=Stage(event["stage"]),
+        call=event["call"],
+        unsaved=event["unsaved"],
+        failure=unpack(Failure, event["failure"]),
+        reference=unpack(BackendReference, event["reference"]),
+        inputs_lost=lost,
+        forward=event["forward"],
+    )
+
+
+def _died(
+    folder: Path, event: dict[str, Any], call: Running, failure: Failure, has_case: bool, kept: set[tuple[int, int]]
+) -> FailingGraph:
+    """The process ended inside a backend call: the Case was written ahead, only its failure is missing. (Not
+    `has_case`: it is that of an earlier failure of the graph.)"""
+    case_folder = folder / str(call.number)
+    unsaved = "the graph could not be written down"
+    reference = None
+    if (case_folder / "case.json").exists():
+        case = load(case_folder)
+        reference, unsaved = case.backend, ""
+        if has_case:
+            save(replace(case, failure=failure, calls=max(1, call.call)), case_folder)
+    what = failure.message if failure.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({failure.message})"
+    backend, lost = event["backend"], ""
+    where = f"while {backend} was compiling"
+    if call.call:
+        where = f"in call {call.call} of what {backend} had compiled"
+        if (call.number, call.call) not in kept:
+            lost = f"{what} {where}, whose inputs are not known"
+    return FailingGraph(
+        number=call.number,
+        sentence=f"{what} {where}",
+        traceback=failure.traceback,
+        ops=event["ops"],
+        backend=backend,
+        stage=call.stage,
+        call=call.call,
+        unsaved=unsaved,
+        failure=failure,
+        reference=reference,
+        inputs_lost=lost,
+        forward=event["forward"],
+    )
+
+
+def _complete(folder: Path, seconds: float, graphs: int) -> None:
+    """Adds to a Case, and to the one beside it, what was known only when the script had ended."""
+    for place in (folder, folder / ATEN):
+        if (place / CASE).exists():
+            case = load(place)
+            save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), place)

@@ -1,0 +1,281 @@
+"""One graph that went to a backend: written down ahead, and again with its real inputs when it fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from minifier.capturing.backend_reference import folders_of, operator_imports
+from minifier.capturing.hints import hints
+from minifier.capturing.process_state import at_the_call, current_state
+from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
+from minifier.capturing.terms import Comparing
+from minifier.case import (
+    BackendReference,
+    BackendSource,
+    Case,
+    Drawn,
+    Graph,
+    Input,
+    Level,
+    Scalar,
+    ScalarInput,
+    Script,
+    State,
+    TensorInput,
+    TensorMeta,
+)
+from minifier.case.encode import pack
+from minifier.case.literals import SCRIPT
+from minifier.case.store import ATEN, TENSORS, load, save
+from minifier.errors import CannotSave
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure.fingerprint import failure_of
+from minifier.failure.normalise import normalise
+from minifier.failure.observed import describe, text
+from minifier.fx.node_arguments import tensor_meta
+from minifier.fx.read import read_graph
+from minifier.fx.script_definitions import line_of_script
+from minifier.fx.tensors import TensorFile
+from minifier.process.memory import spare_memory
+from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
+
+if TYPE_CHECKING:
+    from minifier.capturing.observer import Observer
+
+_PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
+
+
+class Record:
+    """What is known of one graph: one of Dynamo's (the `place`th of these), or the backward graph that AOTAutograd made
+    of `forward`'s (or, at another `level`, the forward graph). Nothing here raises into the user's script: what cannot
+    be written, or a fault of this tool, becomes the reason in `unsaved`. `comparing`: what is compiled or run of it now
+    is not the script's doing."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        number: int,
+        gm: torch.fx.GraphModule,
+        values: Sequence[Any],
+        refer: Callable[[], BackendReference] | None = None,
+        forward: Record | None = None,
+        level: Level = Level.AOT_BACKWARD,
+        place: int = 0,
+        definitions: str = "",
+    ) -> None:
+        self.observer, self.number, self.forward, self.place = observer, number, forward, place
+        self.definitions = definitions
+        self.level = Level.DYNAMO if forward is None else level
+        self.folder = observer.folder / str(number)
+        if self.level is Level.AOT_FORWARD:
+            self.folder /= ATEN
+        self.tensors = TensorFile()
+        self.runs = 0
+        self.inference = False
+        self.comparing = False
+        self.graph: Graph | None = None
+        self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
+        self.state = State()
+        self.sizes = Sizes()
+        self.unsaved = ""
+        self._failed = False
+        self._kept = 0
+        with _Kept(self):
+            if refer is not None:
+                self.backend = refer()
+            elif forward is not None:
+                self.backend = forward.backend
+            self.state = current_state(observer.baseline) if forward is None else forward.state
+            self.graph = read_graph(gm, self.tensors)
+            self.sizes = symbolic_sizes(gm, values)
+            self.backend, self.state = self.sizes.told(self.backend, self.state)
+            self._save(self._by_shape(), _PENDING, tensors=None)  # before the backend can die on the graph
+
+    def _by_shape(self) -> tuple[Input, ...]:
+        assert self.graph is not None
+        return self.sizes.named(tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders))
+
+    @property
+    def ops(self) -> int | None:
+        """Call nodes of the graph, if it could be read."""
+        return len(self.graph.ops) if self.graph is not None else None
+
+    def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None, call: int = 0) -> None:
+        assert self.graph is not None
+        imports, defined = operator_imports(node.target for node in self.graph.ops)
+        modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
+        modules = [module for module in modules if module != SCRIPT]
+        settings = [module for module, _, _ in self.state.config]
+        tops = {name.partition(".")[0] for name in (*modules, *settings, *(line.split()[1] for line in imports))}
+        script = Script(
+            self.observer.script,
+            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
+            imports=imports,
+            ops=defined,
+            line=line_of_script(),
+            folders=folders_of(tops, self.observer.ordinary_path),
+            graph_number=self.number,
+        )
+        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
+        case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
+        save(case, self.folder)
+
+    def keep(self, values: Sequence[Any], call: int) -> None:
+        """Writes the Case with the inputs of a call that is about to begin, and that failed in an earlier run."""
+        if self.graph is not None and not self.unsaved:
+            with _Kept(self):
+                self._save_real(values, _PENDING, call)
+                self._kept, self._failed = call, False
+        if not self.observer.terms.keep_all:
+            self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
+
+    def failed(
+        self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
+    ) -> None:
+        """Writes the Case of the graph's first failure, and an event for each. `values` are the call's inputs;
+        `changed` says that the failing call had changed them."""
+        inner = backend_error(error)
+        names = self.graph.free_names if self.graph is not None else ()
+        found: tuple[tuple[str, ...], ...] = ()
+        with spare_memory():
+            with _Kept(self):
+                found = hints(inner, self.graph) if self.graph is not None else ()
+            self._note(failure_of(stage, describe(inner), text(inner), names, found), values, call, changed)
+
+    def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
+        """The same for a call that came back, but said something that the user takes for a failure."""
+        kind = Kind.SILENT_FALLBACK
+        self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
+
+    def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
+        """Writes the ATen graph on which the backend's forward compiler failed beside the graph of Dynamo's."""
+        inner = backend_error(error)
+        with spare_memory():
+            aten = Record(self.observer, self.number, gm, (), forward=self, level=Level.AOT_FORWARD)
+            if aten.graph is None or aten.unsaved:
+                return
+            if aten.graph.attributes:
+                shutil.rmtree(aten.folder)  # it is not there without its tensors
+                aten.folder.mkdir()
+                tensors = aten.tensors.extended().write(aten.folder / TENSORS)
+                aten._save(aten._by_shape(), _PENDING, tensors)
+            found = hints(inner, aten.graph)
+            failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, found)
+            case = replace(load(aten.folder), failure=failure)
+            # With grad mode off a graph goes to the compiler for inference, for whatever reason this one did.
+            save(replace(case, state=replace(case.state, grad=False)) if inference else case, aten.folder)
+
+    @contextlib.contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Around what is worth having, but not needed: a fault of this tool there is nobody's business."""
+        with contextlib.suppress(Exception):
+            yield
+
+    def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
+        """The same for a first call, its inputs being kept, whose result is not eager's."""
+        unable = ""
+        with spare_memory(), _Kept(self):
+            from minifier.capturing.comparing import compare_call
+
+            if self._kept and not self.unsaved:
+                found = compare_call(self, compiled, comparing)
+                unable = found.unable
+                if found.failure is not None:
+                    save(found.case, self.folder)
+                    self._note(found.failure, (), self._kept, False)
+                elif not unable:
+                    self.observer.log.write("compared", number=self.number, gradients=found.gradients)
+        if unable or self.unsaved:
+            self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
+
+    def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
+        kept = self._kept == call and call > 0
+        # A compiled backward may empty the list of its arguments, to have the memory back early.
+        lost = self.graph is not None and not kept and call > 0 and len(values) != len(self.graph.placeholders)
+        if self.graph is not None and not self.unsaved and not self._failed:
+            with _Kept(self):
+                if kept:
+                    save(replace(load(self.folder), failure=failure), self.folder)
+                elif lost or is_fake(values):
+                    self._save(self._by_shape(), failure, None, call)
+                else:
+                    self._save_real(values, failure, call)
+        self._failed = True
+        self.observer.log.write(
+            "failed",
+            number=self.number,
+            stage=failure.fingerprint.stage.value,
+            sentence=failure.sentence,
+            traceback=failure.traceback,
+            unsaved=self.unsaved,
+            failure=pack(failure),
+            reference=pack(self.backend),
+            backend=self.backend.name,
+            call=call,
+            changed=(changed or lost) and not kept,
+            forward=self.forward.number if self.forward is not None else None,
+            ops=self.ops,
+        )
+
+    def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
+        if call:
+            self.state = at_the_call(self.state, self.observer.baseline, self.inference)
+        tensors = self.tensors.extended()  # the inputs are not to live longer than their call
+        inputs = self._real_inputs(values, tensors)
+        self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
+
+    def _real_inputs(self, values: Sequence[Any], tensors: TensorFile) -> tuple[Input, ...]:
+        assert self.graph is not None
+        placeholders = self.graph.placeholders
+        if len(placeholders) != len(values):
+            raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
+        pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
+        stored = tensors.add_inputs({n.name: v for n, v in pairs if isinstance(v, torch.Tensor)})
+        storages: dict[object, int] = {}
+        inputs: list[Input] = []
+        for node, value in pairs:
+            if isinstance(value, torch.Tensor):
+                meta = tensor_meta(value, storages)
+                parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
+                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter, inference))
+            elif value is None or isinstance(value, (bool, int, float, str)):
+                inputs.append(ScalarInput(node.name, value))
+            elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
+            else:
+                kind = type(value)
+                raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
+        return self.sizes.named(tuple(inputs))
+
+
+def _by_shape(name: str, value: Any) -> Input:
+    if isinstance(value, TensorMeta):
+        return TensorInput(name, value, Drawn("zeros"))
+    return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
+
+
+class _Kept:
+    """Around what must not disturb the script: an exception becomes the record's reason."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, CannotSave):
+            self._record.unsaved = str(error)
+        elif isinstance(error, Exception):
+            self._record.unsaved = f"minify itself failed on it: {''.join(traceback.format_exception(error))}"
+        return isinstance(error, Exception)

@@ -1,0 +1,203 @@
+"""Ops: which belong together, and the Case that has only some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from minifier.case import (
+    Case,
+    Drawn,
+    Graph,
+    Input,
+    Level,
+    Node,
+    Recorded,
+    Scalar,
+    ScalarInput,
+    TensorInput,
+    TensorMeta,
+    subset,
+)
+from minifier.case.graph import refs_in
+from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
+
+_IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
+    f"operator.{name}"
+    for name in (
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "imatmul",
+        "iand",
+        "ior",
+        "ixor",
+        "ilshift",
+        "irshift",
+    )
+}
+
+
+_BEGIN = {
+    "_vmap_increment_nesting",
+    "_grad_increment_nesting",
+    "_jvp_increment_nesting",
+    "_saved_tensors_hooks_disable",
+    "_enter_dual_level",
+}
+_END = {
+    "_vmap_decrement_nesting",
+    "_grad_decrement_nesting",
+    "_jvp_decrement_nesting",
+    "_saved_tensors_hooks_enable",
+    "_exit_dual_level",
+}
+
+
+def is_in_place(node: Node) -> bool:
+    """Whether the op changes one of its arguments, judged by torch's naming conventions."""
+    if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
+        return True
+    if node.target.startswith("operator."):  # and_, or_, not_ change nothing
+        return False
+    name = node.short_target
+    return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
+
+
+def _can_be_cut(node: Node) -> bool:
+    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context, nor one of which
+    nobody has seen how large it is."""
+    return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
+
+
+class _Sets:
+    """Disjoint sets of op positions."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def find(self, item: int) -> int:
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def join(self, a: int, b: int) -> None:
+        low, high = sorted((self.find(a), self.find(b)))
+        self._parent[high] = low
+
+
+def _join_uncuttable(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """An op whose result cannot cross a cut goes with its users: a split with its getitems, an enter with
+    its exit."""
+    for node in graph.ops:
+        if not _can_be_cut(node):
+            for user in graph.users[node.name]:
+                if user in place:
+                    sets.join(place[node.name], place[user])
+
+
+def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """An in-place op goes with the views of its storage that were made before it and are read after it."""
+    by_storage: dict[int, list[Node]] = {}
+    for node in graph.ops:
+        if isinstance(node.value, TensorMeta) and node.value.storage is not None:
+            by_storage.setdefault(node.value.storage, []).append(node)
+    for node in graph.ops:
+        if not is_in_place(node):
+            continue
+        first = next(refs_in(node.kwargs.get("out", node.args)), None)
+        changed = graph.node(first).value if first is not None else None
+        if not isinstance(changed, TensorMeta) or changed.storage is None:
+            continue
+        here = graph.index[node.name]
+        for other in by_storage.get(changed.storage, ()):
+            if graph.index[other.name] >= here:
+                break
+            if any(graph.index[user] > here for user in graph.users[other.name]):
+                sets.join(place[other.name], place[node.name])
+
+
+def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
+    """Pairs without data between them: a switch of grad mode and the next one, which turns it back; the beginning and
+    the end of a transform of torch.func's."""
+    opened: str | None = None
+    transforms: list[str] = []
+    for node in graph.ops:
+        if node.short_target == "_set_grad_enabled":
+            if opened is None:
+                opened = node.name
+            else:
+                sets.join(place[opened], place[node.name])
+                opened = None
+        elif node.short_target in _BEGIN:
+            transforms.append(node.name)
+        elif node.short_target in _END and transforms:
+            sets.join(place[transforms.pop()], place[node.name])
+
+
+def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """Ops that only make sense together, as groups of names, in the order of their first op."""
+    ops = graph.ops
+    place = {node.name: i for i, node in enumerate(ops)}
+    sets = _Sets(len(ops))
+    _join_uncuttable(graph, place, sets)
+    _join_mutations(graph, place, sets)
+    _join_switches(graph, place, sets)
+    groups: dict[int, list[str]] = {}
+    for i, node in enumerate(ops):
+        groups.setdefault(sets.find(i), []).append(node.name)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def parents(graph: Graph, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """For each atom, the earlier atoms whose results it reads."""
+    owner = {name: i for i, group in enumerate(groups) for name in group}
+    return tuple(
+        tuple(sorted({owner[r] for n in group for r in graph.node(n).refs() if r in owner and owner[r] < i}))
+        for i, group in enumerate(groups)
+    )
+
+
+def kind(graph: Graph, group: tuple[str, ...]) -> str:
+    """What an atom is for the purpose of repetition: targets, result types and arity."""
+    parts = []
+    for name in group:
+        node = graph.node(name)
+        dtype = node.value.dtype if isinstance(node.value, TensorMeta) else type(node.value).__name__
+        parts.append(f"{node.target}/{dtype}/{len(tuple(node.refs()))}")
+    return " ".join(parts)
+
+
+def with_ops(case: Case, names: Iterable[str]) -> Case:
+    """The Case with these ops alone. Values at the cut: by shape where the failure is one of compiling,
+    as recorded in an eager run where it is one of running."""
+    graph = subset(case.graph, names)
+    if case.level is Level.AOT_BACKWARD:
+        graph = _tangents_last(graph)
+    known = {item.name: item for item in case.inputs}
+    inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
+    made = replace(case, graph=graph, inputs=inputs)
+    symbolic = case.symbolic is not None or has_symbols(inputs)
+    return as_dynamo_would(made) if symbolic and case.level is Level.DYNAMO else made
+
+
+def _tangents_last(graph: Graph) -> Graph:
+    """As AOTAutograd orders the inputs of a backward graph, and compilers rely on."""
+    inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
+    rest = tuple(node for node in graph.nodes if node.op != "placeholder")
+    return replace(graph, nodes=(*inputs, *rest))
+
+
+def _cut(node: Node, case: Case) -> Input:
+    if isinstance(node.value, Scalar):
+        return ScalarInput(node.name, node.value.value, node.value.symbol)
+    if not isinstance(node.value, TensorMeta):
+        return ScalarInput(node.name, None)
+    source = Drawn("zeros") if case.failure.fingerprint.stage.compiles else Recorded(node.name)
+    leaf = not node.value.requires_grad
+    return TensorInput(node.name, node.value, source, leaf, inference=case.state.inference)

@@ -1,0 +1,136 @@
+"""Arguments of FX nodes to plain data and back."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from minifier.case.graph import Ref
+from minifier.case.values import (
+    Constant,
+    Imported,
+    Opaque,
+    Scalar,
+    Sequence_,
+    Size,
+    SourceExpression,
+    TensorMeta,
+    Value,
+)
+from minifier.errors import CannotSave
+from minifier.fx.names import path_of, resolve
+from minifier.fx.script_definitions import evaluated
+from minifier.torch_private import as_hint, expression_of, storage_key
+
+_KINDS: dict[type, str] = {
+    torch.dtype: "dtype",
+    torch.layout: "layout",
+    torch.memory_format: "memory_format",
+}
+
+
+def short(value: object) -> str:
+    """`float32` for torch.float32."""
+    return str(value).removeprefix("torch.")
+
+
+def read(value: Any, symbols: Mapping[str, str] | None = None) -> Any:
+    """An FX argument as plain data; raises CannotSave with the type's name.
+
+    `symbols` has the names of nodes by the symbolic number that they evaluate to: what a number of the graph that is
+    no node stands for.
+    """
+    if isinstance(value, torch.fx.Node):
+        return Ref(value.name)
+    if value is None or value is Ellipsis or type(value) in (bool, int, float, str, complex, range):
+        return value
+    if type(value) in _KINDS:
+        return Constant(_KINDS[type(value)], short(value))
+    if isinstance(value, torch.device):
+        return Constant("device", str(value))
+    if isinstance(value, torch.Size):
+        return Size(tuple(read(item, symbols) for item in value))
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        expression = expression_of(value)
+        if expression is None:
+            return as_hint(value)
+        if expression in (symbols or {}):
+            return Ref((symbols or {})[expression])
+        raise CannotSave(f"the symbolic number {value}, written into the graph as a constant")
+    if isinstance(value, enum.Enum):
+        return Imported(f"{type(value).__module__}:{type(value).__qualname__}.{value.name}")
+    if isinstance(value, slice):
+        return slice(read(value.start, symbols), read(value.stop, symbols), read(value.step, symbols))
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(read(item, symbols) for item in value)
+    if isinstance(value, (list, torch.fx.immutable_collections.immutable_list)):
+        return [read(item, symbols) for item in value]
+    if isinstance(value, dict):
+        return {read(key, symbols): read(item, symbols) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return {read(item, symbols) for item in value}
+    if callable(value):
+        return Imported(path_of(value))
+    raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _no_node(name: str) -> Any:
+    raise KeyError(f"{name} is the name of a node, but this value belongs to no graph")
+
+
+def write(value: Any, node: Callable[[str], Any] = _no_node) -> Any:
+    """The inverse of `read`; `node` gives what stands for a Ref."""
+    if isinstance(value, Ref):
+        return node(value.name)
+    if isinstance(value, Constant):
+        return torch.device(value.name) if value.kind == "device" else getattr(torch, value.name)
+    if isinstance(value, Imported):
+        return resolve(value.path)
+    if isinstance(value, SourceExpression):
+        return evaluated(value.expression, value.imports)
+    if isinstance(value, Size):
+        items = tuple(write(item, node) for item in value.items)
+        return items if any(isinstance(item, torch.fx.Node) for item in items) else torch.Size(items)
+    if isinstance(value, slice):
+        return slice(write(value.start, node), write(value.stop, node), write(value.step, node))
+    if isinstance(value, tuple):
+        return tuple(write(item, node) for item in value)
+    if isinstance(value, list):
+        return [write(item, node) for item in value]
+    if isinstance(value, dict):
+        return {key: write(item, node) for key, item in value.items()}
+    return value
+
+
+def meta_of(value: Any, storages: dict[object, int]) -> Value:
+    """What a node evaluates to, from its example; `storages` numbers storages as they are met."""
+    if isinstance(value, torch.Tensor):
+        return tensor_meta(value, storages)
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return Scalar(as_hint(value), symbol=expression_of(value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return Scalar(value)
+    if isinstance(value, (tuple, list)):
+        return Sequence_(tuple(meta_of(item, storages) for item in value))
+    return Opaque(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def tensor_meta(tensor: torch.Tensor, storages: dict[object, int]) -> TensorMeta:
+    """The tensor without its values; symbolic sizes by their hints."""
+    strided = tensor.layout == torch.strided
+    key = storage_key(tensor)
+    number = None if key is None else storages.setdefault(key, len(storages))
+    symbols = tuple(map(expression_of, tensor.shape))
+    return TensorMeta(
+        shape=tuple(int(as_hint(size) or 0) for size in tensor.shape),
+        stride=tuple(int(as_hint(step) or 0) for step in tensor.stride()) if strided else (),
+        dtype=short(tensor.dtype),
+        device=str(tensor.device),
+        requires_grad=tensor.requires_grad,
+        storage=number,
+        offset=int(as_hint(tensor.storage_offset()) or 0) if strided else 0,
+        symbols=symbols if any(symbols) else (),
+    )

@@ -1,0 +1,102 @@
+"""Puts a process that is used for nothing else into the state of a Case."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from minifier.capturing.baseline import baseline_of_a_repro, switches_now
+from minifier.case import State
+from minifier.case.switches import SWITCHES, contexts, known, statements
+from minifier.case.variables import own, variables
+from minifier.fx.node_arguments import write
+from minifier.torch_private import config_values, has_config, set_config
+
+
+def make_plain() -> None:
+    """Takes back what environment variables of torch's made of this process, where that can be done: it
+    is then set as the interpreter that will run the repro. What a Case needs of it, its state says."""
+    if not own(variables(os.environ)):
+        return
+    baseline = baseline_of_a_repro()
+    for (module, key), value in config_values().items():
+        if (module, key) in baseline.config and baseline.config[module, key] != value:
+            set_config(module, key, baseline.config[module, key])
+    now = switches_now()
+    for switch in SWITCHES:
+        if switch.name in baseline.switches and baseline.switches[switch.name] != now.get(switch.name):
+            _execute(switch.statement(baseline.switches[switch.name]))
+    set_environment(State())
+
+
+_before: dict[str, str | None] = {}  # what this process had, of other variables that a Case has set
+
+
+def set_environment(state: State) -> None:
+    """Of the variables that belong to a Case this process has those of this one, and no others. Of all others it has
+    what it had, but for those that the Case sets."""
+    for name, value in _before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    for name, _ in state.environment:
+        _before.setdefault(name, os.environ.get(name))
+    for name, _ in variables(os.environ):
+        if name not in dict(state.environment):
+            del os.environ[name]
+    os.environ.update(state.environment)
+
+
+def known_state(state: State) -> State:
+    """The state without what this torch does not know, as in a Case captured elsewhere: `skipped` has a
+    line for each such thing."""
+    config, skipped = [], []
+    for module, key, value in state.config:
+        try:
+            missing = "" if has_config(module, key) else "there is no such value here"
+            write(value)
+        except (ImportError, AttributeError) as error:
+            missing = f"{type(error).__name__}: {error}"
+        if missing:
+            skipped.append(f"{module}.{key}: {missing}")
+        else:
+            config.append((module, key, value))
+    switches = tuple(pair for pair in state.switches if known(pair[0]))
+    skipped += [f"{name}: not known to this version" for name, _ in state.switches if not known(name)]
+    return replace(state, config=tuple(config), switches=switches, skipped=(*state.skipped, *skipped))
+
+
+def _execute(line: str) -> None:
+    exec(line, {"torch": torch})
+
+
+def set_globals(state: State) -> None:
+    """Environment, default dtype, configuration and switches: what a repro sets at its top."""
+    set_environment(state)
+    torch.set_default_dtype(getattr(torch, state.default_dtype))
+    for module, key, value in state.config:
+        set_config(module, key, write(value))
+    for line in statements(state):
+        _execute(line)
+
+
+@contextlib.contextmanager
+def in_modes(state: State) -> Iterator[None]:
+    """The contexts in which the call was made."""
+    with contextlib.ExitStack() as stack:
+        for text in contexts(state):
+            stack.enter_context(eval(text, {"torch": torch}))
+        yield
+
+
+@contextlib.contextmanager
+def in_state(state: State) -> Iterator[None]:
+    """All of it, for good but for the modes."""
+    set_globals(state)
+    with in_modes(state):
+        yield

@@ -1,0 +1,91 @@
+"""From the way a probe's child ended to a verdict."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minifier.case.encode import unpack
+from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.failure.fingerprint import failure_of
+from minifier.failure.from_comparison import failure_of_differences
+from minifier.failure.likeness import is_alike
+from minifier.failure.normalise import normalise
+from minifier.probe.children import ChildEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict, and the failure that was seen, if one was; `fault` is the tool's own, if it had one."""
+
+    verdict: Verdict
+    seconds: float
+    failure: Failure | None = None
+    fault: str = ""
+
+
+def _death(ended: ChildEnd, kind: Kind, message: str) -> Failure:
+    stage = Stage(ended.stage or Stage.COMPILE.value)
+    # How long the limit was says nothing about the failure; an exit status does.
+    told = "no end" if kind is Kind.TIMEOUT else message
+    return Failure(Fingerprint(stage, kind, message=told), kind.value, message, ended.output)
+
+
+def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
+    """The failure that a child showed, or None if it passed; of several differences the one sought."""
+    if ended.timed_out:
+        return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
+    if ended.exhausted:
+        return _death(ended, Kind.OUT_OF_MEMORY, "no more memory")
+    if ended.signal is not None:
+        return _death(ended, Kind.SIGNAL, signal.Signals(ended.signal).name)
+    if ended.result is None:
+        return _death(ended, Kind.EXIT, f"exit status {ended.status}")
+    if ended.result["status"] == "pass":
+        return None
+    if "differences" in ended.result:
+        return failure_of_differences(unpack(tuple[Difference, ...], ended.result["differences"]), sought)
+    stage = Stage(ended.result.get("stage", Stage.RUN.value))
+    return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
+
+
+def _judge_lines(ended: ChildEnd, sought: Fingerprint, match_log: str | None) -> Judged:
+    """The same for a fallback, which is told by a line in a log."""
+    assert ended.result is not None
+    for stage, line in ended.result["lines"]:
+        fingerprint = Fingerprint(Stage(stage), Kind.SILENT_FALLBACK, message=normalise(line))
+        if fingerprint.stage is sought.stage and (
+            re.search(match_log, line) if match_log is not None else same(sought, fingerprint)
+        ):
+            return Judged(Verdict.SAME, ended.seconds, Failure(fingerprint, Kind.SILENT_FALLBACK.value, line))
+    return Judged(Verdict.PASS, ended.seconds)
+
+
+def judge(
+    ended: ChildEnd,
+    sought: Fingerprint,
+    nodes: Sequence[str] = (),
+    match: str | None = None,
+    match_log: str | None = None,
+    first: Failure | None = None,
+) -> Judged:
+    """How a candidate did, `first` being the sighting that what it shows has to be like. What is not sought leaves the
+    question open if it is a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it.
+    """
+    if ended.fault:
+        return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
+    if ended.result is not None and ended.result["status"] == "invalid":
+        return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
+    if ended.result is not None and ended.result["status"] == "said":
+        return _judge_lines(ended, sought, match_log)
+    failure = seen(ended, nodes, sought)
+    if failure is None:
+        return Judged(Verdict.PASS, ended.seconds)
+    is_same = matches(sought, failure, match) if match is not None else same(sought, failure.fingerprint)
+    if is_same and (first is None or match is not None or is_alike(first, failure)):
+        return Judged(Verdict.SAME, ended.seconds, failure)
+    if failure.fingerprint.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY) or ended.signal == signal.SIGKILL:
+        return Judged(Verdict.UNRESOLVED, ended.seconds, failure)
+    return Judged(Verdict.OTHER, ended.seconds, failure)

@@ -1,0 +1,154 @@
+"""What a report says of a failure: in one sentence, in a table, and in words to search for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from minifier.case import BackendReference, Case, Level
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure.normalise import normalise
+from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
+from minifier.report.outcome import Outcome
+from minifier.report.privacy import without_source
+
+_TRACEBACK_LINES = 60
+_MOST_DIFFERENCES = 8
+_NAMED_OPS = 3
+_SHORT = 60  # characters of an expression
+
+_WHEN = {
+    Stage.CAPTURE: "before any backend is called",
+    Stage.COMPILE: "while the backend compiles",
+    Stage.RUN: "when what the backend made of it is called",
+    Stage.BACKWARD_COMPILE: "while the backend compiles the backward pass",
+    Stage.BACKWARD_RUN: "in the backward pass that the backend compiled",
+}
+_HOW = {
+    Kind.SIGNAL: "the process is killed",
+    Kind.EXIT: "the process ends",
+    Kind.TIMEOUT: "it never ends",
+    Kind.OUT_OF_MEMORY: "memory runs out",
+    Kind.SILENT_FALLBACK: "the backend logs that it does something else",
+}
+
+
+def title_of(case: Case) -> str:
+    """The failure as the title of an issue."""
+    failure, name = case.failure, case.backend.name
+    if failure.fingerprint.stage is Stage.COMPARE:
+        return f"Compiled and eager differ ({failure.fingerprint.message}): torch.compile backend `{name}`"
+    if case.level is Level.SOURCE:
+        return f"{failure.type} in torch.compile"
+    return f"{failure.type} in the torch.compile backend `{name}`"
+
+
+def sentence_of(outcome: Outcome) -> str:
+    """What fails, for somebody who has never seen the script."""
+    case = outcome.minimal or outcome.case
+    failure = case.failure
+    what = _program(outcome)
+    where = f"`torch.compile(..., backend={_written(case.backend)})`"
+    if case.level is Level.SOURCE:
+        return f"`torch.compile` fails with `{failure.line}`; without it the script runs."
+    first = (failure.message.strip().splitlines() or [""])[0].rstrip(".")
+    if failure.fingerprint.stage is Stage.COMPARE:
+        return f"{where} of {what} raises nothing, but {first[:1].lower()}{first[1:]}."
+    when = _WHEN[failure.fingerprint.stage]
+    how = _HOW.get(failure.fingerprint.kind)
+    said = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
+    eager = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
+    return f"{where} of {what} fails {when}: {said}." + (" Without a backend the same program runs." if eager else "")
+
+
+def _written(backend: BackendReference) -> str:
+    """What torch.compile is given, if that is short."""
+    said = backend.expression
+    return said if said and len(said) <= _SHORT and "\n" not in said else f'"{backend.name}"'
+
+
+def _program(outcome: Outcome) -> str:
+    if outcome.minimal is None or outcome.summary is None or outcome.summary.error:
+        return "the script's graph"
+    targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
+    count = len(outcome.minimal.graph.ops)
+    whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
+    ops = " and ".join(f"`{target}`" for target in targets[:_NAMED_OPS])
+    if count == 1:
+        return f"a {whole} with one op, {ops},"
+    if len(targets) <= _NAMED_OPS:
+        return f"a {whole} with {count} ops, {ops},"
+    return f"a {whole} with {count} ops"
+
+
+def short_identity(fingerprint: Fingerprint) -> str:
+    """Twelve hexadecimal digits, the same for two failures that are the same: for finding duplicates."""
+    frames = [(each.module, each.function) if each is not None else None for each in (fingerprint.raising,)]
+    told = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, _words(fingerprint.message)]
+    return hashlib.blake2b(json.dumps(told).encode(), digest_size=6).hexdigest()
+
+
+def _words(message: str) -> str:
+    return " ".join(normalise(message).split())
+
+
+def duplicates(case: Case) -> Iterable[Section]:
+    """Words by which the same failure, reported by somebody else, is found."""
+    fingerprint = case.failure.fingerprint
+    parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
+    parts += [fingerprint.site.function] if fingerprint.site is not None else []
+    parts.append(_words(fingerprint.message.splitlines()[0] if fingerprint.message else ""))
+    words = " ".join(filter(None, parts))
+    stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
+    text = (
+        f"Search for `{words}`. The same failure ({stage}) has the same fingerprint: `{short_identity(fingerprint)}`."
+    )
+    return sections_of("Finding duplicates", Text(text), level=3, weight=2)
+
+
+def _verdict(outcome: Outcome) -> str:
+    runs, agreeing = outcome.verified
+    if not runs:
+        return "The repro was not run."
+    if agreeing == runs:
+        return f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
+    return f"**Not the same**: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
+
+
+def both_errors(outcome: Outcome) -> Iterable[Section]:
+    """The failure as the script showed it and as the repro does: a traceback, or what was printed before a death."""
+    failure = outcome.case.failure
+    blocks: list[Block] = [Text(_verdict(outcome))]
+    if failure.differences:
+        blocks.append(_differences(failure))
+    else:
+        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message))]
+    if outcome.verification is not None and outcome.verification.runs:
+        run = outcome.verification.runs[0]
+        seen = run.failure.traceback if run.failure is not None else run.output
+        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)"))]
+    blocks.append(Text(f"Compared by: `{normalise(failure.fingerprint.sentence())}`"))
+    return sections_of("Error logs", *blocks)
+
+
+def _shown(trace: str) -> str:
+    return cut(without_source(trace), _TRACEBACK_LINES)
+
+
+def _differences(failure: Failure) -> Table:
+    """The error of each result that is not as in eager."""
+    shown = failure.differences[:_MOST_DIFFERENCES]
+    rows = [
+        (d.where, d.aspect.value, *map(_number, (d.error, d.eager_error, d.noise)), "" if d.error else d.sentence)
+        for d in shown
+    ]
+    if len(failure.differences) > len(shown):
+        rows.append((f"and {len(failure.differences) - len(shown)} more", "", "", "", "", ""))
+    head = ("where", "what", "error", "eager's own error", "noise of eager", "")
+    columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return Table(head[:columns], tuple(row[:columns] for row in rows))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
