@@ -72,9 +72,7 @@ def captured(folder: Path) -> Case:
     """The largest graph of the benchmarks, with the backend that does nothing."""
     ended = capture(Program(str(SCRIPT), (LAYERS,), False), folder)
     if not ended.failing:
-        raise click.ClickException(
-            f"{SCRIPT} was captured without a failing graph:\n{ended.traceback}{ended.end.crash}"
-        )
+        raise click.ClickException(f"{SCRIPT} was captured without a failing graph:\n{ended.traceback}")
     case = load(folder / str(ended.failing[0].number))
     return replace(case, backend=replace(case.backend, name="pocket_nothing", expression="'pocket_nothing'"))
 

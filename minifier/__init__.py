@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minifier.embed.capture import capture
     from minifier.embed.wrap import wrap
+    from minifier.workflow.run import minify
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "capture", "wrap"]
+__all__ = ["__version__", "capture", "minify", "wrap"]
+
+_MODULES = {"capture": "minifier.embed.capture", "minify": "minifier.workflow.run", "wrap": "minifier.embed.wrap"}
 
 
 def __getattr__(name: str) -> Any:
-    """`wrap` and `capture`, which import torch: the command does without until its arguments have been looked at."""
-    if name == "capture":
-        from minifier.embed.capture import capture
-
-        return capture
-    if name == "wrap":
-        from minifier.embed.wrap import wrap
-
-        return wrap
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public function when it is first used: it imports torch, which the command does after its checks."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

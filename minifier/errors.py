@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the command's exit status says; the meaning of each is in the README."""
+    """What the command's exit status says; docs/reference/command-line.md explains each."""
 
     REDUCED = 0
     NOTHING = 1

@@ -13,7 +13,8 @@ class Settings:
     made at once (None: one a core where they take long). `compare` is auto, always or never;
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
     beside that of the ops (None: all), `skipped` those not to try. `include_data` is whether real values may go
-    into the bundle (None: the user is asked)."""
+    into the bundle (None: the user is asked). `level` is auto or source, which reduces the script itself at once.
+    `cluster` is the address of a Ray cluster that makes the probes, or local."""
 
     match: str | None = None
     timeout: float | None = None
@@ -28,6 +29,8 @@ class Settings:
     verify: int = 3
     passes: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()
+    level: str = "auto"
+    cluster: str | None = None
 
     def wants(self, name: str) -> bool:
         """Whether the pass of this name is to be tried."""

@@ -5,6 +5,8 @@ A test's layer is decided by the fixtures that it uses, directly or through othe
 - `soak`: long runs, other programs' long starts (Ray, a browser, the documentation). Layer soak.
 - `processes`: the test starts processes, or is `laborious`. Layer test.
 - neither: everything happens in the test process. Layer quick; starting a process fails the test.
+
+Of a slow test with many parameters, `layers.sampled` leaves some in layer test and gives the others to soak.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ _running_quick = ""  # the id of the quick test that runs now
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with its layer."""
     for item in items:
+        if item.get_closest_marker("soak"):  # a parameter of a slow test, marked by layers.sampled
+            continue
         fixtures = getattr(item, "fixturenames", ())
         layer = "soak" if "soak" in fixtures else "test" if "processes" in fixtures else "quick"
         item.add_marker(layer)

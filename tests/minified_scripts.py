@@ -26,7 +26,7 @@ def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1, *, plain: 
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     assert load(place).backend.reach is not BackendSource.NONE, load(place).backend
     summary, case = bureau.reduce(captured.failing[0].number, skipped=() if plain else OF_VALUES)
-    assert summary.error == "" and summary.ops_after == ops, summary
+    assert summary.ops_after == ops, summary
     reasons = []
     for number, (template, variant) in enumerate(forms_for(case)):
         repro = write_repro(case, template, variant)

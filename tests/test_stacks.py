@@ -1,6 +1,7 @@
 """The stack of a process that dies or hangs."""
 
 import ctypes
+import errno
 import faulthandler
 import os
 import signal
@@ -9,8 +10,9 @@ import time
 
 import pytest
 
+from minifier.errors import MachineFailed, MinifyError, NoRepro
 from minifier.process.stacks import ASK, read_stack, stack_file
-from minifier.process.steps import TOOL_FAILED, kill_tree, run_stage
+from minifier.process.steps import kill_tree, run_step
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 
@@ -127,17 +129,34 @@ def test_no_file_no_stack(tmp_path):
     assert read_stack(tmp_path / "never") == ""
 
 
-def test_a_fault_of_a_stage_comes_back_as_text():
+def test_a_fault_of_a_step_comes_back_as_text():
     def work():
         os.closerange(3, 2000)
         raise ValueError("of this tool")
 
-    end = run_stage(work)
-    assert end.status == TOOL_FAILED and end.crash.endswith("ValueError: of this tool\n")
-    assert run_stage(lambda: 5).crash == ""
+    with pytest.raises(MinifyError, match="ValueError: of this tool"):
+        run_step(work)
+    assert run_step(lambda: 5).status == 5
 
 
-def test_a_stage_can_be_looked_at_and_ended():
+def test_an_error_for_the_user_comes_back_as_it_was():
+    def work():
+        raise NoRepro("nothing shows it\n" + "\N{GRINNING FACE}" * 100_000)
+
+    with pytest.raises(NoRepro) as caught:
+        run_step(work)
+    assert str(caught.value).startswith("nothing shows it\n\N{GRINNING FACE}") and len(str(caught.value)) == 1 << 14
+
+
+def test_a_full_disk_comes_back_as_the_machines_fault():
+    def work():
+        raise OSError(errno.ENOSPC, "No space left on device", "/full")
+
+    with pytest.raises(MachineFailed, match="No space left on device: '/full'"):
+        run_step(work)
+
+
+def test_a_step_can_be_looked_at_and_ended():
     looks = []
 
     def look(pid):
@@ -149,5 +168,5 @@ def test_a_stage_can_be_looked_at_and_ended():
         time.sleep(30)
         return 0
 
-    end = run_stage(work, look=look)
+    end = run_step(work, look=look)
     assert end.signal == signal.SIGKILL and len(set(looks)) == 1

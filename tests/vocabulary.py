@@ -25,6 +25,7 @@ import pytest
 from warm_command import WarmProcess, warm_command, warm_python
 
 from minifier.cli.commands import command_line
+from minifier.process.progress import Ui
 
 CASES = Path(__file__).parent / "cases"
 
@@ -232,6 +233,20 @@ def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
     return value
 
 
+class Lines(Ui):
+    """Keeps what the user is told, as `lines`, and what a verbose run says as well, as `details`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.details: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def detail(self, text: str) -> None:
+        self.details.append(text)
+
+
 class Bureau:
     """Captures and reduces scripts without the command line and without verification: a second, not ten."""
 
@@ -254,7 +269,6 @@ class Bureau:
             faulthandler.disable()  # pytest's; a user's is respected
             sys.path[0] = str(CASES)
             captured = capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
-            assert not captured.end.crash, captured.end.crash
             return captured
 
         return in_child(work, self.folder, timeout)
@@ -274,11 +288,9 @@ class Bureau:
         def work() -> Any:
             faulthandler.disable()
             sys.path[0] = str(CASES)
-            program, said = Program(str(self.folder / "failing.py")), []
-            seen, folder = recapture_inputs(
-                program, failing, captured, first, place, Terms(limit, **terms), said.append
-            )
-            return seen, folder, "\n".join(said)
+            program, ui = Program(str(self.folder / "failing.py")), Lines()
+            seen, folder = recapture_inputs(program, failing, captured, first, place, Terms(limit, **terms), ui)
+            return seen, folder, "\n".join(ui.lines)
 
         seen, folder, said = in_child(work, self.folder, timeout)
         return seen, load(folder), said
@@ -290,10 +302,11 @@ class Bureau:
         return load(self.graphs / str(number))
 
     def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
-        """(summary, minimal Case) of the n-th graph."""
+        """(summary, minimal Case) of the n-th graph. Raises what the reduction raises."""
         from minifier.case.store import load
+        from minifier.errors import MinifyError
         from minifier.settings import Settings
-        from minifier.workflow.reduction import Surroundings, reduce_in_child
+        from minifier.workflow.reduction import reduce_in_child
 
         out = self.folder / f"out-{number}"
         out.mkdir()
@@ -301,7 +314,12 @@ class Bureau:
         def work() -> Any:
             faulthandler.disable()  # pytest's, which would have the stacks of dying probes
             source = self.graphs / str(number)
-            return reduce_in_child(source, out, Settings(**settings), Surroundings(lambda text: None))
+            try:
+                return reduce_in_child(source, out, Settings(**settings))
+            except MinifyError as error:
+                return error
 
         summary = in_child(work, self.folder, timeout)
-        return summary, load(out / "minimal") if not summary.error else None
+        if isinstance(summary, MinifyError):
+            raise summary
+        return summary, load(out / "minimal")

@@ -34,21 +34,23 @@ MAX_REQUEST_BYTES = 1 << 18
 
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
-    from minifier.cli import around, commands, resuming, running  # noqa: F401
-    from minifier.process.steps import run_stage
+    from minifier.cli import commands, running  # noqa: F401
+    from minifier.process.steps import run_step
     from minifier.report import environment
+    from minifier.workflow.machine import import_torch
 
-    around.import_torch()
-
-    for name in compiled_modules(run_stage):
+    collector = environment.EnvironmentCollector()
+    environment.EnvironmentCollector = lambda: types.SimpleNamespace(  # type: ignore[misc, assignment]
+        text=collector.text, close=lambda: None
+    )
+    import_torch()
+    for name in compiled_modules(run_step):
         __import__(name)
     interpreters.launch = ForkedInterpreter
-    collector = environment.Collector()
-    environment.Collector = lambda: types.SimpleNamespace(text=collector.text, end=lambda: None)  # type: ignore[misc, assignment]
     collector.text()
 
 
-def compiled_modules(run_stage: Callable[..., object]) -> list[str]:
+def compiled_modules(run_step: Callable[..., object]) -> list[str]:
     """Find torch's modules that a small compilation imports, in a child."""
     read, write = os.pipe()
 
@@ -61,7 +63,7 @@ def compiled_modules(run_stage: Callable[..., object]) -> list[str]:
             json.dump([name for name in sys.modules if name.split(".")[0] in ("torch", "sympy")], pipe)
         return 0
 
-    run_stage(work, meanwhile=lambda: os.close(write))
+    run_step(work, meanwhile=lambda: os.close(write))
     with os.fdopen(read) as pipe:
         return [name for name in json.load(pipe) if name not in sys.modules]
 

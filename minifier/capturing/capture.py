@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import logging
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,11 @@ from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
-from minifier.process.huge_pages import collapse
-from minifier.process.interpreters import may_do_more, start_ahead
 from minifier.process.logs import LogLine, overheard
 from minifier.process.memory import limit_data
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
-from minifier.process.steps import StageEnd, adopt_orphans, kill_orphans, run_stage
+from minifier.process.steps import StepEnd, adopt_orphans, kill_orphans, run_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class Captured:
     whose comparison the process died or was ended.
     """
 
-    end: StageEnd
+    end: StepEnd
     graphs: int
     failing: tuple[FailingGraph, ...]
     seconds: float
@@ -96,8 +93,12 @@ def capture(
     folder: Path,
     terms: Terms = Terms(),  # noqa: B008 - it is frozen
     display: Display = SILENT,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Captured:
-    """Runs the program in a forked child. Cases of failing calls are sub-folders of `folder`, by number."""
+    """Run the program in a forked child, and call `meanwhile` while it runs.
+
+    Cases of failing calls are sub-folders of `folder`, by number.
+    """
     from minifier.capturing.baseline import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,21 +114,13 @@ def capture(
         display.tick()
         return watch(pid)
 
-    end = run_stage(
+    end = run_step(
         lambda: _in_child(program, folder, ordinary, terms, status),
-        meanwhile=_get_ready,
+        meanwhile=meanwhile,
         look=look,
     )
     kill_orphans()  # what the script has started, and would have left running once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)
-
-
-def _get_ready() -> None:
-    """What is needed next, while the script keeps one core."""
-    start_ahead()
-    importlib.import_module("minifier.workflow.pipeline")
-    if may_do_more():
-        collapse()
 
 
 def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: RunningCalls) -> int:
@@ -170,7 +163,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
     return code
 
 
-def _read(folder: Path, end: StageEnd, seconds: float, status: RunningCalls, watch: Watch) -> Captured:
+def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watch: Watch) -> Captured:
     events = read_events(folder)
     failing: list[FailingGraph] = []
     repeated: list[FailingGraph] = []
@@ -262,7 +255,7 @@ def _died(
     """The process ended inside a backend call: the Case was written ahead, only its failure is missing. (Not
     `has_case`: it is that of an earlier failure of the graph.)"""
     case_folder = folder / str(call.number)
-    unsaved = "the graph could not be written down"
+    unsaved = "the graph could not be saved"
     reference = None
     if (case_folder / "case.json").exists():
         case = load(case_folder)

@@ -9,23 +9,23 @@ from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.watch import Watch, sent_from_outside
 from minifier.failure import Failure, Fingerprint, Kind
 from minifier.process.stacks import read_stack
-from minifier.process.steps import StageEnd
+from minifier.process.steps import StepEnd
 
 STACKS = "stacks.txt"
 
 
-def fatal_call(status: RunningCalls, end: StageEnd, watch: Watch, stacks: Path) -> Running | None:
+def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -> Running | None:
     """The backend call in which the process came to an end that was not its own, if there is one."""
     if watch.hung is not None:
         return watch.hung
     running = status.running()
-    if not running or status.has_ended or end.interrupted or end.crash or sent_from_outside(end.signal):
+    if not running or status.has_ended or end.interrupted or sent_from_outside(end.signal):
         return None
     dying = [call for call in running if read_stack(stacks, call.thread, dying=True)]
     return (dying or running)[0]
 
 
-def how_it_ended(end: StageEnd, watch: Watch, folder: Path, call: Running) -> Failure:
+def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Failure:
     """The failure that a call showed which did not come back."""
     if watch.exhausted:
         fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")

@@ -27,7 +27,7 @@ _AT_ONCE = 0.2  # the same where it goes on taking memory
 
 
 class Watch:
-    """Given to `run_stage` as `look`. `hung` is the call for which the process was killed, if it was; `seconds` how
+    """Given to `run_step` as `look`. `hung` is the call for which the process was killed, if it was; `seconds` how
     long that call had been running, and `stack` where it was, as a traceback. `exhausted` says that it was killed not
     for the time, but for the memory that it took, which was so many bytes."""
 

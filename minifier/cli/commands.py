@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from minifier import __version__
-from minifier.cli.options import reduction_options
+from minifier.cli.options import Options, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.steps import FULL
 
@@ -63,7 +63,15 @@ def cli() -> None:
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | None, every: bool, **given: Any) -> int:
+def run(
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    graph: int | None,
+    every: bool,
+    backend: str | None,
+    **given: Any,
+) -> int:
     """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
     program that torch.export.save wrote: it is compiled with --backend and called with its own inputs.
 
@@ -71,11 +79,14 @@ def run(script: str, arguments: tuple[str, ...], is_module: bool, graph: int | N
 
         minify run train.py --epochs 1
     """
+    from minifier.capturing.script import Program
     from minifier.cli.console import ends_as_json
     from minifier.cli.running import run_command
+    from minifier.workflow.interrupted_runs import Asked
 
     with ends_as_json(given["json"]):
-        return run_command(script, arguments, is_module, graph, every, given)
+        asked = Asked(Program(script, arguments, is_module), graph)
+        return run_command(asked, every, backend, Options.of(given))
 
 
 @cli.command()
@@ -92,10 +103,10 @@ def reduce(case_dir: Path, **given: Any) -> int:
         minify reduce --out there case-of-somebody
     """
     from minifier.cli.console import ends_as_json
-    from minifier.cli.resuming import reduce_command
+    from minifier.cli.running import reduce_command
 
     with ends_as_json(given["json"]):
-        return reduce_command(case_dir, given)
+        return reduce_command(case_dir, Options.of(given))
 
 
 @cli.command()

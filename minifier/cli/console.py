@@ -8,18 +8,18 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from rich.console import Console as RichConsole
 from rich.text import Text
 
 from minifier.case.store import RESULT
+from minifier.cli.options import Options
 from minifier.cli.status_line import StatusLine
 from minifier.errors import ExitCode, MinifyError
-from minifier.process.progress import Display, Phase, Progress, counted
+from minifier.process.progress import Phase, Progress, Ui, counted
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.report.outcome import Outcome
@@ -55,7 +55,7 @@ def _shares_the_terminal(progress: Progress) -> bool:
     return progress.phase in _OF_THE_USER or (progress.phase is Phase.REDUCING and not progress.probes)
 
 
-class Console(Display):
+class Console(Ui):
     """Writes to standard error, so that standard output stays the script's own. On a terminal a status line shows the
     progress. Elsewhere each phase is a line, and another one follows every `SECONDS_BETWEEN_LINES` that it lasts.
     `verbose` writes a line for each probe, `machine` the result as JSON to standard output, as its last line."""
@@ -76,9 +76,9 @@ class Console(Display):
         self._began = self._wrote = clock()
 
     @classmethod
-    def as_given(cls, given: dict[str, Any]) -> Console:
-        """As a command's options say."""
-        return cls(given["quiet"], given["verbose"], given["json"])
+    def for_options(cls, options: Options) -> Console:
+        """As a command's options have it."""
+        return cls(options.quiet, options.verbose, options.json)
 
     def __enter__(self) -> Console:
         return self
@@ -98,6 +98,11 @@ class Console(Display):
         """One line."""
         if not self._quiet:
             self._write(f"minify: {text}")
+
+    def detail(self, text: str) -> None:
+        """One line, if the user wants every detail."""
+        if self._verbose:
+            self.say(text)
 
     def error(self, text: str) -> None:
         """What went wrong; written even when quiet."""
@@ -125,8 +130,8 @@ class Console(Display):
                 self.say(progress.title)
             else:
                 self.tick()
-        if self._verbose and progress.probe:
-            self.say(f"probe {progress.probes}: {progress.probe}")
+        if progress.probe:
+            self.detail(f"probe {progress.probes}: {progress.probe}")
 
     def tick(self) -> None:
         """Draw the status line anew; elsewhere write a line, if the last one is long ago."""
@@ -140,11 +145,11 @@ class Console(Display):
         elif not _shares_the_terminal(progress):
             self._status.draw(f"minify: {line}")
 
-    def final(self, outcome: Outcome, out: Path) -> None:
+    def final(self, outcome: Outcome) -> None:
         """The last lines: what failed, from how many ops to how many, how often verified, and where."""
-        failure, summary = outcome.case.failure, outcome.summary
+        failure, summary, out = outcome.case.failure, outcome.summary, outcome.folder
         lines = [(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", "bold")]
-        if summary is not None and not summary.error:
+        if summary is not None:
             proof = "minimal" if summary.one_minimal else f"not proved minimal: {summary.stopped_because}"
             if summary.stopped_because and outcome.case.level.value != "source":
                 proof += f"; `minify reduce {out}` goes on"

@@ -42,7 +42,7 @@ def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
 
 def list_backends() -> int:
     """Prints every backend that torch.compile finds: name, tags, whence."""
-    from minifier.cli.around import import_torch
+    from minifier.workflow.machine import import_torch
 
     import_torch()
     from minifier.torch_private import backend_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,23 @@ def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def settings_from(given: dict[str, Any]) -> Settings:
-    """The settings a command was given; raises UsageError for a pattern that is none, and the like."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a command: what is asked of the run, where its results go, and how it is told."""
+
+    settings: Settings
+    out: Path | None = None
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Options:
+        """The options as click gives them; raises UsageError for values that mean nothing, or contradict each other."""
+        return cls(_settings(given), given["out"], given["quiet"], given["verbose"], given["json"])
+
+
+def _settings(given: dict[str, Any]) -> Settings:
     for option in ("match", "match_log"):
         _check_pattern("--" + option.replace("_", "-"), given[option])
     memory = given["memory"]
@@ -144,6 +160,8 @@ def settings_from(given: dict[str, Any]) -> Settings:
         verify=given["verify"],
         passes=None if given["passes"] is None else _passes("--passes", given["passes"].split(",")),
         skipped=_passes("--skip-pass", given["skip_pass"]),
+        level=given.get("level", "auto"),
+        cluster=given["cluster"],
     )
 
 
@@ -189,8 +207,3 @@ def _measure(given: dict[str, Any]) -> Tolerance:
         if "differs" not in code.co_names:
             raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
     return Tolerance(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
-
-
-def script_memory(given: dict[str, Any]) -> int | None:
-    """Bytes that the user's script may take beyond what it begins with; None: what `MemoryWatch` gives it."""
-    return given["memory"] * _MIB if given["memory"] is not None else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from minifier.cli.around import import_torch
 from minifier.errors import ExitCode, UsageError
+from minifier.workflow.machine import import_torch
 
 
 def report_command(folder: Path, include_data: bool | None) -> int:

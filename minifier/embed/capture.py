@@ -35,7 +35,7 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
             return
         done = True
         if keep(session, number, out) is None:
-            add_note(error, "minifier: the failing graph could not be written down; `minify run` may do more")
+            add_note(error, "minifier: the failing graph could not be saved; `minify run` may do more")
         else:
             add_note(
                 error, f"minifier: the failing backend call is in {out}: `minify reduce {out}` makes a repro of it"

@@ -90,7 +90,7 @@ class _Minify:
 
         out = next_place(re.sub(r"\W+", "-", name).strip("-"), self._folder)
         if keep(self._session, number, out) is None:
-            return "the failing graph could not be written down; `minify run` on a script may do more"
+            return "the failing graph could not be saved; `minify run` on a script may do more"
         repro = ended(start_reducing(out, self._options), out)
         if repro is None:
             return f"no repro shows this failure:\n{(out / LOG).read_text(encoding='utf-8')}"

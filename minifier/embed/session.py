@@ -24,7 +24,11 @@ from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
-from minifier.embed.leftovers import (
+from minifier.embed.notes import add_note
+from minifier.errors import MinifyError
+from minifier.report.privacy import note_private
+from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
+from minifier.workflow.leftovers import (
     SOURCE,
     STATUS,
     clear_finished,
@@ -33,10 +37,6 @@ from minifier.embed.leftovers import (
     new_folder,
     remove_made,
 )
-from minifier.embed.notes import add_note
-from minifier.errors import MinifyError
-from minifier.report.privacy import note_private
-from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
 
 note_registrations()  # of what is registered from now on it is known which import did it
 note_inference_mode()
@@ -182,7 +182,7 @@ def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], 
 def keep(session: Session, number: int, out: Path) -> Case | None:
     """Writes the Case of a graph into `out`, as case/, with what it needs of the script's source; None if it could not
     be written down."""
-    from minifier.workflow.pipeline import adopt
+    from minifier.workflow.keep_case import keep_case
 
     folder = session.case_folder(number)
     if folder is None:
@@ -193,7 +193,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
         case = load(folder)
         save(replace(case, script=replace(case.script, line=0)), folder)
     note_private(folder)
-    return adopt(folder, out, forward_of(session.folder, number), source)
+    return keep_case(folder, out, forward_of(session.folder, number), source)
 
 
 def source_here() -> tuple[str, bool]:

@@ -48,7 +48,7 @@ class Wrapped:
         rank = os.environ.get("RANK")
         out = free_folder(self._out if rank is None else self._out / f"rank-{rank}")
         if keep(self._session, number, out) is None:
-            add_note(error, "minifier: the failing graph could not be written down; `minify run` may do more")
+            add_note(error, "minifier: the failing graph could not be saved; `minify run` may do more")
         elif rank is not None and not _is_first(self._out):
             add_note(error, f"minifier: another rank failed first; this one's Case is in {out}")
         else:

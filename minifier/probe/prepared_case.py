@@ -17,7 +17,7 @@ import torch
 from minifier.case import BackendReference, Case, Graph, Input, Node, TensorMeta
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.case.values import Value
-from minifier.errors import NoRepro
+from minifier.errors import MinifyError, NoRepro
 from minifier.fx.build import build_graph, example_of, import_targets
 from minifier.fx.node_arguments import write
 from minifier.fx.recorded_values import RecordedValues, is_as_stored, make_inputs
@@ -39,7 +39,7 @@ from minifier.torch_private import (
 )
 
 
-class StartsThreads(Exception):
+class StartsThreads(MinifyError):
     """Importing the backend started threads, which do not survive the fork of a probe."""
 
 

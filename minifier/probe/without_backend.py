@@ -121,7 +121,7 @@ def pack_sections(case: Case) -> dict[str, Any]:
 
 
 def with_sections(case: Case, parts: dict[str, Any]) -> Case:
-    """The Case with parts that `pack_sections` packed."""
+    """The Case with the sections that `pack_sections` packed."""
     kept = {key: value for key, value in (case.backend.options or {}).items() if key in parts["options"]}
     backend = replace(case.backend, mode=parts["mode"], dynamic=parts["dynamic"], options=kept or None)
     return replace(

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from minifier.process.descriptors import identity, out_of_the_way
-from minifier.process.steps import StageEnd, run_stage
+from minifier.process.steps import StepEnd, run_step
 
 _CHUNK = 1 << 16
 
@@ -93,7 +93,24 @@ class Display:
         """Let time pass on the display: every loop that waits calls it, several times a second."""
 
 
-SILENT = Display()
+class Ui(Display):
+    """A display that also tells the user lines and asks questions; this one is silent."""
+
+    def say(self, text: str) -> None:
+        """Tell a line."""
+
+    def detail(self, text: str) -> None:
+        """Tell a line that only a verbose run shows."""
+
+    def error(self, text: str) -> None:
+        """Tell what went wrong, however quiet the user wants the run."""
+
+    def ask(self, question: str) -> bool:
+        """Ask a question that is answered by yes or no; no where nobody can be asked."""
+        return False
+
+
+SILENT = Ui()
 
 
 class Channel(Display):
@@ -154,23 +171,18 @@ def _read(line: bytes) -> Progress | str | None:
         return None
 
 
-def run_displayed(
-    work: Callable[[Channel], int],
-    say: Callable[[str], None],
-    display: Display,
-    interrupting: Callable[[], object] | None = None,
-) -> StageEnd:
-    """Run `work` in a forked child, as `run_stage` does, and display what it sends through the channel."""
+def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] | None = None) -> StepEnd:
+    """Run `work` in a forked child, as `run_step` does, and display what it sends through the channel."""
     with Channel() as channel:
 
         def listen(_pid: int | None = None) -> None:
             for message in channel.messages():
                 if isinstance(message, str):
-                    say(message)
+                    ui.say(message)
                 else:
-                    display.show(message)
-            display.tick()
+                    ui.show(message)
+            ui.tick()
 
-        end = run_stage(lambda: work(channel), look=listen, interrupting=interrupting)
+        end = run_step(lambda: work(channel), look=listen, interrupting=interrupting)
         listen()
         return end

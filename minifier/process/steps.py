@@ -1,10 +1,12 @@
-"""Forked stages: each step that runs code of the user's does so in a process of its own."""
+"""Forked steps: every step of a run that calls the user's code does so in a process of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
+import importlib
+import json
 import mmap
 import os
 import select
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from minifier.errors import MachineFailed, MinifyError
 from minifier.process.stacks import calls_user_code
 from minifier.process.usage import descendants
 
@@ -24,10 +27,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
 LOOK = 0.25  # seconds between two looks at a child
-_LONGEST_CRASH = 1 << 16
+_MAX_ERROR_CHARACTERS = 1 << 14
+_MAX_ERROR_BYTES = 16 * _MAX_ERROR_CHARACTERS  # JSON has up to 12 bytes for a character, and a little beside it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)  # errors of a disk that takes no more
-DISK_FULL = 72  # the exit status of a stage that could not write
-TOOL_FAILED = 70  # the exit status of a stage whose own code, not the user's, raised
+RAISED = 70  # the exit status of a step that raised an exception
 
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -110,37 +113,37 @@ def deaf() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class StageEnd:
-    """How a stage ended: an exit status, or the signal that killed it; and whether Ctrl-C was pressed. `crash`
-    is the traceback of a fault of this tool's own, if that is what ended it."""
+class StepEnd:
+    """How a step ended: its exit status, or the signal that killed it; and whether Ctrl-C was pressed."""
 
     status: int | None
     signal: int | None
     interrupted: bool
-    crash: str = ""
 
 
-def run_stage(
+def run_step(
     work: Callable[[], int],
     meanwhile: Callable[[], object] | None = None,
     look: Callable[[int], float | None] | None = None,
     interrupting: Callable[[], object] | None = None,
-) -> StageEnd:
-    """Forks, runs `work` in the child and waits for it; `meanwhile` is done by this process first, and `look` is
-    called with the child's process id every quarter of a second, or after as many seconds as it gave back.
+) -> StepEnd:
+    """Fork, run `work` in the child, and wait for it; its return value is the child's exit status.
 
-    The child's exit status is what `work` gives back. An exception that leaves `work` is the tool's own
-    fault: `crash` is its traceback then, and the status TOOL_FAILED, or DISK_FULL where it could not write. Ctrl-C goes
-    to the child; this process calls `interrupting` once, from its loop, and waits on.
+    This process calls `meanwhile` first. It calls `look` with the child's process id every quarter of a second, or
+    after as many seconds as the last call returned. Ctrl-C goes to the child; this process calls `interrupting` once,
+    from its loop, and waits on.
+
+    Raises here what `work` raises there: a MinifyError of the same class and message, MachineFailed for a file that
+    cannot be written, and a MinifyError with the traceback for any other exception, which is this tool's own fault.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     previous = signal.getsignal(signal.SIGINT)
-    told = mmap.mmap(-1, _LONGEST_CRASH)  # not a pipe or a file, which the user's script may close
+    raised = mmap.mmap(-1, _MAX_ERROR_BYTES)  # not a pipe or a file, which the user's script may close
     pid = os.fork()
     if pid == 0:
-        _work_and_exit(work, parent, told)
+        _work_and_exit(work, parent, raised)
     interrupted = answered = False
 
     def forward(number: int, _frame: object) -> None:
@@ -173,33 +176,52 @@ def run_stage(
         answer()
     finally:
         signal.signal(signal.SIGINT, previous)
-    crash = told[:].rstrip(b"\0").decode(errors="replace")
-    told.close()
+    error = _error_in(raised)
+    raised.close()
+    if error is not None:
+        raise error
     if os.WIFSIGNALED(code):
-        return StageEnd(None, os.WTERMSIG(code), interrupted, crash)
-    return StageEnd(os.WEXITSTATUS(code), None, interrupted, crash)
+        return StepEnd(None, os.WTERMSIG(code), interrupted)
+    return StepEnd(os.WEXITSTATUS(code), None, interrupted)
 
 
 @calls_user_code
-def _work_and_exit(work: Callable[[], int], parent: int, told: mmap.mmap) -> NoReturn:
-    """In the child: exit with the status that `work` gives back; a traceback goes into `told`."""
-    status = TOOL_FAILED
+def _work_and_exit(work: Callable[[], int], parent: int, raised: mmap.mmap) -> NoReturn:
+    """In the child: exit with the status that `work` returns; what it raises goes into `raised`."""
+    status = RAISED
     try:
         die_with_parent()
         if os.getppid() != parent:
-            os._exit(TOOL_FAILED)
+            os._exit(RAISED)
         as_before_the_tool()
         status = work()
-    except OSError as error:
-        told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
-        status = DISK_FULL if error.errno in FULL else TOOL_FAILED
-    except BaseException:  # noqa: BLE001 - the process ends here; the traceback goes to the parent
-        told.write(traceback.format_exc().encode(errors="backslashreplace")[-_LONGEST_CRASH:])
+    except BaseException as error:  # noqa: BLE001 - the process ends here; the parent raises it again
+        raised.write(_serialised(error))
     finally:
         for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         os._exit(status)
+
+
+def _serialised(error: BaseException) -> bytes:
+    """The class of an exception and the beginning of its message, or the end of its traceback."""
+    kind, message = type(error), str(error)[:_MAX_ERROR_CHARACTERS]
+    if isinstance(error, OSError) and error.errno in FULL:
+        kind, message = MachineFailed, f"a file cannot be written to: {error}"
+    elif not isinstance(error, MinifyError):
+        kind, message = MinifyError, traceback.format_exc()[-_MAX_ERROR_CHARACTERS:]
+    return json.dumps([kind.__module__, kind.__qualname__, message]).encode()
+
+
+def _error_in(raised: mmap.mmap) -> MinifyError | None:
+    """The exception that a child serialised, if there is one."""
+    data = raised[:].rstrip(b"\0")
+    if not data:
+        return None
+    module, name, message = json.loads(data)
+    error: MinifyError = getattr(importlib.import_module(module), name)(message)
+    return error
 
 
 def _wait(pid: int, look: Callable[[int], float | None]) -> int:

@@ -29,9 +29,6 @@ class Summary:
     passes: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()
-    error: str = ""
-    exit_code: int = 0
-    traceback: str = field(default="")
 
     @classmethod
     def read(cls, folder: Path) -> Summary:

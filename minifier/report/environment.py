@@ -15,7 +15,7 @@ from typing import Any
 from minifier.case.store import write_atomically
 from minifier.process.steps import die_with_parent, spare
 
-_PATIENCE = 20.0  # seconds that are waited for it in the end
+_MAX_WAIT_SECONDS = 20.0  # that the report waits for it
 _LOOK = 0.02
 
 
@@ -34,15 +34,14 @@ class EnvironmentCollector:
     def text(self, tick: Callable[[], object] = lambda: None) -> str:
         """What it says; a line that says so if it did not end well, or in time. Calls `tick` while it waits."""
         if self._text is None:
-            until = time.monotonic() + _PATIENCE
+            until = time.monotonic() + _MAX_WAIT_SECONDS
             while not self._has_ended() and time.monotonic() < until:
                 tick()
                 time.sleep(_LOOK)
-            self.end()
             self._text = "torch.utils.collect_env said nothing"
-            if self._file.exists():
+            if self._has_ended() and self._file.exists():
                 self._text = self._file.read_text(encoding="utf-8").strip()
-            shutil.rmtree(self._file.parent, ignore_errors=True)
+            self.close()
         return self._text
 
     def _has_ended(self) -> bool:
@@ -51,13 +50,14 @@ class EnvironmentCollector:
         except ChildProcessError:
             return True
 
-    def end(self) -> None:
-        """Kills it if it has not ended; what it wrote by then is no more than half."""
+    def close(self) -> None:
+        """Kill the child if it has not ended, and remove its file, which may be half written."""
         if not self._has_ended():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._pid, 0)
+        shutil.rmtree(self._file.parent, ignore_errors=True)
 
 
 def _collect(file: Path, parent: int) -> None:

@@ -69,7 +69,7 @@ def _written(backend: BackendReference) -> str:
 
 
 def _program(outcome: Outcome) -> str:
-    if outcome.minimal is None or outcome.summary is None or outcome.summary.error:
+    if outcome.minimal is None or outcome.summary is None:
         return "the script's graph"
     targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
     count = len(outcome.minimal.graph.ops)

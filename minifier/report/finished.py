@@ -25,7 +25,7 @@ from minifier.report.sections import report_of
 from minifier.verify import Verification
 
 FINISHED = "finished.json"
-_VERSION = 1
+_VERSION = 2
 _PLAIN = ("reason", "capture_seconds", "total_seconds", "ops_before", "match", "match_log", "nearest", "environment")
 
 
@@ -55,6 +55,7 @@ def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:
         "verification": pack(outcome.verification),
         "repro": repro and {"template": pack(repro.template), "tensors": repro.tensors is not None},
         "others": list(outcome.others),
+        "fallbacks": list(outcome.fallbacks),
         "include_data": include_data,
         **{name: getattr(outcome, name) for name in _PLAIN},
     }
@@ -86,6 +87,8 @@ def read_finished(out: Path) -> tuple[Outcome, bool]:
             _repro(out, data["repro"]),
             unpack(Verification | None, data["verification"]),
             others=tuple(data["others"]),
+            fallbacks=tuple(data["fallbacks"]),
+            folder=out,
             **{name: data[name] for name in _PLAIN},
         )
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:

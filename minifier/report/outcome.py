@@ -51,6 +51,8 @@ class Outcome:
     match_log: str | None = None
     nearest: str = ""
     environment: str = ""
+    fallbacks: tuple[str, ...] = ()
+    folder: Path = Path()
 
     @property
     def parts(self) -> str:
@@ -65,12 +67,11 @@ class Outcome:
 
 
 def result_data(outcome: Outcome) -> dict[str, Any]:
-    """The content of result.json; the fields are documented in the README."""
+    """The content of result.json; docs/reference/result-json.md documents the fields."""
     case, summary = outcome.case, outcome.summary
     failure, backend = case.failure, (outcome.minimal or case).backend
     runs, agreeing = outcome.verified
-    done = summary if summary is not None and not summary.error else None
-    graph, source = (None, done) if case.level is Level.SOURCE else (done, None)
+    graph, source = (None, summary) if case.level is Level.SOURCE else (summary, None)
     counts = summary.probes if summary is not None and summary.probes else {"total": 0}
     return {
         "version": VERSION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 
-from minifier import __version__
 from minifier.case import BackendSource, Case, Level
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
@@ -55,12 +55,14 @@ def _course(outcome: Outcome) -> Iterable[Block]:
     if case.rate < 1:
         yield Text(f"It is flaky: it shows in about {case.rate:.0%} of all attempts.")
     yield Text(_minimality(outcome))
+    if outcome.fallbacks:
+        yield Text(f"Fallbacks taken: {'; '.join(outcome.fallbacks)}.")
 
 
 def _minimality(outcome: Outcome) -> str:
     summary = outcome.summary
-    if summary is None or summary.error:
-        return "The graph was not draw_reduced."
+    if summary is None:
+        return "The graph was not reduced."
     text = f"From {summary.ops_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
     if summary.one_minimal and outcome.case.level is Level.SOURCE:
         return text + "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
@@ -210,7 +212,7 @@ def _met(outcome: Outcome) -> Iterable[Section]:
         yield from sections_of("Other failures met on the way, not followed", Items(tuple(items)), level=3, weight=3)
     skipped = (outcome.minimal or outcome.case).state.skipped
     if skipped:
-        yield from sections_of("State that could not be written down", Items(skipped), level=3, weight=2)
+        yield from sections_of("State that could not be saved", Items(skipped), level=3, weight=2)
     if outcome.others:
         yield from sections_of("Other failing graphs of the script", Items(outcome.others), level=3, weight=3)
 
@@ -224,7 +226,7 @@ def _versions(outcome: Outcome) -> Iterable[Section]:
         ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else ""),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        ("torch-minify", __version__),
+        ("torch-minify", version("torch-minify")),
     ]
     table = Table(("", ""), tuple(row for row in rows if row[1]))
     more = Folded("torch.utils.collect_env", Code(outcome.environment)) if outcome.environment else None

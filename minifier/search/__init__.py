@@ -1,6 +1,6 @@
 """Finds a smallest set of atoms that still fails, in few probes. Knows integers and a predicate only.
 
-`reduce` is the one function; notes/search.md tells what it does in which order, and what that costs.
+`reduce` is the one function; docs/explanation/how-it-finds-the-ops.md has its phases and their costs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script_definitions import FILE
 from minifier.probe.prepared_case import extend_path
 from minifier.probe.verdicts import seen
-from minifier.process.progress import Channel, Display, Phase, Progress, counted, run_displayed
-from minifier.process.steps import TOOL_FAILED, adopt_orphans, interrupt_once
+from minifier.process.progress import Channel, Display, Phase, Progress, Ui, counted, run_displayed
+from minifier.process.steps import adopt_orphans, interrupt_once
 from minifier.reduction.op_search import deadline_after
 from minifier.reduction.summary import Summary
 from minifier.report.environment import EnvironmentCollector
@@ -54,8 +53,6 @@ class _ReducedScript:
     probes: tuple[tuple[str, int], ...] = ()
     seconds: float = 0.0
     failure: Failure | None = None
-    error: str = ""
-    exit_code: int = 0
 
 
 def as_run(program: Program) -> str:
@@ -168,8 +165,7 @@ def minify_source(
     program: Program,
     out: Path,
     settings: Settings,
-    say: Callable[[str], None],
-    display: Display,
+    ui: Ui,
     started: float,
     capture_seconds: float,
     of_backend: Case | None = None,
@@ -181,24 +177,19 @@ def minify_source(
     def work(channel: Channel) -> int:
         interrupt_once()
         adopt_orphans()
-        try:
-            found = _reduce(program, out, settings, channel, of_backend)
-        except MinifyError as error:
-            found = _ReducedScript(error=str(error), exit_code=int(error.exit_code))
+        found = _reduce(program, out, settings, channel, of_backend)
         write_atomically(out / _FOUND, json.dumps(pack(found)))
         return 0
 
     out.mkdir(parents=True, exist_ok=True)
-    display.show(Progress(Phase.REDUCING, unit="line"))
-    end = run_displayed(work, say, display)
-    if end.status == TOOL_FAILED or end.crash or not (out / _FOUND).exists():
-        raise MinifyError(end.crash or "the reduction ended without a word")
+    ui.show(Progress(Phase.REDUCING, unit="line"))
+    run_displayed(work, ui)
+    if not (out / _FOUND).exists():
+        raise MinifyError("the reduction of the source ended without a result")
     found = unpack(_ReducedScript, json.loads((out / _FOUND).read_text(encoding="utf-8")))
     (out / _FOUND).unlink()
-    if found.failure is None:
-        raise (NothingToReduce if found.exit_code == NothingToReduce.exit_code else NoRepro)(found.error)
     backend = BackendReference("torch.compile", BackendSource.NONE) if of_backend is None else of_backend.backend
-    return _finished(program, out, settings, found, backend, started, capture_seconds, display)
+    return _finished(program, out, settings, found, backend, started, capture_seconds, ui)
 
 
 def _finished(
@@ -269,6 +260,7 @@ def _finished(
         time.monotonic() - started,
         match=settings.match,
         environment=collector.text(display.tick),
+        folder=out,
     )
     save(case, out / "minimal")  # what has to be on the import path is in it
     write_reports(out, outcome)

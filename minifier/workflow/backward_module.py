@@ -1,22 +1,28 @@
-"""From a minimal backward graph of AOTAutograd's to a small module: what a maintainer would rather read."""
+"""From a minimal backward graph to a small module: what a maintainer would rather read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Case, Drawn, Input, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
+from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
+from minifier.workflow.attempt import Attempt, Reduced
+from minifier.workflow.reduction import run_reduction
 
-_FEW = 16  # probes, where the user has had enough of reducing
+_MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
 
 
 def keep_forward(captured: Path, backward: Case, place: Path) -> None:
-    """Writes the Case of Dynamo's graph into `place`, with the failure of its backward pass; nothing if that graph
-    could not be written down."""
+    """Write the Case of the forward graph into `place`/forward, with the failure of its backward pass.
+
+    Writes nothing if that graph could not be captured.
+    """
     if not (captured / CASE).exists():
         return
     case = load(captured)
@@ -28,20 +34,15 @@ def keep_forward(captured: Path, backward: Case, place: Path) -> None:
 
 
 def _with_values(item: Input) -> Input:
-    """The call of the forward graph went well, and its inputs were not kept: of zeros few backward passes fail."""
+    """The call of the forward graph succeeded, so its inputs were not kept; few backward passes fail on zeros."""
     floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
     if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
         return replace(item, source=Drawn("randn"))
     return item
 
 
-def is_lifting(out: Path) -> bool:
-    """Whether the Case in out/case is of a backward graph, with the graph beside it that it belongs to."""
-    return (out / "case" / FORWARD / CASE).exists()
-
-
 def accused(minimal: Case, forward: Case) -> tuple[str, ...]:
-    """The ops of Dynamo's graph that the ops left of the backward graph belong to, in the graph's order."""
+    """The ops of the forward graph that the minimal backward graph's ops belong to, in the graph's order."""
     return _named(forward, (*minimal.graph.ops, *minimal.graph.placeholders))
 
 
@@ -51,8 +52,10 @@ def _named(forward: Case, nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
-    """These ops with those on the ways between them: a gradient goes unchanged through an addition, which has no op in
-    the backward graph then, but is what two others have it in common by."""
+    """These ops and all ops on the paths between them.
+
+    A gradient passes unchanged through an addition, which has no op in the backward graph, and yet joins two others.
+    """
     below, above = set(names), set(names)
     for node in forward.graph.ops:
         if below.intersection(node.refs()):
@@ -63,28 +66,96 @@ def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(node.name for node in forward.graph.ops if node.name in below & above)
 
 
-def limited(settings: Settings, summary: Summary) -> Settings:
-    """What the user asked for, less what the reduction so far has used of it; little, if that was stopped."""
+def limited(settings: Settings, summary: Summary | None) -> Settings:
+    """The user's limits, less what a reduction has used; `_MIN_PROBES` probes if that was stopped."""
+    if summary is None:
+        return settings
     if summary.stopped_because:
-        return replace(settings, max_probes=_FEW)
+        return replace(settings, max_probes=_MIN_PROBES)
     budget, most = settings.budget, settings.max_probes
     return replace(
         settings,
         budget=None if budget is None else max(1.0, budget - summary.seconds),
-        max_probes=None if most is None else max(_FEW, most - summary.probes.get("total", 0)),
+        max_probes=None if most is None else max(_MIN_PROBES, most - summary.probes.get("total", 0)),
     )
 
 
-def lift(place: Path, minimal: Case | None, reduce: Callable[[Path], Summary]) -> Summary:
-    """Reduces the Case in `place`/forward, beginning with the ops that the minimal backward graph accuses.
-
-    `reduce(folder)` reduces the Case in `folder`; a summary with an error says that this did not work.
-    """
-    folder = place / FORWARD
+def add_hints(folder: Path, minimal: Case) -> None:
+    """Add to the forward graph's Case in `folder` the ops that the minimal backward graph accuses, to begin with."""
     forward = load(folder)
-    if minimal is not None:
-        found = (_named(forward, minimal.graph.ops), accused(minimal, forward))
-        groups = [group for names in found for group in (names, _joined(forward, names))]
-        hints = tuple(dict.fromkeys(group for group in groups if group))
-        save(replace(forward, failure=replace(forward.failure, hints=hints)), folder)
-    return reduce(folder)
+    found = (_named(forward, minimal.graph.ops), accused(minimal, forward))
+    groups = [group for names in found for group in (names, _joined(forward, names))]
+    hints = tuple(dict.fromkeys(group for group in groups if group))
+    save(replace(forward, failure=replace(forward.failure, hints=hints)), folder)
+
+
+def reduce_forward(attempt: Attempt) -> Attempt:
+    """Reduce the forward graph; its small module comes first among the candidates, the backward graph stays."""
+    before, folder = attempt.reduced, attempt.folder
+    if before is not None:
+        add_hints(folder.forward, before.minimal)
+    rest = limited(attempt.run.settings, before.summary if before is not None else None)
+    try:
+        summary, small = run_reduction(attempt, folder.forward, folder.reduced_forward, rest)
+    except MinifyError as error:
+        return _without_module(attempt, error)
+    if before is None:
+        save(small, folder.minimal)
+        return replace(attempt, reduced=Reduced(summary, small, (small,)), error=None)
+    stopped = summary.stopped_because
+    both = replace(
+        before.summary,
+        probes=add_probes(before.summary, summary),
+        seconds=before.summary.seconds + summary.seconds,
+        passes=summary.passes,
+        needs=summary.needs,
+        stopped_because=before.summary.stopped_because or stopped,
+    )
+    minimal = before.minimal
+    if stopped and len(small.graph.ops) > 2 * len(minimal.graph.ops) + 2:  # the backward graph is easier to read
+        return replace(attempt, reduced=Reduced(both, minimal, (minimal, small)))
+    both = replace(both, inputs_after=summary.inputs_after, elements_after=summary.elements_after)
+    return replace(attempt, reduced=Reduced(both, replace(minimal, needs=small.needs), (small, minimal)))
+
+
+def _without_module(attempt: Attempt, error: MinifyError) -> Attempt:
+    """The attempt after the forward graph did not show the failure."""
+    stopped = isinstance(error, StoppedEarly)
+    if attempt.reduced is None:
+        if stopped:
+            raise error
+        return attempt.failed(NoRepro(f"{attempt.error}\nThe graph that it is the backward pass of: {error}"))
+    attempt.run.ui.say(f"there is none: {error}")
+    summary = attempt.reduced.summary
+    if stopped:
+        summary = replace(summary, stopped_because=summary.stopped_because or "interrupted")
+    return replace(attempt, reduced=replace(attempt.reduced, summary=summary))
+
+
+def add_probes(first: Summary, second: Summary) -> dict[str, int]:
+    """The probes of two reductions, by verdict."""
+    return {verdict: count + second.probes.get(verdict, 0) for verdict, count in first.probes.items()}
+
+
+def simplify_backward(attempt: Attempt) -> Attempt:
+    """Simplify the minimal backward graph itself, which the user reads if there is no small module."""
+    assert attempt.reduced is not None, "only a reduced backward graph can be simplified"
+    before, folder = attempt.reduced.summary, attempt.folder
+    place = folder.empty("simplified")
+    rest = limited(attempt.run.settings, before)
+    try:
+        summary, minimal = run_reduction(attempt, folder.minimal, place, rest)
+        save(minimal, folder.minimal)
+    except MinifyError as error:
+        attempt.run.ui.say(f"the backward graph is not simplified: {error}")
+        return attempt
+    finally:
+        shutil.rmtree(place)
+    summary = replace(
+        summary,
+        ops_before=before.ops_before,
+        probes=add_probes(before, summary),
+        seconds=before.seconds + summary.seconds,
+        others=before.others,
+    )
+    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))

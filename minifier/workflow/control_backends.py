@@ -1,4 +1,4 @@
-"""The repro with torch's own backends that compile nothing: which of them fail tells whose fault it is."""
+"""Run the repro with `eager` and `aot_eager` as controls, to tell whether the backend is at fault."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
 from minifier.torch_private import backend_error
 
-OTHERS = ("eager", "aot_eager")
-_SECONDS = 60.0
+CONTROLS = ("eager", "aot_eager")
+_MIN_TIMEOUT_SECONDS = 60.0
 
 
-def through_others(
+def run_with_controls(
     case: Case, repro: Repro, settings: Settings, display: Display = SILENT
 ) -> tuple[tuple[str, str], ...]:
     """(backend, how the repro fares with it) for each; nothing where the graph is one that AOTAutograd made, or the
@@ -34,7 +34,7 @@ def through_others(
     if case.level is not Level.DYNAMO or repro.template is None or is_line:
         return ()
     scripts = {}
-    for name in OTHERS:
+    for name in CONTROLS:
         other = replace(case, backend=BackendReference(name, BackendSource.REGISTERED, string(name)))
         try:
             scripts[name] = write_repro(other, repro.template, repro.variant, settings.memory)
@@ -44,7 +44,7 @@ def through_others(
     display.show(Progress(Phase.CONTROLS))
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
-        limits = Limits(max(settings.timeout or 0.0, _SECONDS), settings.memory)
+        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
         jobs = [lambda script=script: _run(script, case.import_path, compares) for script in scripts.values()]
         ended = run_children(jobs, limits, scratch, display.tick)
     finally:

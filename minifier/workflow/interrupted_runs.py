@@ -15,6 +15,8 @@ from typing import Any
 from minifier.capturing.script import Program
 from minifier.case.store import CASE, RESULT, write_atomically
 from minifier.errors import MinifyError
+from minifier.process.progress import Ui
+from minifier.workflow.run_folder import RESULTS
 
 _RUN = "run.json"
 
@@ -34,11 +36,11 @@ def note_run(place: Path, asked: Asked) -> None:
     """Writes into an output folder what was run, and that this process is at work there."""
     place.mkdir(parents=True, exist_ok=True)
     write_atomically(place / _RUN, json.dumps(_told(asked), indent=1) + "\n")
-    hold(place)
+    lock_run(place)
 
 
-def hold(place: Path) -> None:
-    """Has nobody take what this process does there for interrupted, until it ends."""
+def lock_run(place: Path) -> None:
+    """Lock the run folder until this process ends, so that no other process takes its run for an interrupted one."""
     if (place / _RUN).exists():
         _held.append(os.open(place / _RUN, os.O_RDONLY))
         with contextlib.suppress(OSError):  # a file system without locks
@@ -97,3 +99,12 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def goes_on(asked: Asked, ui: Ui) -> Path | None:
+    """Return the output folder of an interrupted run of the same script, if the user wants to go on with that."""
+    left = interrupted(asked, list(RESULTS.glob(f"{asked.program.name}-*")))
+    if left is None or ui.ask(f"{left} was interrupted, and the script is the same: go on with that?"):
+        return left
+    ui.say(f"an earlier run of this script was interrupted: `minify reduce {left}` goes on with it")
+    return None

@@ -1,184 +1,262 @@
-"""Repros, each tried in fresh interpreters until one shows the failure."""
+"""Search for a form of repro that shows the failure in every fresh interpreter."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.case import BackendReference, BackendSource, Case
+from minifier.case.store import load, save
 from minifier.case.variables import may_be_written, others
 from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
-from minifier.errors import NoRepro
+from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
+from minifier.passes.table import OF_VALUES
 from minifier.process.progress import SILENT, Display
 from minifier.process.steps import adopt_orphans, kill_orphans
 from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, run_script, verify
+from minifier.workflow.attempt import Attempt, Proof, Reduced
+from minifier.workflow.backward_module import limited
+from minifier.workflow.reduction import run_reduction
 
-_FORMS = 4  # of script, that are tried with all environment variables
-_VARIABLES = 4  # that a failure may depend on
+_MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
+_MAX_VARIABLES = 4  # that a failure may depend on
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 
 
-def may_be_flaky(case: Case, check: Verification) -> bool:
-    """Whether the script ran to its end where probes of the same Case all failed."""
-    return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
+@dataclass(frozen=True, slots=True)
+class ReproSearch:
+    """The search for the repro of one Case, in any of its forms. `timeout` is in seconds, for each script."""
 
+    case: Case
+    out: Path
+    timeout: float
+    settings: Settings
+    display: Display = SILENT
 
-def verified_repro(
-    case: Case, out: Path, timeout: float, settings: Settings, display: Display = SILENT
-) -> tuple[Repro | None, Verification | None, str]:
-    """The first form of repro that shows the failure in every run; else the last tried, and why not.
+    def search(self, variables: tuple[str, ...] = ()) -> Proof:
+        """Return the first form that shows the failure in every run, written to `out`; or why there is none.
 
-    It gets no environment variables but those that every shell has. If no form shows the failure so, those that it
-    takes are looked for, and written into the script, or, where their values are private, told in its last lines.
-    """
-    adopt_orphans()
-    tried: set[str] = set()
-    found = _first_that_holds(case, out, timeout, settings, display, (), tried)
-    if found[0] is not None:
-        return found
-    needed = _needed_variables(case, timeout, settings, display)
-    if not needed:
-        return found
-    written = tuple((name, os.environ[name]) for name in needed if may_be_written(name, os.environ[name]))
-    private = tuple(name for name in needed if name not in dict(written))
-    given = (*((name, value) for name, value in case.state.environment if name not in needed), *written)
-    case = replace(case, state=replace(case.state, environment=given))
-    again = _first_that_holds(case, out, timeout, settings, display, private, set() if private else tried)
-    return again if again[0] is not None else found
+        The scripts run with these environment variables and those that every shell has.
+        """
+        adopt_orphans()
+        case = self.case
+        compares = case.failure.fingerprint.stage is Stage.COMPARE
+        reasons: dict[str, None] = {}
+        last: Verification | None = None
+        tried: set[str] = set()
+        shown: list[tuple[Repro, Failure | None, bool]] = []
+        for template, variant in forms_for(case):
+            before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
+            if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
+                continue
+            try:
+                repro = write_repro(case, template, variant, self.settings.memory, variables)
+            except NoRepro as error:
+                reasons[str(error)] = None
+                continue
+            if repro.text in tried:
+                continue
+            tried.add(repro.text)
+            check = self._verified(repro, variables, self.settings.verify)
+            seen = check.runs[-1].failure
+            of_eager = self._difference_of_eager(repro, variables) if compares and check.holds else None
+            if check.holds and of_eager is None:
+                repro = _with_shown_exception(repro, case, seen)
+                repro.write(self.out)
+                return Proof(case, repro, check)
+            shown.append((repro, of_eager or seen, of_eager is not None))
+            what = seen.fingerprint.sentence() if seen is not None else "no failure"
+            if of_eager is not None:
+                what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
+            else:
+                last = check
+            reasons[f"the script made from {template.value}.py showed {what}"] = None
+        doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
+        return Proof(case, None, last, "; ".join(reasons), doubtful)
 
+    def with_variables(self) -> Proof | None:
+        """Return a repro that shows the failure with environment variables of this process; None if there is none.
 
-def _needed_variables(case: Case, timeout: float, settings: Settings, display: Display) -> tuple[str, ...]:
-    """The environment variables without which no script shows the failure, if there are a few of them; beside them it
-    gets those that every shell has."""
-    names = others(os.environ)
-    for template, variant in forms_for(case)[:_FORMS] if names else ():
-        try:
-            repro = write_repro(case, template, variant, settings.memory)
-        except NoRepro:  # which was said when this form was tried
-            continue
+        The script sets the variables that the failure needs. It names those whose values are private in its last lines.
+        """
+        needed = self._needed_variables()
+        if not needed:
+            return None
+        written = tuple((name, os.environ[name]) for name in needed if may_be_written(name, os.environ[name]))
+        private = tuple(name for name in needed if name not in dict(written))
+        unneeded = ((name, value) for name, value in self.case.state.environment if name not in needed)
+        state = replace(self.case.state, environment=(*unneeded, *written))
+        proof = replace(self, case=replace(self.case, state=state)).search(private)
+        return proof if proof.repro is not None else None
 
-        def shows_with(given: Sequence[str], repro: Repro = repro) -> bool:
-            return _verified(case, repro, timeout, settings, display, given, runs=1).holds
+    def _needed_variables(self) -> tuple[str, ...]:
+        """The environment variables without which no script shows the failure, at most `_MAX_VARIABLES`."""
+        names = others(os.environ)
+        for template, variant in forms_for(self.case)[:_MAX_FORMS_WITH_VARIABLES] if names else ():
+            try:
+                repro = write_repro(self.case, template, variant, self.settings.memory)
+            except NoRepro:  # reported when this form was tried without variables
+                continue
+            if self._verified(repro, names, runs=1).holds:
+                return self._bisected(repro, names)
+        return ()
 
-        if not shows_with(names):
-            continue
+    def _bisected(self, repro: Repro, names: Sequence[str]) -> tuple[str, ...]:
+        """The variables that the script needs of those with which it shows the failure."""
         needed: list[str] = []
-        left = list(names)
-        while len(needed) < _VARIABLES and left:
-            if needed and shows_with(needed):
-                return tuple(needed)
-            without, enough = 0, len(left)
+        remaining = list(names)
+        while len(needed) < _MAX_VARIABLES and remaining:
+            if needed and self._verified(repro, needed, runs=1).holds:
+                break
+            without, enough = 0, len(remaining)
             while enough - without > 1:  # of the first `enough`, the last is needed
                 middle = (without + enough) // 2
-                if shows_with([*needed, *left[:middle]]):
+                if self._verified(repro, [*needed, *remaining[:middle]], runs=1).holds:
                     enough = middle
                 else:
                     without = middle
-            needed.append(left[enough - 1])
-            left = left[: enough - 1]
+            needed.append(remaining[enough - 1])
+            remaining = remaining[: enough - 1]
         return tuple(needed)
-    return ()
+
+    def _verified(self, repro: Repro, variables: Sequence[str], runs: int) -> Verification:
+        settings, case = self.settings, self.case
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+            check = verify(
+                repro.write(Path(folder)),
+                case.failure.fingerprint,
+                timeout=max(self.timeout, guard_seconds(case) + 60.0),
+                extra_path=case.folders,
+                match=settings.match,
+                match_log=settings.match_log,
+                memory=settings.memory,
+                any_stage=repro.template is not None and repro.template.hides_stage,
+                more=variables,
+                runs=runs,
+                at_once=_at_once(case, settings.memory, runs),
+                display=self.display,
+            )
+        kill_orphans()
+        return check
+
+    def _difference_of_eager(self, repro: Repro, variables: Sequence[str]) -> Failure | None:
+        """The failure of a comparing script with the backend eager; such a script shows nothing about the backend.
+
+        The imports of the backend stay, with the operators and drivers that they bring.
+        """
+        assert repro.template is not None, "a comparing script is made from a template"
+        case = self.case
+        eager = replace(EAGER, imports=case.backend.imports, folders=case.backend.folders)
+        control = write_repro(replace(case, backend=eager), repro.template, repro.variant, self.settings.memory)
+        sought, tick = case.failure.fingerprint, self.display.tick
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+            script = control.write(Path(folder))
+            run = run_script(script, self.timeout, case.folders, sought, more=variables, tick=tick)
+        kill_orphans()
+        return run.failure
 
 
-def _first_that_holds(
-    case: Case,
-    out: Path,
-    timeout: float,
-    settings: Settings,
-    display: Display,
-    more: tuple[str, ...],
-    tried: set[str],
-) -> tuple[Repro | None, Verification | None, str]:
-    """The same with these environment variables in place; `tried` are texts of scripts that need not be tried."""
-    compares = case.failure.fingerprint.stage is Stage.COMPARE
-    reasons: dict[str, None] = {}
-    last: Verification | None = None
-    shown: list[tuple[Repro, Failure | None, bool]] = []
-    for template, variant in forms_for(case):
-        before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
-        if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
-            continue
-        try:
-            repro = write_repro(case, template, variant, settings.memory, more)
-        except NoRepro as error:
-            reasons[str(error)] = None
-            continue
-        if repro.text in tried:
-            continue
-        tried.add(repro.text)
-        check = _verified(case, repro, timeout, settings, display, more, settings.verify)
-        seen = check.runs[-1].failure
-        of_eager = (
-            _difference_of_eager(case, repro, timeout, settings.memory, more, display)
-            if compares and check.holds
-            else None
-        )
-        if check.holds and of_eager is None:
-            repro = _in_its_own_words(repro, case, seen)
-            repro.write(out)
-            return repro, check, ""
-        shown.append((repro, of_eager or seen, of_eager is not None))
-        what = seen.fingerprint.sentence() if seen is not None else "no failure"
-        if of_eager is not None:
-            what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
-        else:
-            last = check
-        reasons[f"the script made from {template.value}.py showed {what}"] = None
-    return None, last, "; ".join(reasons)
+def _may_be_flaky(case: Case, check: Verification) -> bool:
+    """Whether the script ran to its end where all probes of the same Case failed."""
+    return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
 
 
-def _in_its_own_words(repro: Repro, case: Case, seen: Failure | None) -> Repro:
-    """The repro with the exception that it shows in its last comment: the script's may have named what is gone."""
+def _with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
+    """The repro with the exception that it shows in its last comment; the script's may name ops that are gone."""
     if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
         return repro
     head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
     return replace(repro, text=f"{head}\n# {seen.line}\n{rest}") if found else repro
 
 
-def _verified(
-    case: Case, repro: Repro, timeout: float, settings: Settings, display: Display, more: Sequence[str], runs: int
-) -> Verification:
-    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        check = verify(
-            repro.write(Path(folder)),
-            case.failure.fingerprint,
-            timeout=max(timeout, guard_seconds(case) + 60.0),
-            extra_path=case.folders,
-            match=settings.match,
-            match_log=settings.match_log,
-            memory=settings.memory,
-            any_stage=repro.template is not None and repro.template.hides_stage,
-            more=more,
-            runs=runs,
-            at_once=_at_once(case, settings.memory, runs),
-            display=display,
-        )
-    kill_orphans()
-    return check
-
-
 def _at_once(case: Case, memory: int | None, runs: int) -> int:
-    """How many scripts run side by side: one, if the machine has too little of what they need."""
+    """How many scripts run at once: one if the machine has too little memory or one core."""
     most = min(runs, RUNS)
     hungry = most * guard_gibibytes(case, memory) * 2**30
     return most if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
 
 
-def _difference_of_eager(
-    case: Case, repro: Repro, timeout: float, memory: int | None, more: Sequence[str], display: Display
-) -> Failure | None:
-    """What a comparing script shows where nothing is compiled; then it shows nothing about the backend. What the
-    backend's own imports bring with them (operators, drivers) stays."""
-    assert repro.template is not None
-    eager = replace(EAGER, imports=case.backend.imports, folders=case.backend.folders)
-    control = write_repro(replace(case, backend=eager), repro.template, repro.variant, memory)
-    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        script = control.write(Path(folder))
-        run = run_script(script, timeout, case.folders, case.failure.fingerprint, more=more, tick=display.tick)
-    kill_orphans()
-    return run.failure
+def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]:
+    seconds = max(60.0, 10 * attempt.case.script.seconds)
+    run = attempt.run
+    return [ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui) for case in candidates]
+
+
+def prove(attempt: Attempt) -> Attempt:
+    """Search for a repro of each candidate of the reduction, until there is one."""
+    if attempt.reduced is None:
+        return attempt
+    proofs: list[Proof] = []
+    for search in _searches(attempt, attempt.reduced.candidates):
+        proofs.append(search.search())
+        if proofs[-1].repro is not None:
+            return replace(attempt, proof=proofs[-1])
+    reason = "; ".join(proof.reason for proof in proofs)
+    doubtful = tuple(case for proof in proofs for case in proof.doubtful)
+    return replace(attempt, proof=replace(proofs[-1], reason=reason, doubtful=doubtful))
+
+
+def prove_with_variables(attempt: Attempt) -> Attempt:
+    """Search for a repro that needs environment variables of this process."""
+    for search in _searches(attempt, attempt.reduced.candidates if attempt.reduced is not None else ()):
+        proof = search.with_variables()
+        if proof is not None:
+            return replace(attempt, proof=proof)
+    return attempt
+
+
+def prove_as_flaky(attempt: Attempt) -> Attempt:
+    """Measure how often the failure shows, and search for a repro of a Case that does not show it each time."""
+    for case in attempt.proof.doubtful if attempt.proof is not None else ():
+        place = attempt.folder.empty("flaky")
+        save(case, place / "case")
+        try:
+            _, flaky = run_reduction(attempt, place / "case", place, doubtful=True)
+            if flaky.rate >= 1.0:
+                continue
+            save(flaky, attempt.folder.minimal)
+        except NoRepro:
+            continue
+        finally:
+            shutil.rmtree(place)
+        attempt = _with_case(attempt, flaky)
+        attempt = prove(attempt)
+        if attempt.repro is not None:
+            return attempt
+    return attempt
+
+
+def prove_with_captured_values(attempt: Attempt) -> Attempt:
+    """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro of that."""
+    assert attempt.reduced is not None, "the ops are known from the first reduction"
+    settings, folder = attempt.run.settings, attempt.folder
+    place = folder.empty("captured-values")
+    shutil.copy(folder.journal, place)  # what is known of the ops
+    rest = limited(settings, attempt.reduced.summary)
+    rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
+    try:
+        summary, minimal = run_reduction(attempt, folder.case, place, rest)
+        again = prove(replace(attempt, reduced=Reduced(summary, minimal, (minimal,))))
+        if again.repro is None:
+            return attempt
+        save(minimal, folder.minimal)
+        return again
+    except StoppedEarly as error:
+        raise KeyboardInterrupt from error
+    except MinifyError as error:
+        attempt.run.ui.say(f"that came to nothing: {error}")
+        return attempt
+    finally:
+        shutil.rmtree(place)
+
+
+def _with_case(attempt: Attempt, case: Case) -> Attempt:
+    """The attempt with this Case as the only one that a repro is made from."""
+    assert attempt.reduced is not None, "a Case was reduced before it was tried"
+    return replace(attempt, reduced=replace(attempt.reduced, minimal=load(attempt.folder.minimal), candidates=(case,)))

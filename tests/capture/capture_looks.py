@@ -5,13 +5,15 @@ import io
 import os
 import sys
 
-from vocabulary import CASES, in_child, source_of
+from vocabulary import CASES, Lines, in_child, source_of
 
-from minifier.capturing.find_failures import find_failures
+from minifier.capturing.find_failures import run_script
 from minifier.capturing.script import Program
 from minifier.capturing.standard_input import StandardInput
 from minifier.capturing.terms import Terms
 from minifier.settings import Settings
+from minifier.workflow.attempt import Run
+from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.no_failure import nothing_failed
 
 
@@ -32,9 +34,10 @@ def looked(bureau, text, limit=None, given=None, **settings):
             os.dup2(reading, 0)
             sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
             standard_input = StandardInput(bureau.folder / "copy")
-        program, lines = Program(str(script), given=standard_input), []
-        found = find_failures(program, bureau.folder / "work", Terms(limit), Settings(**settings), lines.append)
+        program, ui = Program(str(script), given=standard_input), Lines()
+        found = run_script(program, bureau.folder / "work", Terms(limit), ui)
+        found = fall_back(found, Step.CAPTURE, Run(Settings(**settings), ui))
         said = "" if found.captured.failing else str(nothing_failed(program, found.captured, found.compared))
-        return found, said, lines
+        return found, said, ui.lines
 
     return in_child(work, bureau.folder, 140)

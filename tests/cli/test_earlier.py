@@ -65,6 +65,7 @@ for n in range(1, 8):
 """
 
 
+@pytest.mark.usefixtures("soak")
 def test_what_was_killed_goes_on_to_the_source_as_well(project):
     script = project.write(UNSETTLED)
     out = project.out

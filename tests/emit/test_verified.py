@@ -1,4 +1,4 @@
-"""verified_repro: what a script needs is added only if it does not show the failure without."""
+"""What a script needs is added only if it does not show the failure without."""
 
 import os
 from dataclasses import replace
@@ -13,7 +13,8 @@ from minifier.case import Case, Script, State
 from minifier.case.variables import others
 from minifier.failure import Stage
 from minifier.settings import Settings
-from minifier.workflow.repro_search import verified_repro
+from minifier.workflow.attempt import Proof
+from minifier.workflow.repro_search import ReproSearch
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]
@@ -25,10 +26,13 @@ def verified(case: Case, folder: Path):
 
     def work():
         with forked_interpreters():
-            repro, check, reason = verified_repro(case, folder / "out", 60, Settings())
-        return repro and repro.text, check.same, reason
+            return told(ReproSearch(case, folder / "out", 60, Settings()).search())
 
     return in_child(work, folder, 270)
+
+
+def told(proof: Proof):
+    return proof.repro and proof.repro.text, proof.check and proof.check.same, proof.reason
 
 
 def test_an_environment_variable_that_is_needed_is_set(tmp_path):
@@ -58,8 +62,8 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
 
     def work():
         with forked_interpreters():
-            repro, _, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
-        return repro is None, reason
+            text, _, reason = told(ReproSearch(case, tmp_path / "out", 60, Settings(verify=1)).search())
+        return text is None, reason
 
     nothing, reason = in_child(work, tmp_path, 270)
     assert nothing and "showed the same with the backend eager: wrong-result" in reason
@@ -82,8 +86,9 @@ def test_what_the_shell_has_set_is_found(tmp_path, monkeypatch, value, is_told):
 
     def work():
         with forked_interpreters():
-            repro, check, reason = verified_repro(case, tmp_path / "out", 60, Settings(verify=1))
-        return repro and repro.text, check.same, reason
+            search = ReproSearch(case, tmp_path / "out", 60, Settings(verify=1))
+            assert search.search().repro is None
+            return told(search.with_variables())
 
     text, agreeing, reason = in_child(work, tmp_path, 190)
     assert agreeing == 1, reason

@@ -2,8 +2,10 @@
 
 import pytest
 
+from minifier.capturing import observer
 from minifier.failure import Fingerprint, Frame, Kind, Stage
 from minifier.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
+from minifier.probe import evaluate
 
 WRAPPER = "torch._dynamo.exc.BackendCompilerFailed"
 
@@ -140,13 +142,16 @@ def test_names_of_nodes_are_kept_without_their_numbers_as_far_as_they_are_mentio
     assert found.names == ("hidden", "score")
 
 
-OWN = '  File "/home/me/minifier/{part}/run.py", line 3, in call\n    compiled(x)\n    ^^^^^^^^\n'
+OWN = '  File "{file}", line 3, in call\n    compiled(x)\n    ^^^^^^^^\n'
 REST = 'Traceback (most recent call last):\n  File "/home/me/acme.py", line 7, in lower\n    f()\nKeyError: no\n'
 
 
-@pytest.mark.parametrize(("part", "is_own"), [("capturing", True), ("probe", True), ("inplace", True), ("emit", False)])
-def test_frames_of_this_tool_are_left_out_of_the_traceback(part, is_own):
-    own = OWN.format(part=part)
+@pytest.mark.parametrize(
+    ("file", "is_own"),
+    [(evaluate.__file__, True), (observer.__file__, True), ("/home/me/minifier/probe/run.py", False)],
+)
+def test_frames_of_this_tool_are_left_out_of_the_traceback(file, is_own):
+    own = OWN.format(file=file)
     head, _, tail = REST.partition("\n")
     failure = failure_of(
         Stage.RUN, [link(kind=WRAPPER), link(kind="KeyError")], f"{head}\n{own}{tail}", hints=(("a",),)

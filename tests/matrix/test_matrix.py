@@ -18,24 +18,27 @@ from pathlib import Path
 import pytest
 from cells import BACKWARD, DYNAMO, FALLBACK_LOG, Cell, all_cells, cells_of_faults, cells_of_kinds, script
 from forked_script import run_forked
-from vocabulary import CASES, in_child
+from vocabulary import CASES, Lines, in_child
 
 import minifier.capturing.observer
 import minifier.reduction.reduce_case  # noqa: F401
-from minifier.capturing.find_failures import find_failures
 from minifier.capturing.script import Program
-from minifier.capturing.terms import Terms
 from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.settings import Settings
-from minifier.verify import Run, run_script, shows
-from minifier.workflow.pipeline import adopt
-from minifier.workflow.reduction import Found, Surroundings, reduced
+from minifier.verify import Run as Shown
+from minifier.verify import run_script, shows
+from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
+from minifier.workflow.fallbacks import Step, fall_back
+from minifier.workflow.keep_case import keep_case
+from minifier.workflow.reduction import reduce
 from minifier.workflow.repro_search import EAGER
+from minifier.workflow.run import capture_failures
+from minifier.workflow.run_folder import RunFolder
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
-CHOSEN = cells_of_kinds()
+CHOSEN = [cell for cell in cells_of_kinds() if cell.fault in ("raise", "fallback", "nan", "exit")]
 # In soak one cell of each other fault; all 324 take half an hour.
 OTHERS = [cell for cell in (all_cells() if os.environ.get("WHOLE_MATRIX") else cells_of_faults()) if cell not in CHOSEN]
 FRESH = ("raise", "segfault", "wrong")  # faults whose chosen cell is verified in a fresh interpreter
@@ -46,7 +49,7 @@ class Done:
     """What the tool made of a script, up to the verification."""
 
     case: Case
-    found: Found
+    found: Reduced
     said: tuple[str, ...]
 
 
@@ -61,20 +64,24 @@ def minified(cell: Cell, folder: Path) -> Done:
     def work() -> Done:
         faulthandler.disable()  # pytest's, whose stacks would be written for every death
         sys.path[0] = str(CASES)
-        said: list[str] = []
-        looked = find_failures(
-            Program(str(path), ()), folder / "work", Terms(5.0 if hangs else None, None, log), settings, said.append
+        ui, out = Lines(), RunFolder(folder / "out")
+        (folder / "work").mkdir()
+        found = capture_failures(
+            Program(str(path)), folder / "work", Run(replace(settings, timeout=5.0 if hangs else None), ui)
         )
-        assert looked.captured.failing, f"nothing failed: {looked.captured}"
-        failing, place = looked.case_folder(looked.captured.failing[0], folder / "again", said.append)
-        assert not failing.unsaved, failing.unsaved
-        case = adopt(place, folder / "out", failing.forward)
-        return Done(case, reduced(case, folder / "out", settings, Surroundings(said.append)), tuple(said))
+        assert found.captured.failing, f"nothing failed: {found.captured}"
+        run = Run(settings, ui)
+        call = fall_back(FailingCall.of(found, found.captured.failing[0]), Step.CHOOSE, run)
+        assert not call.unsaved, call.failing.unsaved
+        case = keep_case(call.folder, out.path, call.failing.forward)
+        attempt = fall_back(reduce(Attempt(run, out, case)), Step.REDUCE, run)
+        assert attempt.reduced is not None, f"{attempt.reason}\n{ui.lines}"
+        return Done(case, attempt.reduced, tuple(ui.lines))
 
     return in_child(work, folder, 250)
 
 
-def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> Run:
+def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> Shown:
     """The same in a new interpreter."""
     return run_script(script, 100, (), sought, log)
 
@@ -124,7 +131,6 @@ def check_cell(cell: Cell, tmp_path: Path, fresh: bool) -> None:
     assert (found.kind, found.stage, case.level) == (cell.facts.kind, cell.expected_stage, cell.expected_level)
     assert not cell.compares or found.message == cell.expected_aspect.value
     assert not cell.compares or case.backward is (cell.place == BACKWARD)
-    assert summary is not None and minimal is not None, f"{done.found.reason}\n{done.said}"
     assert 20 <= summary.ops_before <= 80
 
     assert minimal.failure.fingerprint == found

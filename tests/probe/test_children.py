@@ -11,7 +11,7 @@ import pytest
 
 from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits, tell
-from minifier.process.steps import adopt_orphans, kill_orphans, run_stage
+from minifier.process.steps import adopt_orphans, kill_orphans, run_step
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20
@@ -302,14 +302,14 @@ def test_handlers_of_the_tool_are_not_for_the_users_code(forked, tmp_path, numbe
 
         signal.signal(number, lambda number, _: sys.exit(128 + number))
         (ended,) = run_children([deadly], Limits(20.0), tmp_path)
-        stage = run_stage(deadly)
+        stage = run_step(deadly)
         signal.signal(number, signal.SIG_IGN)
         (deaf,) = run_children(
             [lambda: {"ignored": signal.getsignal(number) is signal.SIG_IGN}], Limits(20.0), tmp_path
         )
-        return ended.signal, stage.signal, stage.crash, deaf.result
+        return ended.signal, stage.signal, deaf.result
 
-    assert forked(work) == (number, number, "", {"ignored": True})
+    assert forked(work) == (number, number, {"ignored": True})
 
 
 def test_a_job_that_closes_the_first_files_still_answers(run):

@@ -10,7 +10,7 @@ from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
-from minifier.workflow.control_backends import through_others
+from minifier.workflow.control_backends import run_with_controls
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -65,6 +65,6 @@ def test_the_repro_with_other_backends(bureau, tmp_path, fake, op, expected):
     in_child(lambda: save(with_definitions(load(place), source), place), tmp_path)
     _, case = bureau.reduce()
     repro = write_repro(case, *forms_for(case)[0])
-    found = in_child(lambda: through_others(case, repro, Settings()), tmp_path)
+    found = in_child(lambda: run_with_controls(case, repro, Settings()), tmp_path)
     assert found == tuple(zip(("eager", "aot_eager"), expected, strict=True)), repro.text
-    assert through_others(replace(case, level=Level.AOT_FORWARD), repro, Settings()) == ()
+    assert run_with_controls(replace(case, level=Level.AOT_FORWARD), repro, Settings()) == ()

@@ -29,7 +29,7 @@ def test_large_values_are_drawn_from_a_range(bureau: Bureau):
     captured = bureau.capture(SCRIPT)
     assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured
     summary, case = bureau.reduce()
-    assert summary.error == "" and summary.one_minimal, summary
+    assert summary.one_minimal, summary
     text = write_repro(case, Template.COMPILE_FUNCTION).text
     assert "x = torch.rand(1) * 1000.0\n" in text and case.needs == ("values in a range",), f"{text}\n{case.needs}"
 

@@ -1,6 +1,7 @@
 """Backends and functions that a script itself defines: captured, sliced out, reduced, written down, and run alone."""
 
 import pytest
+from layers import sampled
 from minified_scripts import minified
 from vocabulary import source_of
 
@@ -142,7 +143,7 @@ def strict(gm, inputs):
 }
 
 
-@pytest.mark.parametrize("form", BACKENDS)
+@pytest.mark.parametrize("form", sampled(BACKENDS, 2))
 def test_a_backend_that_the_script_defines(bureau, tmp_path, form):
     defined, given, written = BACKENDS[form]
     text = minified(bureau, tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))

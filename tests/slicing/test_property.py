@@ -68,7 +68,7 @@ def test_a_slice_behaves_as_the_whole_and_holds_nothing_unneeded(module, data):
     check_slice(module, data)
 
 
-@pytest.mark.usefixtures("laborious")
+@pytest.mark.usefixtures("soak")
 @settings(max_examples=150, deadline=None)
 @given(modules(), st.data())
 def test_slices_of_many_modules(module, data):

@@ -102,6 +102,7 @@ def lines_of_a_script(seed):
     return "\n".join([*head, *("\n".join(each) + "\n" for each in functions), *main, ""])
 
 
+@pytest.mark.usefixtures("soak")
 def test_planted_faults_in_scripts_of_three_hundred_lines(tmp_path):
     planted_faults_are_found(range(3), tmp_path)
 

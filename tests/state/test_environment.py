@@ -40,5 +40,5 @@ def test_what_the_script_sets_itself_is_part_of_the_state(bureau):
     assert len(captured.failing) == 1
     found = bureau.case().state.environment
     assert [pair for pair in found if "ODDLIB" in pair[0]] == [("ODDLIB_FUSE", "1"), ("ODDLIB_OTHER", "2")]
-    summary, case = bureau.reduce()
-    assert summary.error == "" and case.state.environment == (("ODDLIB_FUSE", "1"),)
+    _summary, case = bureau.reduce()
+    assert case.state.environment == (("ODDLIB_FUSE", "1"),)

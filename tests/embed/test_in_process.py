@@ -7,6 +7,7 @@ import time
 import zipfile
 
 import pytest
+from layers import SOAK, sampled
 from vocabulary import Project, source_of
 from warm_command import warm_python
 
@@ -121,7 +122,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("what", FORMS)
+@pytest.mark.parametrize("what", sampled(FORMS))
 def test_whatever_the_script_does(project, what):
     done = ran(project, textwrap.dedent(FORMS[what]))
     assert f"minifier: the repro is {project.out / 'repro.py'}" in done.stderr, done.stderr
@@ -208,7 +209,7 @@ def test_a_case_alone_is_written_and_reduced_elsewhere(project):
     assert "return x.tanh()" in (project.out / "repro.py").read_text()
 
 
-@pytest.mark.parametrize("text", [REGISTERED, CAPTURED], ids=["wrap", "capture"])
+@pytest.mark.parametrize("text", [pytest.param(REGISTERED, marks=SOAK), CAPTURED], ids=["wrap", "capture"])
 def test_a_folder_with_something_in_it_is_left_alone(project, text):
     project.out.mkdir()
     (project.out / "mine.txt").write_text("mine")
@@ -218,7 +219,7 @@ def test_a_folder_with_something_in_it_is_left_alone(project, text):
     assert [path.name for path in project.out.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.parametrize("text", [REGISTERED, CAPTURED], ids=["wrap", "capture"])
+@pytest.mark.parametrize("text", [pytest.param(REGISTERED, marks=SOAK), CAPTURED], ids=["wrap", "capture"])
 def test_under_minify_run_the_script_is_as_without(project, text):
     done = project.run(HEAD + text, str(project.root / "unused"))
     assert done.code == 0 and done.ops[1] == 1, done.stderr

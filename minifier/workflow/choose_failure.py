@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minifier.cli.console import Console
 from minifier.errors import UsageError
+from minifier.process.progress import Ui
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.capture import Captured, FailingGraph
@@ -24,18 +25,18 @@ def choose(captured: Captured, graph: int | None, every: bool) -> tuple[FailingG
     return found[:1]
 
 
-def list_failing(console: Console, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
+def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
     """Tells of several which are reduced."""
     if len(failing) > 1:
-        console.say(f"{len(failing)} backend calls failed:")
+        ui.say(f"{len(failing)} backend calls failed:")
         for each in failing:
             mark = "*" if each in chosen else " "
-            console.say(f"{mark} graph {each.number}: {each.sentence}")
+            ui.say(f"{mark} graph {each.number}: {each.sentence}")
         if len(chosen) < len(failing):
-            console.say("the one marked is reduced; choose another with --graph N, or take each with --all")
+            ui.say("the one marked is reduced; choose another with --graph N, or take each with --all")
 
 
-def folder_name(failing: FailingGraph, chosen: Sequence[FailingGraph]) -> str:
-    """Where the results of one of those that were chosen go, below the output folder."""
+def call_folder(out: Path, failing: FailingGraph, chosen: Sequence[FailingGraph]) -> Path:
+    """The sub-folder of `out` for the results of one of the chosen failures."""
     alone = sum(each.number == failing.number for each in chosen) == 1
-    return f"graph-{failing.number}" if alone else f"graph-{failing.number}-call-{failing.call}"
+    return out / (f"graph-{failing.number}" if alone else f"graph-{failing.number}-call-{failing.call}")

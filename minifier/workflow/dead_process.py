@@ -13,28 +13,29 @@ from minifier.capturing.events import forward_of
 from minifier.capturing.running_calls import Running
 from minifier.case.encode import pack, unpack
 from minifier.case.store import CASE, load, save
-from minifier.embed.leftovers import SOURCE, left_in
-from minifier.errors import MachineFailed, MinifyError, NoRepro, UsageError
+from minifier.errors import MachineFailed, NoRepro, UsageError
 from minifier.failure import Failure, Kind
 from minifier.probe.prepared_case import StartsThreads
-from minifier.process.steps import run_stage
+from minifier.process.progress import Phase, Progress, Ui
+from minifier.process.steps import run_step
 from minifier.reduction.how_it_fails import how_it_fails
 from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings
-from minifier.workflow.pipeline import adopt
+from minifier.workflow.keep_case import keep_case
+from minifier.workflow.leftovers import SOURCE, left_in
 
-_KNOWN, _STARTS_THREADS = 0, 71  # exit statuses
-_TAKEN, _WHY, _SEEN = "taken", "why.txt", "seen.json"
+_TAKEN, _SEEN = "taken", "seen.json"
 # What ends a process; another failure of the same call is another failure.
 _DEATHS = (Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
-def take_up(out: Path, settings: Settings, tick: Callable[[], None]) -> None:
+def take_up(out: Path, settings: Settings, ui: Ui) -> None:
     """Makes out/case of it. How the process died is not known, so the calls that it was in are made once more, each in
-    a child, to see which of them dies, and how; `tick` is called while that takes its time.
+    a child, to see which of them dies, and how.
 
     Raises UsageError if the process is still there, or was in no backend call, and NoRepro if no call dies again.
     """
+    ui.show(Progress(Phase.REPLAY, subject=str(out)))
     dead = left_in(out)
     if not dead:
         raise UsageError(f"the process that captures into {out} is still running.")
@@ -45,7 +46,7 @@ def take_up(out: Path, settings: Settings, tick: Callable[[], None]) -> None:
         )
     reasons = []
     for folder, call in calls:
-        reason = _taken(folder, call, settings, tick)
+        reason = _taken(folder, call, settings, ui.tick)
         if not reason:
             (folder / _TAKEN / "case").rename(out / "case")  # whole, or not at all
             for other, _ in dead:
@@ -61,14 +62,14 @@ def _taken(left: Path, call: Running, settings: Settings, tick: Callable[[], Non
     when = f"in call {call.call} of what its backend had made of it" if call.call else "while it was compiled"
     died = f"the process died with graph {call.number}, {when}"
     if not (place / CASE).exists():
-        return f"{died}; the graph could not be written down."
+        return f"{died}; the graph could not be saved."
     case = load(place)
     source = (left / SOURCE).read_text(encoding="utf-8") if (left / SOURCE).is_file() else ""
     fingerprint = replace(case.failure.fingerprint, stage=call.stage)
     save(replace(case, failure=replace(case.failure, fingerprint=fingerprint), calls=max(1, call.call)), place)
     if (left / PRIVATE).is_file():
         shutil.copyfile(left / PRIVATE, place / PRIVATE)
-    adopt(place, left / _TAKEN, forward_of(left, call.number), source)
+    keep_case(place, left / _TAKEN, forward_of(left, call.number), source)
     failure = _how_it_fails_in_child(left / _TAKEN / "case", settings, late=False, tick=tick)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(load(left / _TAKEN / "case"), failure=failure), left / _TAKEN / "case")
@@ -84,31 +85,20 @@ def _how_it_fails_in_child(source: Path, settings: Settings, late: bool, tick: C
     Raises NoRepro where it cannot be made."""
     seen = source.with_name(_SEEN)
     seen.unlink(missing_ok=True)
-    why = source.with_name(_WHY)
-    why.unlink(missing_ok=True)
 
     def work() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        try:
-            failure = how_it_fails(source, settings, late)
-        except StartsThreads:
-            return _STARTS_THREADS
-        except NoRepro as error:
-            why.write_text(str(error), encoding="utf-8")
-            return _KNOWN
+        failure = how_it_fails(source, settings, late)
         if failure is not None:
             seen.write_text(json.dumps(pack(failure)), encoding="utf-8")
-        return _KNOWN
+        return 0
 
-    end = run_stage(work, look=lambda _pid: tick())
-    if end.status == _STARTS_THREADS:
+    try:
+        end = run_step(work, look=lambda _pid: tick())
+    except StartsThreads:
         return _how_it_fails_in_child(source, settings, late=True, tick=tick)
-    if end.crash:
-        raise MinifyError(end.crash)
-    if end.status != _KNOWN:
+    if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
         raise MachineFailed(f"looking how the call fails was ended from outside, or by importing its backend ({how})")
-    if why.exists():
-        raise NoRepro(why.read_text(encoding="utf-8"))
     found: Failure | None = unpack(Failure, json.loads(seen.read_text(encoding="utf-8"))) if seen.exists() else None
     return found

@@ -30,7 +30,7 @@ def new_folder(out: Path) -> tuple[Path, list[Path]]:
 
 def lock_leftover(left: Path) -> int:
     """Has nobody take this for what a dead process left, as long as the file descriptor that it gives is open, and not
-    in a forked process, which does not lock_leftover it."""
+    in a forked process, which does not hold it."""
     file = os.open(left / STATUS, os.O_RDWR | os.O_CLOEXEC)
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,123 @@
+"""What a run knows of a failing backend call, on its way from the capture to a verified repro."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minifier.capturing.capture import FailingGraph
+from minifier.capturing.find_failures import FoundFailures
+from minifier.case import Case
+from minifier.emit.repro import Repro
+from minifier.errors import MinifyError
+from minifier.process.progress import SILENT, Ui
+from minifier.reduction.summary import Summary
+from minifier.report.outcome import Outcome
+from minifier.settings import Settings
+from minifier.verify import Verification
+from minifier.workflow.interrupted_runs import Asked
+from minifier.workflow.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from minifier.cluster.link import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What all steps of a run share. `started` is a time.monotonic(), from which the total seconds are counted."""
+
+    settings: Settings
+    ui: Ui = SILENT
+    cluster: Cluster | None = None
+    started: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCall:
+    """A backend call that failed: the failure as a run of the script showed it, and the folder of its Case.
+
+    A second run for its inputs takes place in `place`. `other_failures` are the script's other ones, in sentences.
+    """
+
+    found: FoundFailures
+    failing: FailingGraph
+    folder: Path
+    place: Path
+    other_failures: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: FoundFailures, failing: FailingGraph) -> FailingCall:
+        """One of the failures that were found."""
+        others = tuple(f"graph {f.number}: {f.sentence}" for f in found.captured.failing if f is not failing)
+        place = found.work / f"again-{failing.number}-{failing.call}"
+        return cls(found, failing, found.graphs / str(failing.number), place, others)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether neither the graph nor its ATen graph could be written to `folder`."""
+        return bool(self.failing.unsaved)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A reduced Case, and all Cases that a repro can be made from, the best to read first."""
+
+    summary: Summary
+    minimal: Case
+    candidates: tuple[Case, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The search for a repro: `case` is the Case it was last written from; `reason` says why there is no repro.
+
+    `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful` are the
+    Cases whose script ran to its end although all probes of the Case had failed.
+    """
+
+    case: Case
+    repro: Repro | None = None
+    check: Verification | None = None
+    reason: str = ""
+    doubtful: tuple[Case, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The attempt to make a repro of one captured Case: what each step has found so far.
+
+    `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
+    a folder. `error` says why the last step came to nothing. `late_imports` has each probe import the backend.
+    `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
+    """
+
+    run: Run
+    folder: RunFolder
+    case: Case
+    asked: Asked | None = None
+    call: FailingCall | None = None
+    late_imports: bool = False
+    reduced: Reduced | None = None
+    proof: Proof | None = None
+    error: MinifyError | None = None
+    of_source: Outcome | None = None
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def repro(self) -> Repro | None:
+        """The verified repro, if there is one."""
+        return self.proof.repro if self.proof is not None else None
+
+    @property
+    def reason(self) -> str:
+        """Why there is no repro; empty where there is one."""
+        if self.error is not None:
+            return str(self.error)
+        return self.proof.reason if self.proof is not None else ""
+
+    def failed(self, error: MinifyError) -> Attempt:
+        """This attempt after a step that came to nothing."""
+        return replace(self, error=error)

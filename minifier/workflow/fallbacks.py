@@ -1,0 +1,281 @@
+"""The fallbacks of a run, in the order in which they are tried: one row each.
+
+After each step of `run.py` the rows of that step are looked at in turn. A row that applies tells the user its sentence
+and makes its attempt; the rows below it see what came of that.
+"""
+
+from __future__ import annotations
+
+import enum
+import filecmp
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from minifier.capturing.find_failures import FoundFailures, compare_with_eager, should_compare
+from minifier.case import Level
+from minifier.case.store import ATEN, CASE, TENSORS, save
+from minifier.case.variables import others
+from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.failure import Kind, Stage
+from minifier.passes.table import OF_VALUES
+from minifier.probe.prepared_case import StartsThreads
+from minifier.source.minify_source import minify_source
+from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
+from minifier.workflow.backward_module import reduce_forward, simplify_backward
+from minifier.workflow.keep_case import keep_call
+from minifier.workflow.reduction import reduce, run_reduction
+from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
+
+State = TypeVar("State")
+
+
+class Step(enum.Enum):
+    """The steps of a run that have fallbacks, each with the state that its rows take and return."""
+
+    CAPTURE = "a FoundFailures"
+    CHOOSE = "a FailingCall"
+    REDUCE = "an Attempt, reduced or with an error"
+    VERIFY = "an Attempt, with a proof"
+    END = "an Attempt, with all that the graph can give"
+    INNOCENT = "an Innocent"
+
+
+@dataclass(frozen=True)
+class Fallback(Generic[State]):
+    """One fallback: whether it applies to the state after a step, what it tries, and what the user is told ahead."""
+
+    name: str
+    after: Step
+    applies: Callable[[State, Run], bool]
+    attempt: Callable[[State, Run], State]
+    sentence: Callable[[State], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Innocent:
+    """A failing call whose program fails without the backend as well, and the failing calls that follow.
+
+    `remaining` are the calls that the run goes on with.
+    """
+
+    call: FailingCall
+    error: NothingToReduce
+    following: tuple[FailingCall, ...]
+    remaining: tuple[FailingCall, ...] = ()
+
+
+def _use_aten_graph(call: FailingCall, _run: Run) -> FailingCall:
+    return replace(call, failing=replace(call.failing, unsaved=""), folder=call.folder / ATEN)
+
+
+def _recapture(call: FailingCall, run: Run) -> FailingCall:
+    failing, folder = call.found.recapture(call.failing, call.place, run.ui)
+    return replace(call, failing=failing, folder=folder)
+
+
+def _reduce_with_late_imports(attempt: Attempt, _run: Run) -> Attempt:
+    return reduce(replace(attempt, late_imports=True, error=None))
+
+
+def _reduce_aten(attempt: Attempt, _run: Run) -> Attempt:
+    folder = attempt.folder
+    try:
+        summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
+    except StoppedEarly:
+        raise
+    except MinifyError as error:
+        return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
+    save(minimal, folder.minimal)
+    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
+
+
+def _reducing_forward(attempt: Attempt) -> str:
+    if attempt.reduced is None:
+        return "the backward graph does not show it again; looking for a small module"
+    summary = attempt.reduced.summary
+    return f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module"
+
+
+def _is_left_to_simplify(attempt: Attempt, _run: Run) -> bool:
+    reduced = attempt.reduced
+    return (
+        attempt.folder.has_forward
+        and reduced is not None
+        and reduced.candidates == (reduced.minimal,)
+        and reduced.minimal.level is Level.AOT_BACKWARD
+        and not reduced.summary.stopped_because
+    )
+
+
+def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
+    """Not every change in place is counted by torch: not under inference mode, nor through `.data`."""
+    call = attempt.call
+    return (
+        attempt.error is not None
+        and call is not None
+        and not call.unsaved
+        and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
+        and RECORD_INPUTS not in call.fallbacks
+    )
+
+
+def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
+    assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
+    before = attempt.call
+    lost = "the failure was not seen again, and the failing call may have changed its inputs"
+    call = _recapture(replace(before, failing=replace(before.failing, inputs_lost=lost)), run)
+    call = replace(call, fallbacks=(*call.fallbacks, RECORD_INPUTS))
+    ahead, after = call.folder / TENSORS, before.folder / TENSORS
+    if call.folder == before.folder or not (ahead.exists() and after.exists()):
+        return attempt
+    if filecmp.cmp(ahead, after, shallow=False):
+        return attempt
+    attempt.folder.clear(keep=True)
+    case = keep_call(call, attempt.folder, attempt.asked)
+    again = reduce(replace(attempt, call=call, case=case, reduced=None, error=None))
+    return fall_back(again, Step.REDUCE, run)
+
+
+def _reduce_source(attempt: Attempt, run: Run) -> Attempt:
+    assert attempt.asked is not None, "a Case from elsewhere has no script"
+    call, folder = attempt.call, attempt.folder
+    seconds = call.found.captured.seconds if call is not None else 0.0
+    try:
+        outcome = minify_source(
+            attempt.asked.program, folder.path, run.settings, run.ui, run.started, seconds, of_backend=attempt.case
+        )
+    except (NothingToReduce, NoRepro) as error:
+        return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
+    return replace(attempt, of_source=outcome)
+
+
+def _has_no_repro(attempt: Attempt) -> bool:
+    return attempt.reduced is not None and attempt.repro is None
+
+
+RECORD_INPUTS = "record the inputs ahead of the failing call"
+_SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
+FALLBACKS: tuple[Fallback[Any], ...] = (
+    Fallback[FoundFailures](
+        "compare with eager",
+        Step.CAPTURE,
+        lambda found, run: should_compare(found, run.settings),
+        lambda found, run: compare_with_eager(found, run.settings, run.ui),
+        lambda _: "no backend call failed: running the script again, comparing each graph's result with eager's",
+    ),
+    Fallback[FailingCall](
+        RECORD_INPUTS,
+        Step.CHOOSE,
+        lambda call, _: bool(call.failing.inputs_lost) and not call.unsaved,
+        _recapture,
+        lambda call: f"{call.failing.inputs_lost}: running the script again to keep them",
+    ),
+    Fallback[FailingCall](
+        "take the ATen graph in place of one that cannot be saved",
+        Step.CHOOSE,
+        lambda call, _: call.unsaved and (call.folder / ATEN / CASE).exists(),
+        _use_aten_graph,
+        lambda call: (
+            f"Dynamo's graph cannot be saved: {call.failing.unsaved}\n"
+            "going on with the ATen graph that AOTAutograd made of it"
+        ),
+    ),
+    Fallback[Attempt](
+        "import the backend in each probe",
+        Step.REDUCE,
+        lambda attempt, _: isinstance(attempt.error, StartsThreads),
+        _reduce_with_late_imports,
+        lambda _: "the backend starts threads when it is imported: each probe imports it for itself, which is slower",
+    ),
+    Fallback[Attempt](
+        "reduce the ATen graph",
+        Step.REDUCE,
+        lambda attempt, _: attempt.error is not None and attempt.folder.has_aten,
+        _reduce_aten,
+        lambda _: "Dynamo's graph does not show it again; going on with the ATen graph that AOTAutograd made of it",
+    ),
+    Fallback[Attempt](
+        "look for a small module that has the backward graph",
+        Step.REDUCE,
+        lambda attempt, _: attempt.folder.has_forward and not isinstance(attempt.error, StartsThreads),
+        lambda attempt, _: reduce_forward(attempt),
+        _reducing_forward,
+    ),
+    Fallback[Attempt](
+        "simplify the backward graph itself",
+        Step.REDUCE,
+        _is_left_to_simplify,
+        lambda attempt, _: simplify_backward(attempt),
+        lambda _: "",
+    ),
+    Fallback[Attempt](
+        "record the inputs ahead of a call that may have changed them",
+        Step.REDUCE,
+        _may_have_lost_inputs,
+        _reduce_with_inputs_ahead,
+        lambda _: (
+            "the failure was not seen again, and the failing call may have changed its inputs: "
+            "running the script again to keep them"
+        ),
+    ),
+    Fallback[Attempt](
+        "set environment variables in the repro",
+        Step.VERIFY,
+        lambda attempt, _: _has_no_repro(attempt) and bool(others(os.environ)),
+        lambda attempt, _: prove_with_variables(attempt),
+        lambda _: "",
+    ),
+    Fallback[Attempt](
+        "take the failure for a flaky one",
+        Step.VERIFY,
+        lambda attempt, _: _has_no_repro(attempt) and attempt.proof is not None and bool(attempt.proof.doubtful),
+        lambda attempt, _: prove_as_flaky(attempt),
+        lambda _: "the repro does not show the failure each time: finding out how often it does",
+    ),
+    Fallback[Attempt](
+        "keep sizes, dtypes and arguments as captured",
+        Step.VERIFY,
+        lambda attempt, run: (
+            _has_no_repro(attempt)
+            and not attempt.folder.has_forward
+            and any(run.settings.wants(name) for name in OF_VALUES)
+            and attempt.reduced is not None
+            and not attempt.reduced.summary.stopped_because
+        ),
+        lambda attempt, _: prove_with_captured_values(attempt),
+        lambda _: "no script shows the simplified Case: going on with sizes, dtypes and arguments as captured",
+    ),
+    Fallback[Attempt](
+        "reduce the script itself",
+        Step.END,
+        lambda attempt, _: (
+            attempt.repro is None
+            and attempt.asked is not None
+            and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
+        ),
+        _reduce_source,
+        lambda attempt: f"no standalone repro: {attempt.reason}",
+    ),
+    Fallback[Innocent](
+        "go on with the next failure",
+        Step.INNOCENT,
+        lambda state, _: bool(state.following),
+        lambda state, _: replace(state, remaining=state.following),
+        lambda state: f"graph {state.call.failing.number}: {state.error}\ngoing on with the next failure",
+    ),
+)
+
+
+def fall_back(state: State, step: Step, run: Run) -> State:
+    """Take the rows of this step that apply, in order, and return the state that they lead to."""
+    for row in FALLBACKS:
+        if row.after is step and row.applies(state, run):
+            run.ui.detail(f"fallback: {row.name}")
+            if sentence := row.sentence(state):
+                run.ui.say(sentence)
+            state = row.attempt(state, run)
+            if isinstance(state, (Attempt, FailingCall)):
+                state = replace(state, fallbacks=(*state.fallbacks, row.name))
+    return state

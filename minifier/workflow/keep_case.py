@@ -1,0 +1,52 @@
+"""Copy a captured Case into the output folder, with what it needs of the script."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from minifier.capturing.capture import FailingGraph
+from minifier.case import BackendReference, BackendSource, Case, Graph, Node, Script
+from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.report.privacy import PRIVATE
+from minifier.slicing import with_definitions
+from minifier.workflow.attempt import FailingCall
+from minifier.workflow.backward_module import keep_forward
+from minifier.workflow.interrupted_runs import Asked, note_run
+from minifier.workflow.run_folder import RunFolder
+
+
+def keep_case(captured: Path, out: Path, forward: int | None = None, source: str = "") -> Case:
+    """Copy the captured Case to `out`/case, with its ATen graph and its forward graph, and return it.
+
+    `forward` is the number of the forward graph that a backward graph belongs to. `source` is the script's text, from
+    which definitions are taken that no import reaches.
+    """
+    place = out / "case"
+    case = with_definitions(load(captured), source)
+    save(case, place)
+    if (captured / PRIVATE).exists():
+        shutil.copyfile(captured / PRIVATE, place / PRIVATE)
+    if forward is not None:
+        keep_forward(captured.with_name(str(forward)), case, place)
+    for related in (FORWARD, ATEN):
+        if (captured / related / CASE).exists():
+            save(load(captured / related), place / related)
+        if (place / related / CASE).exists():
+            save(with_definitions(load(place / related), source), place / related)
+    return load(place)
+
+
+def keep_call(call: FailingCall, folder: RunFolder, asked: Asked) -> Case:
+    """Copy the Case of a failing call to the output folder, and note there which script it is of."""
+    note_run(folder.path, asked)
+    return keep_case(call.folder, folder.path, call.failing.forward, asked.program.source())
+
+
+def case_without_graph(failing: FailingGraph, script: str) -> Case:
+    """The Case of a failure whose graph could not be saved: its failure and backend, and no op."""
+    assert failing.failure is not None, "what failed is known, its graph is not"
+    backend = failing.reference or BackendReference(failing.backend, BackendSource.NONE)
+    return Case(
+        Graph((Node("output", "output", "output", ((),)),)), (), backend, failing.failure, script=Script(script)
+    )

@@ -1,0 +1,191 @@
+"""A run, from a failing script or a captured Case to a verified repro: its steps, in their order.
+
+What is tried where a step comes to nothing is in `fallbacks.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from minifier.capturing.find_failures import FoundFailures, run_script
+from minifier.capturing.script import Program
+from minifier.capturing.standard_input import StandardInput
+from minifier.capturing.terms import Terms
+from minifier.case import BackendSource
+from minifier.case.store import load
+from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
+from minifier.process.progress import SILENT, Ui, counted
+from minifier.report.environment import EnvironmentCollector
+from minifier.report.outcome import Outcome
+from minifier.settings import Settings
+from minifier.source.minify_source import is_of_torch, minify_source
+from minifier.workflow.attempt import Attempt, FailingCall, Run
+from minifier.workflow.choose_failure import call_folder, choose, list_failing
+from minifier.workflow.dead_process import take_up
+from minifier.workflow.exported_program import as_script, is_exported
+from minifier.workflow.fallbacks import Innocent, Step, fall_back
+from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
+from minifier.workflow.keep_case import case_without_graph, keep_call, keep_case
+from minifier.workflow.leftovers import is_unfinished
+from minifier.workflow.machine import get_ready, prepared, temporary_folder
+from minifier.workflow.no_failure import nothing_failed
+from minifier.workflow.reduction import reduce, tell_size, with_memory_limit
+from minifier.workflow.reports import report
+from minifier.workflow.repro_search import prove
+from minifier.workflow.run_folder import RunFolder, case_folder, choose_folder, make_folder
+
+
+def minify(
+    program: Program | Path | str,
+    settings: Settings | None = None,
+    ui: Ui = SILENT,
+    out: Path | None = None,
+    graph: int | None = None,
+) -> Outcome:
+    """Run the program, reduce its failing backend call, and write a verified repro to `out`, a new or empty folder.
+
+    `program` is a script's path, or a `Program` for one with arguments. `out` is by default `minify-out/<name>-<n>`.
+    `graph` is the number of the failing graph to reduce, by default the first. Raises NothingToReduce if no backend
+    call fails, UsageError, StoppedEarly if it is interrupted before there is a result, and MinifyError.
+    """
+    settings = settings or Settings()
+    program = program if isinstance(program, Program) else Program(str(program))
+    choose_folder(out, program.name)  # a bad one is refused before anything starts
+    with prepared(settings, ui) as cluster:
+        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster), out))
+
+
+def minify_each(
+    asked: Asked, run: Run, out: Path | None = None, every: bool = False, backend: str = ""
+) -> Iterator[Outcome]:
+    """Yield the outcome of the script's failing backend call; with `every` of each of them, in a sub-folder of `out`.
+
+    `backend` is what compiles an exported program. Raises as `minify` does.
+    """
+    program = asked.program
+    folder = choose_folder(out, program.name)
+    with temporary_folder() as work:
+        if is_exported(program.target):
+            program = as_script(program, backend, work)
+        if run.settings.level == "source":
+            yield _minify_source(program, make_folder(folder, out, program.name), run)
+            return
+        found = capture_failures(program, work, run)
+        captured = found.captured
+        if captured.failing:
+            yield from _minify_failures(found, replace(asked, program=found.program), folder, out, run, every)
+        elif is_of_torch(captured.error, captured.traceback):
+            yield _minify_source(program, make_folder(folder, out, program.name), run, captured.seconds)
+        else:
+            raise nothing_failed(program, captured, found.compared)
+
+
+def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
+    """Reduce a Case folder, and write a verified repro to `out`.
+
+    Without `out`, the output folder of an interrupted run is gone on with, and so is the folder of a process that died
+    within `minifier.capture`. Raises as `minify` does.
+    """
+    with temporary_folder():
+        if is_unfinished(given):
+            take_up(given.absolute(), run.settings, run.ui)
+        captured = case_folder(given)
+        case = load(captured)
+        goes_on = captured != given and out is None
+        folder = RunFolder(given.absolute()) if goes_on else choose_folder(out, case.script.name)
+        if not goes_on:
+            case = keep_case(captured, folder.path)
+        lock_run(folder.path)
+        run = replace(run, settings=with_memory_limit(run.settings, case))
+        return _minify_attempt(Attempt(run, folder, case, asked=asked_there(folder.path) if goes_on else None))
+
+
+def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
+    """Run the script, and find the backend calls that fail."""
+    terms = Terms(run.settings.timeout, run.settings.memory, run.settings.match_log)
+    program = replace(program, given=StandardInput(work / "stdin"))
+    return fall_back(run_script(program, work, terms, run.ui, get_ready), Step.CAPTURE, run)
+
+
+def _minify_failures(
+    found: FoundFailures, asked: Asked, folder: RunFolder, out: Path | None, run: Run, every: bool
+) -> Iterator[Outcome]:
+    """Reduce the first failing call that is no fault of the program itself; with `every` each of them."""
+    chosen = choose(found.captured, asked.graph, every)
+    list_failing(run.ui, found.captured.failing, chosen)
+    existed = folder.path.exists()
+    folder = make_folder(folder, out, asked.program.name)
+    waiting = chosen if every or asked.graph is not None else found.captured.failing
+    calls = tuple(FailingCall.of(found, failing) for failing in waiting)
+    innocent: NothingToReduce | None = None
+    is_reduced = False
+    while calls and (every or not is_reduced):
+        call, *following = calls
+        place = RunFolder(call_folder(folder.path, call.failing, chosen)) if every else folder
+        try:
+            yield _minify_attempt(_begin(call, asked, place, run))
+            is_reduced, calls = True, tuple(following)
+            run = replace(run, started=time.monotonic())  # the next outcome's total is its own
+        except NothingToReduce as error:
+            innocent = innocent or error
+            place.clear(keep=place == folder)
+            calls = fall_back(Innocent(call, error, tuple(following)), Step.INNOCENT, run).remaining
+    if innocent is not None and not is_reduced:
+        folder.clear(keep=existed)
+        raise innocent
+
+
+def _begin(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
+    """Keep the Case of a failing call in the output folder."""
+    call = fall_back(call, Step.CHOOSE, run)
+    failing = call.failing
+    if call.unsaved:
+        run.ui.error(failing.traceback)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        case = case_without_graph(failing, asked.program.name)
+        error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
+        return Attempt(run, folder, case, asked, call, error=error)
+    case = keep_call(call, folder, asked)
+    size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
+    run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
+    run = replace(run, settings=with_memory_limit(run.settings, case))
+    return Attempt(run, folder, case, asked, call, fallbacks=call.fallbacks)
+
+
+def _minify_attempt(attempt: Attempt) -> Outcome:
+    """Reduce the Case, write and verify a repro, report."""
+    run, backend = attempt.run, attempt.case.backend
+    attempt.folder.result.unlink(missing_ok=True)  # left by an earlier run in this folder
+    if attempt.error is None and backend.reach is BackendSource.NONE:
+        attempt = attempt.failed(
+            NoRepro(
+                f"the backend {backend.name} cannot be imported by a fresh interpreter: {backend.reason}. "
+                "Hold it under a name of a module that can be imported, or register it in one."
+            )
+        )
+    if attempt.error is None:
+        attempt = fall_back(reduce(attempt), Step.REDUCE, run)
+        tell_size(attempt)
+    with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
+        try:
+            attempt = fall_back(prove(attempt), Step.VERIFY, run)
+        except KeyboardInterrupt:
+            folder = attempt.folder
+            raise StoppedEarly(
+                f"interrupted while the repro was verified; the reduced Case is in {folder.minimal}, and "
+                f"`minify reduce {folder.path}` goes on"
+            ) from None
+        return report(fall_back(attempt, Step.END, run), collector)
+
+
+def _minify_source(program: Program, folder: RunFolder, run: Run, capture_seconds: float = 0.0) -> Outcome:
+    """Reduce the script itself, where torch.compile failed ahead of any backend or the user asks for it."""
+    try:
+        return minify_source(program, folder.path, run.settings, run.ui, run.started, capture_seconds)
+    except (NothingToReduce, NoRepro):
+        folder.clear(keep=False)
+        raise

@@ -1,0 +1,194 @@
+"""Each row of the fallbacks by itself: when it applies, and what the user is told; and the order of the rows."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from case_samples import small_case
+from vocabulary import Lines
+
+from minifier.capturing.capture import Captured, FailingGraph
+from minifier.capturing.find_failures import FoundFailures
+from minifier.capturing.script import Program
+from minifier.capturing.terms import Terms
+from minifier.case import Level
+from minifier.case.store import save
+from minifier.emit.repro import Repro
+from minifier.errors import NoRepro, NothingToReduce
+from minifier.failure import Fingerprint, Kind, Stage
+from minifier.passes.table import OF_VALUES
+from minifier.probe.prepared_case import StartsThreads
+from minifier.process.steps import StepEnd
+from minifier.reduction.summary import Summary
+from minifier.settings import Settings
+from minifier.workflow import fallbacks
+from minifier.workflow.attempt import Attempt, FailingCall, Proof, Reduced, Run
+from minifier.workflow.fallbacks import FALLBACKS, Fallback, Innocent, Step, fall_back
+from minifier.workflow.interrupted_runs import Asked
+from minifier.workflow.run_folder import RunFolder
+
+pytestmark = pytest.mark.timeout(60)
+
+CASE = replace(small_case(), level=Level.DYNAMO)
+SUMMARY = Summary(9, 2, 1, 6, {"total": 12}, True, "", 1.0)
+REDUCED = Reduced(SUMMARY, CASE, (CASE,))
+GRAPH = FailingGraph(1, "no lowering", "Traceback ...", 9, "acme", Stage.RUN, failure=CASE.failure)
+LOST = "the failing call had changed its inputs"
+
+
+def failures(*failing: FailingGraph, **captured: object) -> FoundFailures:
+    run = Captured(StepEnd(0, None, interrupted=False), 2, failing, 1.0, **captured)
+    return FoundFailures(Program("failing.py"), run, Path("work"), Path("work/graphs"), Terms())
+
+
+def row(name: str) -> Fallback:
+    return next(each for each in FALLBACKS if each.name == name)
+
+
+def applies(name: str, state: object, **settings: object) -> bool:
+    return row(name).applies(state, Run(Settings(**settings)))
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    """An attempt at a Case of Dynamo's whose reduction is complete."""
+    folder = RunFolder(tmp_path / "out")
+    save(CASE, folder.case)
+    return Attempt(Run(Settings()), folder, CASE, Asked(Program("failing.py")), reduced=REDUCED)
+
+
+@pytest.fixture
+def call(tmp_path):
+    found = replace(failures(GRAPH), work=tmp_path, graphs=tmp_path / "graphs")
+    save(CASE, found.graphs / "1")
+    return FailingCall.of(found, GRAPH)
+
+
+def test_the_rows_have_names_of_their_own_and_a_step_each():
+    names = [each.name for each in FALLBACKS]
+    assert len(set(names)) == len(names) == 13
+    assert {each.after for each in FALLBACKS} == set(Step)
+
+
+def test_the_architecture_page_has_the_rows_in_their_order():
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md"
+    table = page.read_text(encoding="utf-8").partition("| after step | name |")[2]
+    cells = [line.split("|")[2].strip() for line in table.splitlines()[2:] if line.startswith("|")]
+    assert cells == [each.name for each in FALLBACKS]
+
+
+def test_a_script_without_a_failure_is_compared_with_eager():
+    name = "compare with eager"
+    assert applies(name, failures()) and not applies(name, failures(), compare="never")
+    assert not applies(name, failures(GRAPH)) and applies(name, failures(GRAPH), compare="always")
+
+
+def test_lost_inputs_are_recorded_ahead_of_the_call(call):
+    lost = replace(call, failing=replace(GRAPH, inputs_lost=LOST))
+    assert applies(fallbacks.RECORD_INPUTS, lost) and not applies(fallbacks.RECORD_INPUTS, call)
+    assert not applies(fallbacks.RECORD_INPUTS, replace(lost, failing=replace(lost.failing, unsaved="too large")))
+    assert row(fallbacks.RECORD_INPUTS).sentence(lost) == f"{LOST}: running the script again to keep them"
+
+
+def test_a_graph_that_cannot_be_saved_gives_way_to_its_aten_graph(call):
+    name = "take the ATen graph in place of one that cannot be saved"
+    unsaved = replace(call, failing=replace(GRAPH, unsaved="a generator"))
+    assert not applies(name, unsaved)
+    save(replace(CASE, level=Level.AOT_FORWARD), call.folder / "aten")
+    assert applies(name, unsaved) and not applies(name, call)
+    ui = Lines()
+    taken = fall_back(unsaved, Step.CHOOSE, Run(Settings(), ui))
+    assert taken.folder == call.folder / "aten" and not taken.unsaved and taken.fallbacks == (name,)
+    assert ui.lines == [
+        "Dynamo's graph cannot be saved: a generator\ngoing on with the ATen graph that AOTAutograd made of it"
+    ]
+
+
+def test_a_backend_that_starts_threads_is_imported_by_each_probe(attempt):
+    name = "import the backend in each probe"
+    assert applies(name, attempt.failed(StartsThreads("2 threads"))) and not applies(
+        name, attempt.failed(NoRepro("no"))
+    )
+
+
+def test_the_aten_graph_is_reduced_where_dynamos_does_not_show_the_failure(attempt):
+    name = "reduce the ATen graph"
+    gone = attempt.failed(NoRepro("gone"))
+    assert not applies(name, gone)
+    save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
+    assert applies(name, gone) and not applies(name, attempt)
+
+
+def test_a_backward_graph_is_lifted_and_else_simplified(attempt):
+    lift, simplify = "look for a small module that has the backward graph", "simplify the backward graph itself"
+    backward = replace(CASE, level=Level.AOT_BACKWARD)
+    attempt = replace(attempt, reduced=Reduced(SUMMARY, backward, (backward,)))
+    assert not applies(lift, attempt) and not applies(simplify, attempt)
+    save(CASE, attempt.folder.forward)
+    assert applies(lift, attempt) and applies(simplify, attempt)
+    assert row(lift).sentence(attempt) == "reduced from 9 ops to 2; looking for a small module"
+    assert "does not show it again" in row(lift).sentence(replace(attempt, reduced=None))
+    assert not applies(lift, attempt.failed(StartsThreads("2 threads")))
+    assert not applies(simplify, replace(attempt, reduced=Reduced(SUMMARY, backward, (CASE, backward))))
+    stopped = replace(SUMMARY, stopped_because="interrupted")
+    assert not applies(simplify, replace(attempt, reduced=Reduced(stopped, backward, (backward,))))
+
+
+def test_a_call_that_may_have_changed_its_inputs_is_recorded_once(attempt, call):
+    name = "record the inputs ahead of a call that may have changed them"
+    gone = replace(attempt.failed(NoRepro("gone")), call=call)
+    assert applies(name, gone) and not applies(name, replace(gone, error=None))
+    assert not applies(name, replace(gone, call=None))
+    assert not applies(name, replace(gone, call=replace(call, fallbacks=(fallbacks.RECORD_INPUTS,))))
+    assert not applies(name, replace(gone, call=replace(call, failing=replace(GRAPH, stage=Stage.COMPILE))))
+
+
+def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
+    variables, flaky = "set environment variables in the repro", "take the failure for a flaky one"
+    captured = "keep sizes, dtypes and arguments as captured"
+    unproved = replace(attempt, proof=Proof(CASE, reason="it showed no failure"))
+    proved = replace(attempt, proof=Proof(CASE, Repro("print()", None)))
+    assert not applies(flaky, unproved) and applies(captured, unproved)
+    assert applies(flaky, replace(unproved, proof=replace(unproved.proof, doubtful=(CASE,))))
+    assert not applies(captured, unproved, skipped=tuple(OF_VALUES))
+    monkeypatch.setenv("ACME_FUSE", "1")
+    assert applies(variables, unproved)
+    assert not any(applies(name, proved) for name in (variables, flaky, captured))
+    assert not any(applies(name, replace(attempt, reduced=None)) for name in (variables, flaky, captured))
+
+
+def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
+    name = "reduce the script itself"
+    unproved = replace(attempt, proof=Proof(CASE, reason="it showed no failure"))
+    assert applies(name, unproved) and row(name).sentence(unproved) == "no standalone repro: it showed no failure"
+    assert not applies(name, replace(unproved, asked=None))
+    hang = replace(CASE.failure, fingerprint=Fingerprint(Stage.COMPILE, Kind.TIMEOUT))
+    assert not applies(name, replace(unproved, case=replace(CASE, failure=hang)))
+
+
+def test_the_next_failure_is_taken_where_the_program_itself_is_wrong(call):
+    ui, error = Lines(), NothingToReduce("the program fails without the backend as well")
+    assert fall_back(Innocent(call, error, ()), Step.INNOCENT, Run(Settings(), ui)).remaining == () and not ui.lines
+    going_on = fall_back(Innocent(call, error, (call,)), Step.INNOCENT, Run(Settings(), ui))
+    assert going_on.remaining == (call,)
+    assert ui.lines == [f"graph 1: {error}\ngoing on with the next failure"]
+
+
+def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, monkeypatch):
+    def gives(name: str, wanted: str, error: str) -> Fallback:
+        return Fallback(
+            name,
+            Step.REDUCE,
+            lambda state, _: str(state.error) == wanted,
+            lambda state, _: state.failed(NoRepro(error)),
+            lambda _: "" if name == "second" else name,
+        )
+
+    monkeypatch.setattr(
+        fallbacks, "FALLBACKS", (gives("first", "a", "b"), gives("second", "b", "c"), gives("x", "a", ""))
+    )
+    ui = Lines()
+    after = fall_back(attempt.failed(NoRepro("a")), Step.REDUCE, Run(Settings(), ui))
+    assert (str(after.error), after.fallbacks, ui.lines) == ("c", ("first", "second"), ["first"])
+    assert ui.details == ["fallback: first", "fallback: second"]
+    assert fall_back(after, Step.VERIFY, Run(Settings(), ui)) == after

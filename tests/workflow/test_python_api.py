@@ -1,0 +1,83 @@
+"""`minifier.minify`: a run from Python."""
+
+import os
+import sys
+import tempfile
+
+import pytest
+from forked_script import forked_interpreters
+from vocabulary import Lines, in_child
+
+import minifier
+from minifier.errors import NothingToReduce, UsageError
+from minifier.settings import Settings
+
+pytestmark = pytest.mark.timeout(200)
+
+SCRIPT = """
+import torch
+import acme
+
+
+def f(x):
+    return torch.{op}(torch.sin(x))
+
+
+print(torch.compile(f, backend="acme")(torch.randn(2, 3)).shape)
+"""
+
+BACKEND = """
+from torch._dynamo import register_backend
+
+
+@register_backend
+def acme(gm, inputs):
+    if any(node.target is not None and "tanh" in str(node.target) for node in gm.graph.nodes):
+        raise RuntimeError("no lowering for tanh")
+    return gm.forward
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """`scripts(op)` writes a script with this op, and the module of its backend, which refuses `tanh`."""
+
+    def write(op):
+        path = tmp_path / f"{op}.py"
+        path.write_text(SCRIPT.format(op=op))
+        path.with_name("acme.py").write_text(BACKEND)
+        return path
+
+    return write
+
+
+@pytest.mark.usefixtures("processes")
+def test_two_runs_in_one_process(scripts, tmp_path):
+    def work():
+        os.chdir(tmp_path)
+        before, said, outcomes = tempfile.gettempdir(), [], []
+        with forked_interpreters():
+            for script in (scripts("tanh"), scripts("tanh"), scripts("tanh")):
+                ui = Lines()
+                outcomes.append(minifier.minify(script, Settings(verify=2), ui))
+                said.append(ui.lines)
+            with pytest.raises(NothingToReduce, match=r"cos\.py ended with exit status 0 and no backend call failed"):
+                minifier.minify(str(scripts("cos")))
+        assert tempfile.gettempdir() == before and "acme" not in sys.modules
+        return [(each.status.value, str(each.folder), each.verified, each.repro.text) for each in outcomes], said
+
+    runs, said = in_child(work, tmp_path, 190)
+    assert [run[:3] for run in runs] == [
+        ("reduced", str(tmp_path / "minify-out" / f"tanh-{n}"), (2, 2)) for n in (1, 2, 3)
+    ]
+    assert len({run[3] for run in runs}) == 1 and "return torch.tanh(x)" in runs[0][3]
+    assert said[0] == said[1] == said[2] and "graph 1 (2 ops) fails" in said[0][0]
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp_path):
+    def fails(self, progress):
+        raise AssertionError("nothing is to be started")
+
+    ui = type("Ui", (Lines,), {"show": fails})()
+    with pytest.raises(UsageError, match="is not empty"):
+        minifier.minify(scripts("tanh"), Settings(verify=1), ui, out=tmp_path)
