@@ -1,4 +1,4 @@
-"""A Case: everything needed to see one failure again, as plain data, in readable files."""
+"""A Case: all data needed to reproduce one failure, stored in readable files."""
 
 from minifier.case.case import BackendReference, BackendSource, Case, Level, Script, State, Symbolic
 from minifier.case.graph import Graph, Node, Ref, subset

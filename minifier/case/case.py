@@ -1,4 +1,4 @@
-"""The Case, and the parts of it that are not the graph."""
+"""The Case, and its sections other than the graph and the inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minifier.failure import Failure, Tolerance
 
 
 class BackendSource(str, Enum):
-    """How a fresh interpreter gets at the backend."""
+    """How a fresh interpreter obtains the backend."""
 
     REGISTERED = "registered"
     ENTRY_POINT = "entry-point"
@@ -25,8 +25,7 @@ class BackendSource(str, Enum):
 
 
 class Level(str, Enum):
-    """Whose graph it is: Dynamo's, or one that AOTAutograd made of it and gave to a backend's compiler. At the level
-    of source there is none."""
+    """Which component passed the graph to a compiler: Dynamo or AOTAutograd. A source reduction has no graph."""
 
     DYNAMO = "dynamo"
     AOT_FORWARD = "aot-forward"
@@ -35,7 +34,7 @@ class Level(str, Enum):
 
 
 class Symbolic(str, Enum):
-    """How symbolic sizes came about: dynamic=True, torch._dynamo.mark_dynamic, or a second size that was seen."""
+    """Why sizes are symbolic: dynamic=True, torch._dynamo.mark_dynamic, or a second size in a later call."""
 
     GIVEN = "given"
     MARKED = "marked"
@@ -46,10 +45,10 @@ class Symbolic(str, Enum):
 class BackendReference:
     """A backend in source form: import lines, and an expression that torch.compile takes.
 
-    `names` are the script's own names that the expression, or registering the backend, needs. `folders` are the
-    entries of the import path beyond the default ones of this environment. `reason` says why no expression can be
-    written (BackendSource.NONE). `made_by` is the function or class that made the backend, if the script may have an
-    expression of its own for it.
+    names: the script's own names that the expression or the registration needs.
+    folders: entries of the import path beyond this environment's default.
+    reason: why no expression exists (BackendSource.NONE).
+    made_by: the function or class that created the backend; the script may have its own expression with it.
     """
 
     name: str
@@ -69,12 +68,13 @@ class BackendReference:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the process was set to when the backend was called.
+    """The settings of the process at the call of the backend.
 
-    `config` has (module, key, value) of each configuration value that was not its default; `autocast`
-    has (device type, dtype); `switches` has (name, value) of each of torch's global switches that was not
-    as in a fresh process (minifier.case.switches knows them); `environment` has the variables that torch and
-    its compilers read; `skipped` names what could not be written down.
+    autocast: (device type, dtype) pairs.
+    config: (module, key, value) of each configuration value other than its default.
+    switches: (name, value) of torch's global switches that differ from a fresh process (minifier.case.switches).
+    environment: the variables that torch and its compilers read.
+    skipped: names of the settings that cannot be serialised.
     """
 
     grad: bool = True
@@ -89,10 +89,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The user's script: its name for people, and what it had on the import path beyond what every
-    interpreter of this environment has. `imports` are lines that register custom operators of the graph,
-    `ops` those (`ns::op`) that the script itself registers, `folders` those that the graph's functions come from.
-    `line` is the script's line that was being run when the backend was called; 0 if there was none."""
+    """The user's script.
+
+    path: entries of its import path beyond this environment's default.
+    imports: lines that register custom operators of the graph.
+    folders: the folders of the graph's functions.
+    ops: custom operators (`ns::op`) that the script itself registers.
+    line: the script's line that led to the backend call, or 0.
+    """
 
     name: str
     path: tuple[str, ...] = ()
@@ -107,16 +111,18 @@ class Script:
 
 @dataclass(frozen=True)
 class Case:
-    """Everything needed to see one failure again. `tensors` is the file with stored values, if any.
+    """All data needed to reproduce one failure.
 
-    `calls` is how often what the backend gave back has to be called, the failure showing at the last.
-    `backward` says that a backward pass follows the call (of a graph of Dynamo's), with seeded random
-    tangents. `rate` is how often the failure shows, of all times that it could: 1.0 unless it is flaky.
-    `symbolic` tells where symbolic sizes of the inputs come from; None if there are none, or if they do not
-    matter. `symbols` has what Dynamo knew of each; the inputs name them. `patience`, of a hang, is the seconds
-    after which a run counts as one; `measure` is by what a result that differs from eager's is judged. `definitions`
-    is what the backend and the graph need of the script itself, as source. `needs` says, of a reduced one, what no pass
-    could take from it.
+    tensors: the file of stored values.
+    calls: the number of calls of the compiled function; the last one fails.
+    backward: whether a backward pass follows, with seeded random tangents (Dynamo's graphs only).
+    rate: the share of runs that fail; 1.0 unless the failure is flaky.
+    symbolic: why sizes are symbolic; None if none are, or if the failure does not need it.
+    symbols: what Dynamo knew of each symbol that the inputs name.
+    patience: seconds after which a run counts as a hang.
+    measure: the tolerance for a result that differs from eager's.
+    definitions: source of the script's definitions that the backend and the graph need.
+    needs: properties of a reduced Case that no pass could remove.
     """
 
     graph: Graph
@@ -139,21 +145,21 @@ class Case:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """What must be on the import path of a fresh interpreter for the backend and the graph's functions."""
+        """Import path entries that the backend and the graph's functions need."""
         return tuple(dict.fromkeys((*self.backend.folders, *self.script.folders)))
 
     @property
     def import_path(self) -> tuple[str, ...]:
-        """All that the script had on the import path beyond the ordinary."""
+        """All entries of the script's import path beyond the environment's default."""
         return tuple(dict.fromkeys((*self.script.path, *self.folders)))
 
     @property
     def devices(self) -> set[str]:
-        """Devices of the inputs, and of what the graph makes."""
+        """Devices of the inputs and of all values in the graph."""
         values = [*(i.meta for i in self.inputs if isinstance(i, TensorInput)), *(n.value for n in self.graph.nodes)]
         return {value.device for value in values if isinstance(value, TensorMeta)}
 
     @property
     def elements(self) -> int:
-        """Elements of all tensor inputs together."""
+        """Number of elements of all tensor inputs."""
         return sum(i.meta.elements for i in self.inputs if isinstance(i, TensorInput))

@@ -1,8 +1,4 @@
-"""Plain data to JSON and back, with a tag where JSON has no form of its own.
-
-`pack` and `unpack` take dataclasses and enums by their type; graph arguments go through `pack_arg`,
-which names the node where a value cannot be written.
-"""
+"""Plain data to JSON and back: `pack` for our dataclasses, `pack_arg` with tags for arguments of the graph."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ Json = Any
 
 
 def pack_arg(value: Any) -> Json:
-    """An argument of a node as JSON; raises CannotSave for what has no readable form."""
+    """Return a node's argument as JSON. Raises CannotSave for a value without a readable form."""
     if value is None or isinstance(value, (bool, str)) or type(value) is int:
         return value
     if isinstance(value, float):
@@ -57,8 +53,8 @@ def pack_arg(value: Any) -> Json:
     raise CannotSave(f"a value of type {type(value).__module__}.{type(value).__qualname__}")
 
 
-def _made(expression: Json, imports: Json, names: Json) -> SourceExpression:
-    if not all(isinstance(each, str) for each in (expression, *imports, *names)):
+def _source_expression(expression: Json, imports: Json, names: Json) -> SourceExpression:
+    if not all(isinstance(text, str) for text in (expression, *imports, *names)):
         raise ValueError("expected an expression, import lines and names, found other things than strings")
     return SourceExpression(expression, tuple(imports), tuple(names))
 
@@ -68,7 +64,7 @@ _TAGS: dict[str, typing.Callable[[Any], Any]] = {
     "complex": lambda parts: complex(unpack_arg(parts[0]), unpack_arg(parts[1])),
     "node": Ref,
     "object": Imported,
-    "made": lambda parts: _made(*parts),
+    "made": lambda parts: _source_expression(*parts),
     "size": lambda items: Size(tuple(map(unpack_arg, items))),
     "tuple": lambda items: tuple(map(unpack_arg, items)),
     "set": lambda items: {unpack_arg(item) for item in items},
@@ -81,7 +77,7 @@ _TAGS: dict[str, typing.Callable[[Any], Any]] = {
 
 
 def unpack_arg(value: Json) -> Any:
-    """The inverse of `pack_arg`; raises ValueError for a tag that is not known."""
+    """Return the argument that `pack_arg` encoded. Raises ValueError for an unknown tag."""
     if isinstance(value, list):
         return [unpack_arg(item) for item in value]
     if isinstance(value, dict):
@@ -95,7 +91,7 @@ def unpack_arg(value: Json) -> Any:
 
 
 def pack(value: Any) -> Json:
-    """A dataclass of this package as JSON; unions carry the class's name as `is`."""
+    """Return a dataclass as JSON, with the class's name as `is`."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):
@@ -111,33 +107,33 @@ def pack(value: Any) -> Json:
     return value
 
 
-# Fields whose content is the user's own data, not ours: written with tags.
-_FREE = {"args", "kwargs", "plain", "options", "config"}
+# Fields with the user's data, written with tags.
+_TAGGED_FIELDS = {"args", "kwargs", "plain", "options", "config"}
 
 
 def _pack_fields(value: Any) -> dict[str, Json]:
-    """Fields that differ from their default."""
+    """Return the fields that differ from their default."""
     packed = {}
     for f in dataclasses.fields(value):
         content = getattr(value, f.name)
         default = f.default_factory() if f.default_factory is not dataclasses.MISSING else f.default
         if type(content) is not type(default) or content != default:
-            packed[f.name] = pack_arg(content) if f.name in _FREE else pack(content)
+            packed[f.name] = pack_arg(content) if f.name in _TAGGED_FIELDS else pack(content)
     return packed
 
 
 def unpack(kind: Any, value: Json) -> Any:
-    """The inverse of `pack`, guided by the type; raises ValueError, KeyError or TypeError on bad data."""
+    """Return the value of this type that `pack` encoded. Raises ValueError, KeyError or TypeError on bad data."""
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):
         return _unpack_union(typing.get_args(kind), value)
     if origin is tuple:
-        inner = typing.get_args(kind)
+        item_kinds = typing.get_args(kind)
         if not isinstance(value, list):
             raise ValueError(f"expected a list, found {type(value).__name__}")
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(unpack(inner[0], item) for item in value)
-        return tuple(unpack(k, item) for k, item in zip(inner, value, strict=True))
+        if len(item_kinds) == 2 and item_kinds[1] is Ellipsis:
+            return tuple(unpack(item_kinds[0], item) for item in value)
+        return tuple(unpack(k, item) for k, item in zip(item_kinds, value, strict=True))
     if origin is dict:
         return {key: unpack(typing.get_args(kind)[1], item) for key, item in _mapping(value).items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -185,11 +181,12 @@ def _unpack_dataclass(kind: Any, value: Json) -> Any:
     if data.get("is", kind.__name__) != kind.__name__:
         raise ValueError(f"expected {kind.__name__}, found {data['is']!r}")
     hints = _hints(kind)
-    given = {}
+    arguments = {}
     for f in dataclasses.fields(kind):
         if f.name in data:
-            given[f.name] = unpack_arg(data[f.name]) if f.name in _FREE else unpack(hints[f.name], data[f.name])
-    unknown = set(data) - set(given) - {"is"}
+            content = data[f.name]
+            arguments[f.name] = unpack_arg(content) if f.name in _TAGGED_FIELDS else unpack(hints[f.name], content)
+    unknown = set(data) - set(arguments) - {"is"}
     if unknown:
         raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
-    return kind(**given)
+    return kind(**arguments)

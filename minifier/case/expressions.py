@@ -22,43 +22,44 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 @functools.cache
 def symbols_in(expression: str) -> tuple[str, ...]:
-    """Names of the symbols in an expression, each once, in order."""
+    """Return the distinct symbols in an expression, in order."""
     return tuple(dict.fromkeys(_NAME.findall(expression)))
 
 
 def is_plain(expression: str) -> bool:
-    """Whether the expression is a symbol alone."""
+    """Tell whether the expression is a single symbol."""
     return _NAME.fullmatch(expression) is not None
 
 
 def is_unbacked(expression: str) -> bool:
-    """Whether a symbol in it stands for a value that is known only when the graph runs."""
+    """Tell whether a symbol in it gets its value only when the graph runs."""
     return any(name.startswith(("u", "zu")) for name in symbols_in(expression))
 
 
 def value_of(
     expression: str, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
-    """What the expression comes to for these values of its symbols, which may be symbolic themselves; None
-    where it cannot be told. `functions` are `Max` and `Min`, for values that Python's own are not for."""
+    """Evaluate the expression; None if it cannot be evaluated.
+
+    The values of its symbols may be symbolic themselves: `functions` then replaces `Max` and `Min`."""
     calls: dict[str, Callable[[Any, Any], Any]] = {"Max": max, "Min": min, **(functions or {})}
     calls |= {"Mod": operator.mod, "PythonMod": operator.mod, "FloorDiv": operator.floordiv}
 
-    def inner(node: ast.expr) -> Any:
+    def evaluated(node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             return node.value
         if isinstance(node, ast.Name):
             return values[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -inner(node.operand)
+            return -evaluated(node.operand)
         if isinstance(node, ast.BinOp):
-            return _ARITHMETIC[type(node.op)](inner(node.left), inner(node.right))
+            return _ARITHMETIC[type(node.op)](evaluated(node.left), evaluated(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            first, *rest = map(inner, node.args)
+            first, *rest = map(evaluated, node.args)
             return functools.reduce(calls[node.func.id], rest, first)
         raise KeyError(type(node).__name__)
 
     try:
-        return inner(ast.parse(expression.strip(), mode="eval").body)
+        return evaluated(ast.parse(expression.strip(), mode="eval").body)
     except (KeyError, SyntaxError, ValueError, ZeroDivisionError):
         return None

@@ -1,7 +1,7 @@
-"""An FX graph as plain data: read, cut and written without torch.
+"""An FX graph as plain data, without torch.
 
-Cutting (`subset`) is the heart of the search: every set of ops is a valid graph, because a value that
-comes from an op outside the set becomes an input and a value that is used outside becomes an output.
+The search relies on `subset`: any set of ops is a valid graph. A value from an op outside the set becomes an input, a
+value used outside becomes an output.
 """
 
 from __future__ import annotations
@@ -11,11 +11,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from minifier.case.targets import is_higher_order
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 
 UNKNOWN = Opaque("unknown")
 OPS = frozenset({"call_function", "call_method", "call_module"})
+
+# Targets of ops with a special meaning.
+HIGHER_ORDER = "torch.ops.higher_order."  # prefix of higher-order ops
+AUTOGRAD_FUNCTION = f"{HIGHER_ORDER}autograd_function_apply"
+COND = f"{HIGHER_ORDER}cond"
+REGION = f"{HIGHER_ORDER}invoke_subgraph"
+SET_GRAD = "torch._C._set_grad_enabled"
+FLEX = f"{HIGHER_ORDER}flex_attention"
+LAUNCH = f"{HIGHER_ORDER}triton_kernel_wrapper_mutation"  # a Triton kernel
+CHECKPOINT = f"{HIGHER_ORDER}tag_activation_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +36,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `target` is an importable path (call_function), a method's name, or an attribute's. `origin` is
-    what Dynamo called the op at first; of a node that AOTAutograd made, the op of Dynamo's graph behind it."""
+    """One node. `target` is an importable path (call_function), a method's name, or an attribute's.
+
+    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, the op of Dynamo's graph behind it."""
 
     name: str
     op: str
@@ -41,17 +51,17 @@ class Node:
 
     @property
     def is_op(self) -> bool:
-        """Whether the node counts as an op: a call, not a placeholder, get_attr or output."""
+        """Whether the node is a call, not a placeholder, get_attr or output."""
         return self.op in OPS
 
     def refs(self) -> Iterator[str]:
-        """Names of the nodes this one reads, in order, with repetition."""
+        """Yield the names of the nodes this one reads, in order, with repetition."""
         yield from refs_in(self.args)
         yield from refs_in(self.kwargs)
 
     @property
     def short_target(self) -> str:
-        """The last part of the target: `tanh` of `torch.tanh`; overload names are not taken for it."""
+        """The last component of the target, without an overload: `tanh` for `torch.tanh`."""
         parts = self.target.replace(":", ".").split(".")
         if "ops" in parts[:2] and len(parts) > 4:
             return parts[-2]
@@ -76,10 +86,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in order, and what `get_attr` and `call_module` refer to.
-
-    `attributes` maps a get_attr target to the key of a stored tensor.
-    """
+    """Nodes in order, and the targets of `get_attr` and `call_module`: keys of stored tensors, and modules."""
 
     nodes: tuple[Node, ...]
     attributes: dict[str, str] = field(default_factory=dict)
@@ -93,11 +100,11 @@ class Graph:
     @cached_property
     def users(self) -> dict[str, tuple[str, ...]]:
         """Names of the nodes that read each node, in order."""
-        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        users: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in dict.fromkeys(node.refs()):
-                found[name].append(node.name)
-        return {name: tuple(users) for name, users in found.items()}
+                users[name].append(node.name)
+        return {name: tuple(readers) for name, readers in users.items()}
 
     @property
     def placeholders(self) -> tuple[Node, ...]:
@@ -115,27 +122,28 @@ class Graph:
         return self.nodes[-1]
 
     def node(self, name: str) -> Node:
-        """The node of that name; raises KeyError."""
+        """Return the node of that name. Raises KeyError."""
         return self.nodes[self.index[name]]
 
     @cached_property
     def input_names(self) -> dict[str, str]:
-        """Names, as Dynamo gives them to inputs, for those that were an op's result before a cut. By their own they
-        would tell a backend of an op that is not there."""
+        """Dynamo-like names for inputs that were an op's result before a cut.
+
+        Their own names would suggest a removed op to the backend."""
         cut = [n.name for n in self.placeholders if n.target == n.name and not n.name.startswith("l_")]
         cut = [name for name in cut if isinstance(self.node(name).value, TensorMeta)]
         return {name: f"l_v{i}_" for i, name in enumerate(cut)}
 
     @cached_property
     def free_names(self) -> tuple[str, ...]:
-        """Node names that say nothing about an op: a name that is also an op's target is not among them."""
+        """Node names that do not contain the target of an op."""
         targets = {node.short_target for node in self.nodes if node.is_op}
-        named = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
-        return tuple(name for name in named if name.rstrip("0123456789").rstrip("_") not in targets)
+        names = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
+        return tuple(name for name in names if name.rstrip("0123456789").rstrip("_") not in targets)
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The argument with all that is no container changed; containers are rebuilt."""
+    """Return the argument with each leaf changed; containers are rebuilt."""
     if isinstance(value, Size):
         return Size(tuple(map_leaves(item, change) for item in value.items))
     if isinstance(value, tuple):
@@ -150,13 +158,14 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def map_refs(value: Any, change: Callable[[Ref], Any]) -> Any:
-    """The argument with each Ref replaced; containers are rebuilt, all else is kept."""
+    """Return the argument with each Ref replaced; containers are rebuilt."""
     return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, Ref) else leaf)
 
 
 def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
-    """The graph with the arguments of its ops, and of those in graphs that it holds, changed leaf by leaf. What
-    higher-order ops take beside their operands is of torch's own making, and stays."""
+    """Return the graph with each leaf of its ops' arguments changed, in nested graphs too.
+
+    Higher-order ops stay: torch itself builds their other arguments."""
     nodes = tuple(
         replace(node, args=map_leaves(node.args, change), kwargs=map_leaves(node.kwargs, change))
         if node.is_op and not is_higher_order(node.target)
@@ -170,8 +179,13 @@ def with_leaves(graph: Graph, change: Callable[[Any], Any]) -> Graph:
     return graph if (nodes, modules) == (graph.nodes, graph.modules) else replace(graph, nodes=nodes, modules=modules)
 
 
+def is_higher_order(target: str) -> bool:
+    """Tell whether an op takes graphs. Torch also counts launches of Triton kernels, which take none."""
+    return target.startswith(HIGHER_ORDER) and target != LAUNCH
+
+
 def refs_in(value: Any) -> Iterator[str]:
-    """Names of the nodes inside an argument."""
+    """Yield the names of the nodes inside an argument."""
     if isinstance(value, Ref):
         yield value.name
     elif isinstance(value, Size):
@@ -187,25 +201,19 @@ def refs_in(value: Any) -> Iterator[str]:
 
 
 def subset(graph: Graph, kept: Iterable[str]) -> Graph:
-    """The graph of the ops in `kept` alone: cut values come in, live-outs go out.
+    """Return the graph of the ops in `kept`: cut values become inputs, live-out tensors become outputs.
 
-    Time is linear in the ops kept and their arguments, not in the whole graph. Live-outs that are
-    tensors become outputs; without any, the last op's value is the output, whatever it is.
+    Without a live-out tensor, the last op's value is the output. Takes linear time in the kept ops, not in the graph.
     """
-    chosen = sorted(graph.index[name] for name in kept)
-    names = {graph.nodes[i].name for i in chosen}
-    around: dict[str, int] = {}
-    for i in chosen:
-        for name in graph.nodes[i].refs():
-            if name not in names:
-                around[name] = graph.index[name]
+    body = [graph.nodes[i] for i in sorted(graph.index[name] for name in kept)]
+    names = {node.name for node in body}
+    operands = {name for node in body for name in node.refs() if name not in names}
     entry: list[Node] = []
-    for name in sorted(around, key=around.__getitem__):
+    for name in sorted(operands, key=graph.index.__getitem__):
         node = graph.node(name)
         if node.is_op:
             node = Node(name, "placeholder", name, value=node.value, source=node.source)
         entry.append(node)
-    body = [graph.nodes[i] for i in chosen]
     outputs = [n.name for n in body if _is_live(graph, n, names) and isinstance(n.value, TensorMeta)]
     if not outputs and body:
         outputs = [body[-1].name]
@@ -224,7 +232,7 @@ def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:
 
 
 def renamed(graph: Graph, names: dict[str, str]) -> Graph:
-    """The graph with nodes renamed; names that are not in the mapping stay."""
+    """Return the graph with nodes renamed; names outside the mapping stay."""
 
     def change(ref: Ref) -> Ref:
         return Ref(names.get(ref.name, ref.name))
@@ -243,7 +251,7 @@ def renamed(graph: Graph, names: dict[str, str]) -> Graph:
 
 
 def tensor_keys(graph: Graph) -> list[str]:
-    """Keys of the stored tensors that the graph's attributes and modules hold."""
+    """Return the keys of the stored tensors in the graph's attributes and modules."""
 
     def of_module(module: Module) -> Iterator[str]:
         yield from module.parameters.values()
@@ -253,7 +261,7 @@ def tensor_keys(graph: Graph) -> list[str]:
         if module.graph is not None:
             yield from tensor_keys(module.graph)
 
-    found = list(graph.attributes.values())
+    keys = list(graph.attributes.values())
     for module in graph.modules.values():
-        found += of_module(module)
-    return list(dict.fromkeys(found))
+        keys += of_module(module)
+    return list(dict.fromkeys(keys))

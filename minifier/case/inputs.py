@@ -1,4 +1,4 @@
-"""The inputs of a graph: what each placeholder is given, and how to make it."""
+"""The inputs of a graph, one per placeholder, and the sources of their values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from minifier.case.values import TensorMeta
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Values kept in the Case's tensor file under `key`.
+    """Values in the Case's tensor file under `key`.
 
-    `shared` is set where several inputs live in one storage: the key then holds that whole storage, one-
-    dimensional, and the input is a view of it by shape, stride and offset. `contiguous` is set where the key holds
-    the elements in the order of the dims, whatever stride the input has.
+    If `shared`, several inputs are views of one storage, and the key holds that storage as one dimension.
+    If `contiguous`, the key holds the elements in row-major order, whatever the input's stride.
     """
 
     key: str
@@ -23,14 +22,14 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Values that the node of this name had when the whole graph ran eagerly."""
+    """Values of this node in an eager run of the whole graph."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Values made on the spot. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list.
+    """Generated values. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list.
 
     `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full;
     `values` are the elements of list.
@@ -43,15 +42,16 @@ class Drawn:
 
     @property
     def spread(self) -> float:
-        """Of rand: the width of the interval, without the noise of the subtraction."""
+        """Width of rand's interval, without floating-point noise."""
         low, high = self.low or 0.0, 1.0 if self.high is None else self.high
         return float(f"{high - low:.6g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """Values of another source, which made them as `meta` says: of larger sizes only the first of each dimension are
-    taken, dimensions that are gone at their first index, and converted to the dtype of the input."""
+    """Values of another source, described by `meta`, cut to the input's shape and converted to its dtype.
+
+    A smaller dimension keeps its first values, a removed one index 0."""
 
     of: Stored | Recorded
     meta: TensorMeta
@@ -62,8 +62,7 @@ Source = Stored | Recorded | Drawn | Adapted
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """A tensor argument. `leaf` matters with requires_grad; `parameter` is an nn.Parameter; `inference` says
-    that it was made under inference mode."""
+    """A tensor argument: with requires_grad a `leaf` or an op's result, an nn.Parameter, made in inference mode."""
 
     name: str
     meta: TensorMeta
@@ -75,7 +74,7 @@ class TensorInput:
 
 @dataclass(frozen=True, slots=True)
 class ScalarInput:
-    """A number, string or None; `symbol` names the symbolic size it stands for."""
+    """A number, string or None; `symbol` names the symbolic size that the number is."""
 
     name: str
     value: int | float | bool | str | None

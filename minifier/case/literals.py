@@ -9,8 +9,8 @@ from typing import Any
 from minifier.case.graph import Ref
 from minifier.case.values import Constant, Imported, Size, SourceExpression
 
-SCRIPT = "__main__"  # the module that a script is
-OF_SCRIPT = f"{SCRIPT}:"  # what a path begins with that leads to something the script itself defines
+SCRIPT = "__main__"  # the module of a running script
+OF_SCRIPT = f"{SCRIPT}:"  # prefix of paths to the script's own definitions
 
 
 def _plain_ref(ref: Ref) -> str:
@@ -18,9 +18,9 @@ def _plain_ref(ref: Ref) -> str:
 
 
 def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
-    """An argument as a person writes it: `torch.float32`, `2:5` inside brackets is left to the caller."""
+    """Return an argument as a person writes it, `torch.float32`. For slices in brackets see `index`."""
 
-    def inner(item: Any) -> str:
+    def source(item: Any) -> str:
         return literal(item, ref)
 
     if isinstance(value, Ref):
@@ -28,7 +28,7 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     if isinstance(value, complex) and "n" in repr(value):  # of inf or nan
-        return f"complex({inner(value.real)}, {inner(value.imag)})"
+        return f"complex({source(value.real)}, {source(value.imag)})"
     if isinstance(value, Constant):
         return repr(value.name) if value.kind == "device" else f"torch.{value.name}"
     if isinstance(value, SourceExpression):
@@ -36,17 +36,17 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
     if isinstance(value, Imported):
         return value.path.removeprefix(OF_SCRIPT).replace(":", ".")
     if isinstance(value, Size):
-        return f"torch.Size([{', '.join(map(inner, value.items))}])"
+        return f"torch.Size([{', '.join(map(source, value.items))}])"
     if isinstance(value, tuple):
-        return f"({', '.join(map(inner, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(source, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
-        return f"[{', '.join(map(inner, value))}]"
+        return f"[{', '.join(map(source, value))}]"
     if isinstance(value, (set, frozenset)):
-        return "{" + ", ".join(sorted(map(inner, value))) + "}" if value else "set()"
+        return "{" + ", ".join(sorted(map(source, value))) + "}" if value else "set()"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{inner(key)}: {inner(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{source(key)}: {source(item)}" for key, item in value.items()) + "}"
     if isinstance(value, slice):
-        return f"slice({inner(value.start)}, {inner(value.stop)}, {inner(value.step)})"
+        return f"slice({source(value.start)}, {source(value.stop)}, {source(value.step)})"
     if value is Ellipsis:
         return "..."
     if isinstance(value, str):
@@ -55,16 +55,16 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
 
 
 def objects_made(value: Any) -> list[SourceExpression]:
-    """The objects in a value that an expression makes."""
+    """Return the objects inside a value that stand for a source expression."""
     if isinstance(value, SourceExpression):
         return [value]
     if isinstance(value, dict):
         value = [*value, *value.values()]
-    return [made for item in value for made in objects_made(item)] if isinstance(value, (list, tuple, set)) else []
+    return [e for item in value for e in objects_made(item)] if isinstance(value, (list, tuple, set)) else []
 
 
 def imported_paths(value: Any) -> list[str]:
-    """Paths of the functions, classes and enum members in a value, which a script has to import."""
+    """Return the paths of the functions, classes and enum members in a value that a script must import."""
     if isinstance(value, Imported):
         return [value.path]
     if isinstance(value, dict):
@@ -73,14 +73,14 @@ def imported_paths(value: Any) -> list[str]:
 
 
 def module_of(path: str) -> str:
-    """The module that a path of an importable object leads through: of one of torch's, torch."""
+    """Return the module to import for a path; `torch` for anything of torch."""
     if ":" in path:
         return path.partition(":")[0]
     return "torch" if path.startswith("torch.") else path.rpartition(".")[0]
 
 
 def string(value: str) -> str:
-    """A string in double quotes, as formatters write it."""
+    """Return the literal in double quotes, as formatters do."""
     text = repr(value)
     if text.startswith("'") and '"' not in text:
         text = '"' + text[1:-1].replace("\\'", "'") + '"'
@@ -88,11 +88,11 @@ def string(value: str) -> str:
 
 
 def index(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
-    """What stands between the brackets of a subscript: slices with colons, tuples without parentheses."""
+    """Return the source inside a subscript's brackets: slices with colons, tuples without parentheses."""
     if isinstance(value, slice):
-        ends = ["" if part is None else literal(part, ref) for part in (value.start, value.stop, value.step)]
-        return ":".join(ends[: 2 if not ends[2] else 3])
+        bounds = ["" if bound is None else literal(bound, ref) for bound in (value.start, value.stop, value.step)]
+        return ":".join(bounds[: 2 if not bounds[2] else 3])
     if isinstance(value, tuple) and value:
-        parts = (index(item, ref) if isinstance(item, slice) else literal(item, ref) for item in value)
-        return ", ".join(parts) + ("," if len(value) == 1 else "")
+        items = (index(item, ref) if isinstance(item, slice) else literal(item, ref) for item in value)
+        return ", ".join(items) + ("," if len(value) == 1 else "")
     return literal(value, ref)

@@ -1,4 +1,4 @@
-"""Ops: which belong together, and the Case that has only some of them."""
+"""Groups of ops that belong together, and the Case with a subset of its ops."""
 
 from __future__ import annotations
 
@@ -22,26 +22,14 @@ from minifier.case import (
 from minifier.case.graph import refs_in
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
 
-_IN_PLACE_OPERATORS = {"operator.setitem", "operator.delitem"} | {
+_IN_PLACE_OPERATORS = {
     f"operator.{name}"
     for name in (
-        "iadd",
-        "isub",
-        "imul",
-        "itruediv",
-        "ifloordiv",
-        "imod",
-        "ipow",
-        "imatmul",
-        "iand",
-        "ior",
-        "ixor",
-        "ilshift",
-        "irshift",
+        *("setitem", "delitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
     )
 }
-
-
+# Begin and end of torch.func's transforms.
 _BEGIN = {
     "_vmap_increment_nesting",
     "_grad_increment_nesting",
@@ -59,18 +47,17 @@ _END = {
 
 
 def is_in_place(node: Node) -> bool:
-    """Whether the op changes one of its arguments, judged by torch's naming conventions."""
+    """Tell whether the op changes an argument, judging by torch's naming conventions."""
     if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
         return True
-    if node.target.startswith("operator."):  # and_, or_, not_ change nothing
+    if node.target.startswith("operator."):  # and_, or_, not_ are not in place
         return False
     name = node.short_target
     return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
 
 
 def _can_be_cut(node: Node) -> bool:
-    """Whether the value can come in as an input: a tensor or a number, not a tuple or a context, nor one of which
-    nobody has seen how large it is."""
+    """Tell whether the value can become an input: a tensor or number of known size, not a tuple or context."""
     return isinstance(node.value, (TensorMeta, Scalar)) and not is_unseen(node.value)
 
 
@@ -91,18 +78,17 @@ class _Sets:
         self._parent[high] = low
 
 
-def _join_uncuttable(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
-    """An op whose result cannot cross a cut goes with its users: a split with its getitems, an enter with
-    its exit."""
+def _join_uncuttable(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
+    """Join ops with their users if their result cannot cross a cut: a split and its getitems, an enter and its exit."""
     for node in graph.ops:
         if not _can_be_cut(node):
             for user in graph.users[node.name]:
-                if user in place:
-                    sets.join(place[node.name], place[user])
+                if user in position:
+                    sets.join(position[node.name], position[user])
 
 
-def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
-    """An in-place op goes with the views of its storage that were made before it and are read after it."""
+def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
+    """Join an in-place op with the earlier views of its storage that are read after it."""
     by_storage: dict[int, list[Node]] = {}
     for node in graph.ops:
         if isinstance(node.value, TensorMeta) and node.value.storage is not None:
@@ -119,12 +105,11 @@ def _join_mutations(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
             if graph.index[other.name] >= here:
                 break
             if any(graph.index[user] > here for user in graph.users[other.name]):
-                sets.join(place[other.name], place[node.name])
+                sets.join(position[other.name], position[node.name])
 
 
-def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
-    """Pairs without data between them: a switch of grad mode and the next one, which turns it back; the beginning and
-    the end of a transform of torch.func's."""
+def _join_switches(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
+    """Join pairs without dataflow: a switch of grad mode and back, begin and end of torch.func's transforms."""
     opened: str | None = None
     transforms: list[str] = []
     for node in graph.ops:
@@ -132,22 +117,22 @@ def _join_switches(graph: Graph, place: dict[str, int], sets: _Sets) -> None:
             if opened is None:
                 opened = node.name
             else:
-                sets.join(place[opened], place[node.name])
+                sets.join(position[opened], position[node.name])
                 opened = None
         elif node.short_target in _BEGIN:
             transforms.append(node.name)
         elif node.short_target in _END and transforms:
-            sets.join(place[transforms.pop()], place[node.name])
+            sets.join(position[transforms.pop()], position[node.name])
 
 
 def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """Ops that only make sense together, as groups of names, in the order of their first op."""
+    """Return the groups of ops that only make sense together, in the order of their first op."""
     ops = graph.ops
-    place = {node.name: i for i, node in enumerate(ops)}
+    position = {node.name: i for i, node in enumerate(ops)}
     sets = _Sets(len(ops))
-    _join_uncuttable(graph, place, sets)
-    _join_mutations(graph, place, sets)
-    _join_switches(graph, place, sets)
+    _join_uncuttable(graph, position, sets)
+    _join_mutations(graph, position, sets)
+    _join_switches(graph, position, sets)
     groups: dict[int, list[str]] = {}
     for i, node in enumerate(ops):
         groups.setdefault(sets.find(i), []).append(node.name)
@@ -155,7 +140,7 @@ def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
 
 
 def parents(graph: Graph, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """For each atom, the earlier atoms whose results it reads."""
+    """Return, for each atom, the earlier atoms whose results it reads."""
     owner = {name: i for i, group in enumerate(groups) for name in group}
     return tuple(
         tuple(sorted({owner[r] for n in group for r in graph.node(n).refs() if r in owner and owner[r] < i}))
@@ -164,36 +149,37 @@ def parents(graph: Graph, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[in
 
 
 def kind(graph: Graph, group: tuple[str, ...]) -> str:
-    """What an atom is for the purpose of repetition: targets, result types and arity."""
-    parts = []
+    """Return a key that repeated atoms share: targets, result types and arity."""
+    descriptions = []
     for name in group:
         node = graph.node(name)
         dtype = node.value.dtype if isinstance(node.value, TensorMeta) else type(node.value).__name__
-        parts.append(f"{node.target}/{dtype}/{len(tuple(node.refs()))}")
-    return " ".join(parts)
+        descriptions.append(f"{node.target}/{dtype}/{len(tuple(node.refs()))}")
+    return " ".join(descriptions)
 
 
 def with_ops(case: Case, names: Iterable[str]) -> Case:
-    """The Case with these ops alone. Values at the cut: by shape where the failure is one of compiling,
-    as recorded in an eager run where it is one of running."""
+    """Return the Case with only these ops.
+
+    Cut values are zeros for a failure to compile, else the values recorded in an eager run."""
     graph = subset(case.graph, names)
     if case.level is Level.AOT_BACKWARD:
         graph = _tangents_last(graph)
-    known = {item.name: item for item in case.inputs}
-    inputs = tuple(known.get(node.name) or _cut(node, case) for node in graph.placeholders)
-    made = replace(case, graph=graph, inputs=inputs)
+    known_inputs = {item.name: item for item in case.inputs}
+    inputs = tuple(known_inputs.get(node.name) or _cut_input(node, case) for node in graph.placeholders)
+    smaller = replace(case, graph=graph, inputs=inputs)
     symbolic = case.symbolic is not None or has_symbols(inputs)
-    return as_dynamo_would(made) if symbolic and case.level is Level.DYNAMO else made
+    return as_dynamo_would(smaller) if symbolic and case.level is Level.DYNAMO else smaller
 
 
 def _tangents_last(graph: Graph) -> Graph:
-    """As AOTAutograd orders the inputs of a backward graph, and compilers rely on."""
+    """Order the inputs of a backward graph like AOTAutograd: compilers rely on it."""
     inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
     rest = tuple(node for node in graph.nodes if node.op != "placeholder")
     return replace(graph, nodes=(*inputs, *rest))
 
 
-def _cut(node: Node, case: Case) -> Input:
+def _cut_input(node: Node, case: Case) -> Input:
     if isinstance(node.value, Scalar):
         return ScalarInput(node.name, node.value.value, node.value.symbol)
     if not isinstance(node.value, TensorMeta):

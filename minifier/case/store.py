@@ -1,6 +1,6 @@
-"""A Case as a folder: case.json, graph.json (one node a line) and, where there are values, tensors.safetensors.
+"""A Case as a folder: case.json, graph.json (one node per line) and, if values are stored, tensors.safetensors.
 
-Everything can be read by a person and nothing is executed or unpickled to load it.
+All files are readable by a person, and loading executes and unpickles nothing.
 """
 
 from __future__ import annotations
@@ -24,42 +24,40 @@ from minifier.case.inputs import Input, Recorded, Stored, TensorInput
 from minifier.errors import CannotSave, UsageError
 
 VERSION = 1
-_ALWAYS = {"backend", "failure", "state", "script"}  # what no case.json is without
+_REQUIRED = {"backend", "failure", "state", "script"}  # fields that every case.json has
 CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
-RESULT = "result.json"  # beside the folder of a Case: a run of it that has ended
-# Folders in that of a Case: of a backward graph, Dynamo's graph that it belongs to; of a graph of Dynamo's, the ATen
-# graph that AOTAutograd made of it.
+RESULT = "result.json"  # next to a Case's folder: a finished run
+# Subfolders: Dynamo's graph of a backward graph, and AOTAutograd's ATen graph of Dynamo's graph.
 FORWARD, ATEN = "forward", "aten"
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Gives a path beside it for what is to be written. At the end that takes its place, once it is on the disk; if
-    something is raised, the old file stays."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Yield a temporary path that replaces `path` once its content is on the disk. The old file stays on an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield beside
-        with beside.open("rb") as file:
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes the whole file or leaves the old one."""
-    with written_whole(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    """Write the whole file or leave the old one."""
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def copy_atomically(source: Path, path: Path) -> None:
-    """Copies a whole file or leaves the old one."""
-    with written_whole(path) as beside:
-        shutil.copyfile(source, beside)
+    """Copy the whole file or leave the old one."""
+    with written_whole(path) as temporary:
+        shutil.copyfile(source, temporary)
 
 
 def graph_to_text(graph: Graph) -> str:
-    """The graph as JSON with one node a line; raises CannotSave, naming the node."""
+    """Return the graph as JSON with one node per line. Raises CannotSave, naming the node."""
     lines = []
     for node in graph.nodes:
         try:
@@ -71,7 +69,7 @@ def graph_to_text(graph: Graph) -> str:
 
 
 def graph_from_text(text: str) -> Graph:
-    """The inverse of `graph_to_text`; raises ValueError, KeyError or TypeError on bad data."""
+    """Return the graph that `graph_to_text` encoded. Raises ValueError, KeyError or TypeError on bad data."""
     data = json.loads(text)
     nodes = tuple(unpack(Node, item) for item in data["nodes"])
     seen: set[str] = set()
@@ -89,7 +87,7 @@ def graph_from_text(text: str) -> Graph:
 
 
 def save(case: Case, folder: Path) -> None:
-    """Writes the Case into `folder`, which is made; the tensor file is copied there."""
+    """Write the Case and a copy of its tensor file into `folder`, creating it if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / GRAPH, graph_to_text(case.graph))
     has_tensors = case.tensors is not None and case.tensors.exists()
@@ -115,27 +113,27 @@ def _read(path: Path) -> str:
 
 
 def _fields() -> dict[str, Any]:
-    """Name and type of what case.json holds beside the inputs; what has a default may be missing."""
+    """Return the names and types of case.json's fields other than the inputs."""
     hints = typing.get_type_hints(Case)
     return {f.name: hints[f.name] for f in dataclasses.fields(Case) if f.name not in ("graph", "inputs", "tensors")}
 
 
 def load(folder: Path) -> Case:
-    """Reads a Case; raises UsageError, naming the file and the place, if it is not a sound one."""
-    where = folder / CASE
+    """Return the Case in `folder`. Raises UsageError, naming file and defect, if it is damaged."""
+    path = folder / CASE
     try:
-        data = json.loads(_read(where))
+        data = json.loads(_read(path))
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError(f"expected version {VERSION}")
         inputs = unpack(tuple[Input, ...], data["inputs"])
-        rest = {name: unpack(kind, data[name]) for name, kind in _fields().items() if name in (_ALWAYS | set(data))}
+        rest = {name: unpack(kind, data[name]) for name, kind in _fields().items() if name in (_REQUIRED | set(data))}
         tensors = folder / TENSORS if data["tensors"] else None
-        where = folder / GRAPH
-        graph = graph_from_text(_read(where))
+        path = folder / GRAPH
+        graph = graph_from_text(_read(path))
         _check(graph, inputs, tensors)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise UsageError(f"{where} is damaged: {what}. Capture the Case again.") from None
+        defect = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{path} is damaged: {defect}. Capture the Case again.") from None
     return Case(graph=graph, inputs=inputs, tensors=tensors, **rest)
 
 

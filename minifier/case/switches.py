@@ -1,7 +1,6 @@
-"""The global switches of torch that a compiler may look at: how each is read, and the line that sets it.
+"""Torch's global switches that a compiler may read, each with source that reads and sets it.
 
-Torch is not imported here: `read` is an expression that the capture evaluates where torch is loaded, and
-`write` is source for a repro, which a probe executes.
+Torch is not imported here: the capture evaluates `read`, a repro contains `write`.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from minifier.case.literals import literal
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch. `write` has `{}` where the value goes; `forms` has whole statements for some values.
+    """One switch. `write` has `{}` for the value; `forms` maps special values to whole statements.
 
-    `implies` says what other switches are set to by a value of this one; `sets` names configuration
-    values, (module, key), that setting it sets to the same.
+    `implies` maps a value to the other switches that it sets. `sets` lists the configuration values, (module, key),
+    that are set to the same value.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Switch:
     sets: tuple[tuple[str, str], ...] = ()
 
     def statement(self, value: Any) -> str:
-        """The line of source that sets the switch to `value`."""
+        """Return the line of source that sets the switch to `value`."""
         return self.forms.get(value) or self.write.format(literal(value))
 
 
@@ -54,7 +53,7 @@ def _matmul(cuda: str, mkldnn: str) -> dict[str, str]:
     return {f"backends.cuda.matmul.{_PRECISION}": cuda, f"backends.mkldnn.matmul.{_PRECISION}": mkldnn}
 
 
-# In the order in which they are set: the general before the particular.
+# In the order of setting: the general before the specific.
 SWITCHES: tuple[Switch, ...] = (
     Switch(
         "deterministic_algorithms",
@@ -105,12 +104,12 @@ SWITCHES: tuple[Switch, ...] = (
     _attribute("backends.quantized.engine"),
     Switch("num_threads", "torch.get_num_threads()", "torch.set_num_threads({})"),
     Switch("num_interop_threads", "torch.get_num_interop_threads()", "torch.set_num_interop_threads({})"),
-    # There is no getter; with denormals flushed Python's own numbers lose them as well.
+    # Torch has no getter, but flushing affects Python's own floats as well.
     Switch("flush_denormal", "float('2.3e-308') / 2 == 0.0", "torch.set_flush_denormal({})"),
     Switch("detect_anomaly", "torch.is_anomaly_enabled()", "torch.autograd.set_detect_anomaly({})"),
 )
 
-# Written as contexts around the call, not as statements ahead of it: inputs are made outside of them.
+# Written as contexts around the call, not as statements ahead of it: inputs are created outside.
 DEFAULT_DEVICE, AUTOCAST_CACHE = "default_device", "autocast_cache"
 CONTEXTS = (DEFAULT_DEVICE, AUTOCAST_CACHE)
 
@@ -119,21 +118,20 @@ _BY_NAME = {switch.name: switch for switch in SWITCHES}
 
 
 def read_switches(evaluate: Callable[[str], Any]) -> Values:
-    """The value of each switch, by name. `evaluate` gives an expression's value where torch is loaded; a
-    switch that this torch lacks, or cannot tell, is left out."""
-    found: Values = {}
+    """Return the value of each switch that this torch has and can read. `evaluate` needs torch loaded."""
+    values: Values = {}
     for switch in SWITCHES:
         try:
             value = evaluate(switch.read)
-        except (AttributeError, RuntimeError):  # torch raises where its old and its new interface were mixed
+        except (AttributeError, RuntimeError):  # torch raises if its old and new interfaces were mixed
             continue
         if value is None or isinstance(value, (bool, int, float, str)):
-            found[switch.name] = value
-    return found
+            values[switch.name] = value
+    return values
 
 
 def changed_switches(now: Values, baseline: Values) -> tuple[tuple[str, Any], ...]:
-    """(name, value) of switches that are not as in `baseline`, without those that others imply."""
+    """Return (name, value) of each switch that differs from `baseline`, unless another switch implies it."""
     changed = {name: value for name, value in now.items() if name in baseline and baseline[name] != value}
     for switch in SWITCHES:
         implied = switch.implies.get(now.get(switch.name))
@@ -141,40 +139,39 @@ def changed_switches(now: Values, baseline: Values) -> tuple[tuple[str, Any], ..
             continue
         if all(now.get(name) == value for name, value in implied.items()):
             changed = {name: value for name, value in changed.items() if name not in implied}
-        else:  # the particular ones were set one by one, and tell it all
+        else:  # the specific switches were set one by one and are complete
             changed.pop(switch.name, None)
     return tuple(changed.items())
 
 
 def implied_config(switches: tuple[tuple[str, Any], ...]) -> dict[tuple[str, str], Any]:
-    """Configuration values that setting these switches sets."""
-    return {place: bool(value) for name, value in switches if name in _BY_NAME for place in _BY_NAME[name].sets}
+    """Return the configuration values that these switches set."""
+    return {key: bool(value) for name, value in switches if name in _BY_NAME for key in _BY_NAME[name].sets}
 
 
 def known(name: str) -> bool:
-    """Whether there is a switch of this name."""
+    """Tell whether a switch has this name."""
     return name in _BY_NAME or name in CONTEXTS
 
 
 def statements(state: State) -> tuple[str, ...]:
-    """The lines of source that set the switches of a Case which are not contexts."""
-    given = dict(state.switches)
-    return tuple(switch.statement(given[switch.name]) for switch in SWITCHES if switch.name in given)
+    """Return the lines of source that set a Case's switches, except for contexts."""
+    values = dict(state.switches)
+    return tuple(switch.statement(values[switch.name]) for switch in SWITCHES if switch.name in values)
 
 
 def contexts(state: State) -> tuple[str, ...]:
-    """The contexts, as source, in which the call was made, the outermost first: grad and inference mode,
-    the default device, autocast."""
+    """Return the source of the contexts around the call, the outermost first."""
     switches = dict(state.switches)
-    found = []
+    contexts = []
     if state.inference:
-        found.append("torch.inference_mode()")
+        contexts.append("torch.inference_mode()")
         if state.grad:
-            found.append("torch.enable_grad()")
+            contexts.append("torch.enable_grad()")
     elif not state.grad:
-        found.append("torch.no_grad()")
+        contexts.append("torch.no_grad()")
     if switches.get(DEFAULT_DEVICE) is not None:
-        found.append(f"torch.device({literal(switches[DEFAULT_DEVICE])})")
+        contexts.append(f"torch.device({literal(switches[DEFAULT_DEVICE])})")
     cache = "" if switches.get(AUTOCAST_CACHE, True) else ", cache_enabled=False"
-    found += [f"torch.autocast({literal(device)}, dtype=torch.{dtype}{cache})" for device, dtype in state.autocast]
-    return tuple(found)
+    contexts += [f"torch.autocast({literal(device)}, dtype=torch.{dtype}{cache})" for device, dtype in state.autocast]
+    return tuple(contexts)

@@ -1,4 +1,4 @@
-"""Symbolic sizes of a Case: as Dynamo would hand them over, or none at all."""
+"""Symbolic sizes of a Case: named as Dynamo would, or replaced by their values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from minifier.case.values import Sequence_, Value
 
 
 def has_symbols(inputs: Iterable[Input]) -> bool:
-    """Whether a size or a number among the inputs is symbolic."""
+    """Tell whether a size or number among the inputs is symbolic."""
     return any(item.symbol is not None if isinstance(item, ScalarInput) else any(item.meta.symbols) for item in inputs)
 
 
 def is_symbolic(case: Case) -> bool:
-    """Whether the backend sees symbols: those of the inputs, or values that only running the graph tells."""
+    """Tell whether the backend sees symbols, of inputs or unbacked."""
     return has_symbols(case.inputs) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
 
 
@@ -33,25 +33,25 @@ def _expressions(value: Value) -> Iterator[str]:
 
 
 def is_unbacked_value(value: Value) -> bool:
-    """Whether only running the graph tells the value's size, or what number it is."""
-    if isinstance(value, TensorMeta) and not value.symbols:  # nearly all of them, in a graph of thousands
+    """Tell whether only running the graph determines the number, or a size of the tensor."""
+    if isinstance(value, TensorMeta) and not value.symbols:  # fast path: nearly all values of a large graph
         return False
     return any(map(is_unbacked, _expressions(value)))
 
 
 def is_unseen(value: Value) -> bool:
-    """Whether only running the graph tells, and nobody has: capture puts 0 or nothing there."""
+    """Tell whether a value is unbacked and was never observed: the capture then stores size 0, or no number."""
     if isinstance(value, TensorMeta):
         return any(e is not None and is_unbacked(e) and not n for e, n in zip(value.symbols, value.shape, strict=False))
     return isinstance(value, Scalar) and value.symbol is not None and value.value is None
 
 
 def as_dynamo_would(case: Case) -> Case:
-    """The candidate with its symbols as Dynamo would have them if the graph were all there is.
+    """Return the candidate with the symbols that Dynamo would create for this graph alone.
 
-    Every symbol in the size of an input has a placeholder, before the first input that uses it. A size that is an
-    expression becomes a symbol of its own; with dynamic=True so does every size but 0 and 1, equal ones sharing one.
-    A number that comes in is such a symbol, an integer argument of its own, or (a constant to Dynamo) a literal.
+    Every symbol in an input's size has a placeholder, before the first input that uses it. An expression as a size
+    becomes a new symbol; with dynamic=True so does every size but 0 and 1, one per distinct size. A scalar input
+    becomes such a symbol, an integer argument, or (a constant to Dynamo) a literal.
     """
     naming = _Naming(case)
     tensors = [naming.sizes(item) if isinstance(item, TensorInput) else item for item in case.inputs]
@@ -60,13 +60,13 @@ def as_dynamo_would(case: Case) -> Case:
     inlined: dict[str, Any] = {}
     inputs: list[Input] = []
     bound: set[str] = set()
-    taken = {node.name for node in case.graph.nodes} | {item.name for item in case.inputs}
+    names = {node.name for node in case.graph.nodes} | {item.name for item in case.inputs}
 
     def bind(symbol: str) -> None:
         if symbol not in bound:
             bound.add(symbol)
             if symbol not in known:
-                known[symbol] = _unlike(taken, symbol)
+                known[symbol] = _free_name(names, symbol)
             inputs.append(ScalarInput(known[symbol], sizes[symbol], symbol))
 
     for item in tensors:
@@ -75,7 +75,7 @@ def as_dynamo_would(case: Case) -> Case:
                 bind(symbol)
             inputs.append(item)
         elif item.symbol in sizes:
-            inlined[item.name] = Ref(known[item.symbol])  # itself, unless it is a second number of this size
+            inlined[item.name] = Ref(known[item.symbol])  # a second number of this size becomes the first
         elif type(item.value) is int and item.symbol is not None and _can_be_own(item.symbol, case.symbolic):
             inputs.append(replace(item, symbol=naming.own(item.symbol, item.value)))
         elif item.value is not None:
@@ -87,25 +87,25 @@ def as_dynamo_would(case: Case) -> Case:
 
 
 def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
-    """Whether an integer argument of this origin is a symbol to Dynamo: an argument that changes is."""
+    """Tell whether Dynamo makes the integer argument a symbol: yes if it varies between calls."""
     return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
 
 
 class _Naming:
-    """Names of the symbols of one candidate; `hints` has the value of each that is a size of an input."""
+    """Names of one candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers."""
 
     def __init__(self, case: Case) -> None:
-        self.given = case.symbolic is Symbolic.GIVEN
+        self.dynamic = case.symbolic is Symbolic.GIVEN
         self.facts = {symbol.name: symbol for symbol in case.symbols}
         self.hints: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
         self.renamed: dict[str, str] = {}
         self._by_size: dict[int, str] = {}
-        wanted = [symbol for item in case.inputs for symbol in _symbols_of(item)]
-        self._taken = {name for expression in wanted for name in symbols_in(expression)} | set(self.facts)
+        expressions = [expression for item in case.inputs for expression in _symbols_of(item)]
+        self._used = {name for expression in expressions for name in symbols_in(expression)} | set(self.facts)
 
     def sizes(self, item: TensorInput) -> TensorInput:
-        """The input with a plain symbol, or none, for each of its sizes."""
+        """Return the input with a single symbol, or none, for each of its sizes."""
         meta = item.meta
         expressions = meta.symbols or (None,) * len(meta.shape)
         symbols = tuple(self._size(e, size, item) for e, size in zip(expressions, meta.shape, strict=True))
@@ -114,7 +114,7 @@ class _Naming:
     def _size(self, expression: str | None, size: int, item: TensorInput) -> str | None:
         if size in (0, 1) or item.parameter:
             return None
-        if self.given:
+        if self.dynamic:
             if size not in self._by_size:
                 self._by_size[size] = self._name(expression, size)
             symbol = self._by_size[size]
@@ -133,25 +133,25 @@ class _Naming:
         return expression if self.hints.get(expression, size) == size else self._fresh()
 
     def own(self, expression: str, value: int) -> str:
-        """The symbol of a number that is no size of an input."""
-        plain = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
-        symbol = expression if plain else self._fresh()
+        """Return the symbol of a number that is no size of an input."""
+        reusable = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
+        symbol = expression if reusable else self._fresh()
         self.renamed.setdefault(expression, symbol)
         self.numbers[symbol] = value
         return symbol
 
     def _fresh(self) -> str:
-        number = next(n for n in range(len(self._taken) + 1) if f"s{n}" not in self._taken)
-        self._taken.add(f"s{number}")
+        number = next(n for n in range(len(self._used) + 1) if f"s{n}" not in self._used)
+        self._used.add(f"s{number}")
         return f"s{number}"
 
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols in use, with what was known of those that are not new."""
+        """Return the symbols in use, with Dynamo's bounds for the known ones."""
         used = {**self.hints, **self.numbers}
         return tuple(replace(self.facts.get(name, Symbol(name, hint)), hint=hint) for name, hint in used.items())
 
     def value(self, value: Value) -> Value:
-        """A node's value in the new names."""
+        """Return a node's value with its symbols renamed."""
         if not self.renamed:
             return value
         if isinstance(value, Scalar) and value.symbol is not None:
@@ -167,21 +167,21 @@ def _symbols_of(item: Input) -> tuple[str, ...]:
     return tuple(filter(None, item.meta.symbols))
 
 
-def _unlike(taken: set[str], name: str) -> str:
-    """The name, or with a number behind it, that no node has yet."""
-    made, number = name, 1
-    while made in taken:
-        made, number = f"{name}_{number}", number + 1
-    return made
+def _free_name(names: set[str], wanted: str) -> str:
+    """Return the wanted name, numbered if a node already has it."""
+    name, number = wanted, 1
+    while name in names:
+        name, number = f"{wanted}_{number}", number + 1
+    return name
 
 
 def _with_inputs(graph: Graph, inputs: list[Input], inlined: dict[str, Any], naming: _Naming) -> Graph:
-    """The graph with placeholders for these inputs, and values in place of those inlined."""
-    old = {node.name: node for node in graph.placeholders}
+    """Return the graph with placeholders for these inputs, and the inlined values."""
+    placeholders = {node.name: node for node in graph.placeholders}
     entry = []
     for item in inputs:
         value: Value = item.meta if isinstance(item, TensorInput) else Scalar(item.value, item.symbol)
-        node = old.get(item.name) or Node(item.name, "placeholder", item.name)
+        node = placeholders.get(item.name) or Node(item.name, "placeholder", item.name)
         entry.append(replace(node, value=value))
     body = [_inlined(node, inlined) for node in graph.nodes if node.op != "placeholder"]
     body = [replace(node, value=naming.value(node.value)) for node in body]
@@ -199,21 +199,22 @@ def _inlined(node: Node, values: dict[str, Any]) -> Node:
 
 
 def specialised(case: Case) -> Case:
-    """The Case as Dynamo would hand it over without dynamic shapes: every symbol replaced by its value, numbers
-    computed of sizes alone written into the graph. What only running the graph tells stays as it is."""
+    """Return the Case as Dynamo would capture it without dynamic shapes.
+
+    Symbols and numbers computed from sizes become their values; unbacked values stay."""
     if not has_symbols(case.inputs):
         return case
-    values = {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _is_fixed(item)}
+    values = {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
     nodes: list[Node] = []
     for node in case.graph.nodes:
         if node.name in values:
             continue
-        if node.is_op and isinstance(node.value, Scalar) and _is_known(node.value):
+        if node.is_op and isinstance(node.value, Scalar) and _is_known_size(node.value):
             values[node.name] = node.value.value
             continue
-        nodes.append(_plain(_inlined(node, values)))
+        nodes.append(_static(_inlined(node, values)))
     inputs = tuple(
-        replace(item, meta=_plain_meta(item.meta)) if isinstance(item, TensorInput) else item
+        replace(item, meta=_static_meta(item.meta)) if isinstance(item, TensorInput) else item
         for item in case.inputs
         if item.name not in values
     )
@@ -228,34 +229,34 @@ def specialised(case: Case) -> Case:
     )
 
 
-def _is_fixed(item: ScalarInput) -> bool:
+def _has_known_size(item: ScalarInput) -> bool:
     return item.symbol is not None and item.value is not None
 
 
-def _is_known(value: Scalar) -> bool:
-    """Whether it is a number made of sizes that are known."""
+def _is_known_size(value: Scalar) -> bool:
+    """Tell whether a scalar is computed from known sizes."""
     return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
 
 
-def _plain_meta(meta: TensorMeta) -> TensorMeta:
+def _static_meta(meta: TensorMeta) -> TensorMeta:
     symbols = tuple(e if e is not None and is_unbacked(e) else None for e in meta.symbols)
     return replace(meta, symbols=symbols if any(symbols) else ())
 
 
-def _plain(node: Node) -> Node:
-    return replace(node, value=_plain_meta(node.value)) if isinstance(node.value, TensorMeta) else node
+def _static(node: Node) -> Node:
+    return replace(node, value=_static_meta(node.value)) if isinstance(node.value, TensorMeta) else node
 
 
 def _without_unread(nodes: list[Node]) -> list[Node]:
-    """Without ops that gave a size in parts (`x.size()`) and that nothing reads any more."""
-    kept: list[Node] = []
+    """Return the nodes without unread ops that returned sizes (`x.size()`)."""
+    needed: list[Node] = []
     read: set[str] = set()
     for node in reversed(nodes):
         if node.is_op and node.name not in read and isinstance(node.value, Sequence_) and _all_known(node.value):
             continue
         read.update(node.refs())
-        kept.append(node)
-    return kept[::-1]
+        needed.append(node)
+    return needed[::-1]
 
 
 def _all_known(value: Sequence_) -> bool:

@@ -1,15 +1,17 @@
-"""What a node of the graph evaluates to, and constants of torch, without torch."""
+"""Values of nodes and constants in their arguments, without torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
-    """A tensor without its values. `storage` numbers the storage it lives in within one graph, so that
-    views are told from copies; `symbols` has an expression where a size is symbolic, else None."""
+    """A tensor without its elements.
+
+    Views share a `storage` number, unique within a graph. `symbols` has an expression per symbolic size, else None."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -22,22 +24,19 @@ class TensorMeta:
 
     @property
     def elements(self) -> int:
-        """How many elements the tensor has."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        """Number of elements."""
+        return math.prod(self.shape)
 
     @property
     def span(self) -> int:
-        """Elements of storage from the tensor's first to its last."""
+        """Number of storage elements from the tensor's first to its last."""
         if 0 in self.shape:
             return 0
         return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in order, without gaps; sizes of one do not matter."""
+        """Whether the elements fill memory in row-major order; dimensions of size one do not matter."""
         return (
             all(
                 step == natural or size == 1
@@ -48,7 +47,7 @@ class TensorMeta:
 
 
 def is_permuted(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether the elements fill memory without gaps or overlaps, but not in the order of the dims."""
+    """Tell whether the elements fill memory without gaps or overlaps, but not in row-major order."""
     natural = sorted((step, size) for size, step in zip(shape, stride, strict=True) if size > 1)
     step = 1
     for actual, size in natural:
@@ -60,7 +59,7 @@ def is_permuted(shape: Sequence[int], stride: Sequence[int]) -> bool:
 
 
 def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The stride of a tensor of this shape as torch makes it."""
+    """Return the row-major stride of this shape."""
     steps, step = [], 1
     for size in reversed(shape):
         steps.append(step)
@@ -70,7 +69,7 @@ def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A Python number or string; `symbol` is its expression where it is symbolic and `value` its hint."""
+    """A Python number or string. If symbolic, `symbol` is its expression and `value` its hint."""
 
     value: int | float | bool | str | None
     symbol: str | None = None
@@ -78,8 +77,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbolic size: its value in the call that was captured (None where only running the graph tells it),
-    and the bounds that Dynamo had found for it (None: unbounded)."""
+    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded)."""
 
     name: str
     hint: int | float | None
@@ -96,7 +94,7 @@ class Sequence_:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value that cannot cross a cut: a context object, a script object, nothing at all."""
+    """A value that cannot cross a cut: a context, a script object, None."""
 
     type: str
 
@@ -106,7 +104,7 @@ Value = TensorMeta | Scalar | Sequence_ | Opaque
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant of torch: kind is dtype, device, layout or memory_format."""
+    """A constant of torch; kind is dtype, device, layout or memory_format."""
 
     kind: str
     name: str
@@ -114,15 +112,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A function, class or enum member, by the path under which it can be imported: `module:qualname`."""
+    """A function, class or enum member by its import path, `module:qualname`."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SourceExpression:
-    """An object that an expression makes or gets at: what has to be imported for it, and names of the script itself
-    that it needs."""
+    """An object as an expression, the imports and the script's own names that it needs."""
 
     expression: str
     imports: tuple[str, ...] = ()

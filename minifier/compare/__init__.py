@@ -1,7 +1,6 @@
-"""The comparison of a compiled result with eager's, both against a run of eager in double precision."""
+"""Compare a compiled result with eager's, both judged by an eager run in double precision."""
 
-from minifier.compare.comparison import Comparison, Row, compare
+from minifier.compare.comparison import Comparison, compare
 from minifier.compare.divergent_ops import divergent_ops
-from minifier.compare.results import Results, observe
 
-__all__ = ["Comparison", "Results", "Row", "compare", "divergent_ops", "observe"]
+__all__ = ["Comparison", "compare", "divergent_ops"]

@@ -1,4 +1,4 @@
-"""A compiled callable against eager: what differs, and by how much."""
+"""Compare a compiled callable with eager: the differences, and how large they are."""
 
 from __future__ import annotations
 
@@ -21,45 +21,29 @@ from minifier.compare.judge import (
     judge_floats,
     judge_within,
 )
-from minifier.compare.predicate import asked
+from minifier.compare.predicate import predicate_sentence
 from minifier.compare.results import Results, drew_the_same, is_float, observe, random_state_kept
 from minifier.compare.runs import Build, EagerRuns
 from minifier.failure import Aspect, Difference, Stage, Tolerance
 
 Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
-_STEPS = (1.0, 4.0, 4.0)  # by how many eps inputs are moved: a first run, and two more before a verdict of few
-_MOST_DRAWS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One tensor that was compared, for the report: largest distances over its elements. Without numbers where
-    the compiled result is bit for bit eager's."""
-
-    where: str
-    error: float | None = None
-    eager_error: float | None = None
-    noise: float | None = None
-    wrong: bool = False
-
-    @property
-    def identical(self) -> bool:
-        """Whether the two are the same, bit for bit."""
-        return self.error is None
+_INPUT_STEPS_EPS = (1.0, 4.0, 4.0)  # by how much inputs are moved: once, and twice more if few elements decide
+_MAX_REDRAWS = 4  # eager runs with other random numbers
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What parts the compiled callable from eager. `compiled_error` is what it alone raised, in
-    `compiled_stage`; `eager_error` what eager raised, whether the other did as well or not (a difference then)."""
+    """Differences between compiled and eager results.
+
+    `compiled_error` was raised by the compiled callable alone, in `compiled_stage`. `eager_error` was raised by eager;
+    if the compiled callable raised nothing, this is a difference.
+    """
 
     differences: tuple[Difference, ...] = ()
     compiled_error: BaseException | None = None
     compiled_stage: Stage = Stage.RUN
     eager_error: BaseException | None = None
-    rows: tuple[Row, ...] = ()
-    eager_runs: int = 1
 
 
 @dataclass
@@ -83,19 +67,20 @@ def compare(
     around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
     inputs_of_compiled: Callable[[], list[Any]] | None = None,
 ) -> Comparison:
-    """Calls `compiled` once and eager as often as it takes, each on inputs of its own.
+    """Call `compiled` once and eager as often as needed, each time with fresh inputs.
 
-    `names` are the inputs'. In most cases there are two runs of eager, one of them in double precision; a third,
-    with inputs moved by a rounding error, if the compiled result looks wrong; more if it rests on few elements
-    or on random numbers. Runs in the grad mode and autocast of the caller, and leaves the random number
-    generators as they were. `before_backward` is called between the compiled call and its backward pass; a
-    context that `around` makes is around each. `inputs_of_compiled` makes the compiled call's inputs, if others.
-    Raises UsageError for a predicate that fails.
+    Eager usually runs twice, once in double precision. If the compiled result looks wrong, a third run gets inputs
+    moved by a rounding error. A verdict on few elements or on random numbers needs more runs. All of them use the
+    caller's grad mode and autocast. The random number generators are restored.
+
+    `names` are the inputs' names. `before_backward` is called between the compiled call and its backward pass; both
+    run in the context that `around` makes. `inputs_of_compiled` replaces `make_inputs` for the compiled call. Raises
+    UsageError if the predicate fails.
     """
     with random_state_kept():
         runs = EagerRuns(graph, make_inputs, build, backward)
         eager = runs.first()
-        found = observe(
+        results = observe(
             compiled,
             (inputs_of_compiled or make_inputs)(),
             backward=backward,
@@ -103,97 +88,93 @@ def compare(
             before_backward=before_backward,
             within=around,
         )
-        return _ComparisonRun(runs, measure or Tolerance(), names).compare(found, eager)
+        return _ComparisonRun(runs, measure or Tolerance(), names).compare(results, eager)
 
 
 class _ComparisonRun:
     def __init__(self, runs: EagerRuns, measure: Tolerance, names: Sequence[str]) -> None:
         self.runs, self.measure, self.names = runs, measure, names
-        self.rows: list[Row] = []
         self.same_draws = False
 
-    def compare(self, found: Results, eager: Results) -> Comparison:
-        if eager.error is not None or found.error is not None:
-            return self._with_errors(found, eager)
+    def compare(self, compiled: Results, eager: Results) -> Comparison:
+        if eager.error is not None or compiled.error is not None:
+            return self._with_errors(compiled, eager)
         if self.measure.predicate:
-            said = asked(self.measure.predicate, found.outputs, eager.outputs)
-            difference = Difference(Aspect.PREDICATE, "the outputs", said)
-            return Comparison((difference,) if said else (), eager_runs=self.runs.count)
-        differences = form_differences(found, eager, self.names)
-        pairs = self._pairs(found, eager)
-        self.same_draws = bool(pairs) and self.runs.drew and found.drew and drew_the_same(found, eager)
-        del found, eager
+            sentence = predicate_sentence(self.measure.predicate, compiled.outputs, eager.outputs)
+            return Comparison((Difference(Aspect.PREDICATE, "the outputs", sentence),) if sentence else ())
+        differences = form_differences(compiled, eager, self.names)
+        pairs = self._pairs(compiled, eager)
+        self.same_draws = bool(pairs) and self.runs.drew and compiled.drew and drew_the_same(compiled, eager)
+        del compiled, eager
         if self.measure.rtol is not None and self.measure.atol is not None:
             within = self.measure.rtol, self.measure.atol
-            judged = {key: judge_within(pair.compiled, pair.eager, *within) for key, pair in pairs.items()}
+            judgements = {key: judge_within(pair.compiled, pair.eager, *within) for key, pair in pairs.items()}
         else:
             shapes = [d for d in differences if d.aspect is Aspect.SHAPE]
-            judged, loose = self._judged(pairs, shapes)
+            judgements, loose = self._judge_all(pairs, shapes)
             differences = [d for d in differences if d.aspect is not Aspect.SHAPE or d.where not in loose]
-        for key, judgement in judged.items():
-            pair = pairs[key]
-            differences += [_difference(pair, judgement)] if judgement.wrong else []
-            numbers = (judgement.error, judgement.eager_error, judgement.noise)
-            self.rows.append(Row(pair.where, *numbers, wrong=judgement.wrong))
-        counted = tuple(d for d in differences if d.aspect not in self.measure.ignored)
-        return Comparison(counted, rows=tuple(self.rows), eager_runs=self.runs.count)
+        differences += [_difference(pairs[key], judgement) for key, judgement in judgements.items() if judgement.wrong]
+        return Comparison(self._not_ignored(differences))
 
-    def _with_errors(self, found: Results, eager: Results) -> Comparison:
+    def _not_ignored(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
+        return tuple(d for d in differences if d.aspect not in self.measure.ignored)
+
+    def _with_errors(self, compiled: Results, eager: Results) -> Comparison:
         differences = []
-        running_out = isinstance(eager.error, (MemoryError, torch.OutOfMemoryError))
-        if eager.error is not None and found.error is None and not running_out:
+        out_of_memory = isinstance(eager.error, (MemoryError, torch.OutOfMemoryError))
+        if eager.error is not None and compiled.error is None and not out_of_memory:
             where = "the backward pass" if eager.stage is Stage.BACKWARD_RUN else "the call"
-            first = (str(eager.error).strip().splitlines() or [""])[0]
-            sentence = f"eager raises {type(eager.error).__name__}: {first}; the compiled result does not"
+            first_line = (str(eager.error).strip().splitlines() or [""])[0]
+            sentence = f"eager raises {type(eager.error).__name__}: {first_line}; the compiled result does not"
             differences.append(Difference(Aspect.NO_EXCEPTION, where, sentence))
         return Comparison(
-            tuple(d for d in differences if d.aspect not in self.measure.ignored),
-            compiled_error=found.error if eager.error is None else None,
-            compiled_stage=found.stage,
+            self._not_ignored(differences),
+            compiled_error=compiled.error if eager.error is None else None,
+            compiled_stage=compiled.stage,
             eager_error=eager.error,
-            eager_runs=self.runs.count,
         )
 
-    def _pairs(self, found: Results, eager: Results) -> dict[Key, _TensorPair]:
-        """What has to be judged by its values: tensors of one shape that are not the same bit for bit."""
+    def _pairs(self, compiled: Results, eager: Results) -> dict[Key, _TensorPair]:
+        """Return the tensors to judge by their values: same shape, but not bit for bit equal."""
         pairs: dict[Key, _TensorPair] = {}
         groups: tuple[tuple[str, Aspect, list[Any], list[Any]], ...] = (
-            ("output", Aspect.VALUES, found.outputs, eager.outputs),
-            ("input", Aspect.MUTATION, found.inputs, eager.inputs),
-            ("gradient", Aspect.GRADIENT, found.gradients, eager.gradients),
+            ("output", Aspect.VALUES, compiled.outputs, eager.outputs),
+            ("input", Aspect.MUTATION, compiled.inputs, eager.inputs),
+            ("gradient", Aspect.GRADIENT, compiled.gradients, eager.gradients),
         )
-        for group, aspect, mine, theirs in groups:
-            ignored = {aspect, Aspect.NON_FINITE} <= set(self.measure.ignored)
-            for i, (c, e) in enumerate(zip(mine, theirs, strict=False)):
-                where = f"output {i}" if group == "output" else _where(group, self.names[i])
+        for group, aspect, compiled_values, eager_values in groups:
+            if {aspect, Aspect.NON_FINITE} <= set(self.measure.ignored):
+                continue
+            for i, (c, e) in enumerate(zip(compiled_values, eager_values, strict=False)):
                 if group == "gradient":
                     c = torch.zeros_like(e) if c is None and e is not None else c  # noqa: PLW2901
                     e = torch.zeros_like(c) if e is None and c is not None else e  # noqa: PLW2901
-                if ignored or not isinstance(c, torch.Tensor) or not isinstance(e, torch.Tensor):
+                if not isinstance(c, torch.Tensor) or not isinstance(e, torch.Tensor):
                     continue
                 if c.shape != e.shape or c.device != e.device or not e.numel():
                     continue
-                if c.dtype == e.dtype and _identical(c, e):
-                    self.rows += [Row(where)] if group != "input" else []
-                else:
+                if c.dtype != e.dtype or not _identical(c, e):
+                    where = f"output {i}" if group == "output" else _where(group, self.names[i])
                     pairs[group, i] = _TensorPair(where, aspect, _dense(c), _dense(e))
         return pairs
 
-    def _judged(self, pairs: dict[Key, _TensorPair], shapes: list[Difference]) -> tuple[dict[Key, Judgement], set[str]]:
-        """A judgement of each pair, and the outputs whose shape is not eager's own either."""
+    def _judge_all(
+        self, pairs: dict[Key, _TensorPair], shapes: list[Difference]
+    ) -> tuple[dict[Key, Judgement], set[str]]:
+        """Judge each pair. Also return the outputs whose shape varies between runs of eager."""
         reference = self.runs.reference() if any(is_float(p.eager) for p in pairs.values()) else None
         references = {key: _value(reference, key, pair) for key, pair in pairs.items()}
         del reference
-        judged = {key: _judge(pair, references[key], []) for key, pair in pairs.items()}
+        judgements = {key: _judge(pair, references[key], []) for key, pair in pairs.items()}
         final: set[Key] = set()
-        if self.runs.drew and not self.same_draws and any(j.wrong for j in judged.values()):
-            final = self._judge_by_draws(pairs, judged)
+        if self.runs.drew and not self.same_draws and any(j.wrong for j in judgements.values()):
+            final = self._judge_by_draws(pairs, judgements)
         samples: dict[Key, list[Sample]] = {key: [] for key in pairs}
         loose: set[str] = set()
-        for n, steps in enumerate(_STEPS):
-            wrong = [key for key, j in judged.items() if j.wrong and key not in final]
+        for n, steps in enumerate(_INPUT_STEPS_EPS):
+            wrong = [key for key, j in judgements.items() if j.wrong and key not in final]
             open_shapes = [d for d in shapes if d.where not in loose]
-            if not (wrong or open_shapes) or (n and not open_shapes and not any(judged[k].few for k in wrong)):
+            if not (wrong or open_shapes) or (n and not open_shapes and not any(judgements[k].few for k in wrong)):
                 break
             # Other random numbers may make another shape.
             redraw = self.runs.drew and not wrong
@@ -204,40 +185,40 @@ class _ComparisonRun:
             for key in wrong:
                 value = _value(results, key, pairs[key])
                 if value is None:
-                    final.add(key)  # not even eager has this shape again
-                    judged[key] = Judgement(judged[key].error, judged[key].eager_error, None, wrong=False)
+                    final.add(key)  # eager's own shape varies
+                    judgements[key] = Judgement(judgements[key].error, judgements[key].eager_error, None, wrong=False)
                     continue
                 samples[key].append(Sample(value, steps))
-                judged[key] = _judge(pairs[key], references[key], samples[key])
-        return judged, loose
+                judgements[key] = _judge(pairs[key], references[key], samples[key])
+        return judgements, loose
 
-    def _judge_by_draws(self, pairs: dict[Key, _TensorPair], judged: dict[Key, Judgement]) -> set[Key]:
-        """If the backend draws other random numbers than eager, judges what depends on them; gives the keys."""
+    def _judge_by_draws(self, pairs: dict[Key, _TensorPair], judgements: dict[Key, Judgement]) -> set[Key]:
+        """Judge the tensors that depend on random numbers, if the backend draws other ones. Return their keys."""
         runs = [self.runs.redrawn(1)]
         near = [_is_near(pair, _value(runs[0], key, pair)) for key, pair in pairs.items()]
         if True in near and False not in near:
             return set()
-        settled: set[Key] = set()
-        for key in [key for key, judgement in judged.items() if judgement.wrong]:
+        judged_keys: set[Key] = set()
+        for key in [key for key, judgement in judgements.items() if judgement.wrong]:
             pair = pairs[key]
             values: list[torch.Tensor] = []
-            for n in range(_MOST_DRAWS):
+            for n in range(_MAX_REDRAWS):
                 if n == len(runs):
                     runs.append(self.runs.redrawn(1 + n))
                 value = _value(runs[n], key, pair)
                 if value is not None and (values or depends_on_draws(pair.eager, value)):
                     values.append(value)
-                    judged[key] = judge_draws(pair.compiled, pair.eager, values)
-                    settled.add(key)
-                if not judged[key].wrong:
+                    judgements[key] = judge_draws(pair.compiled, pair.eager, values)
+                    judged_keys.add(key)
+                if not judgements[key].wrong:
                     break
-        return settled
+        return judged_keys
 
 
-def _is_near(pair: _TensorPair, other: torch.Tensor | None) -> bool | None:
-    if other is None or not depends_on_draws(pair.eager, other):
+def _is_near(pair: _TensorPair, redrawn: torch.Tensor | None) -> bool | None:
+    if redrawn is None or not depends_on_draws(pair.eager, redrawn):
         return None
-    return is_near(pair.compiled, pair.eager, other)
+    return is_near(pair.compiled, pair.eager, redrawn)
 
 
 def _where(group: str, name: str) -> str:
@@ -255,12 +236,12 @@ def _identical(c: torch.Tensor, e: torch.Tensor) -> bool:
 
 
 def _value(results: Results | None, key: Key, pair: _TensorPair) -> torch.Tensor | None:
-    """The tensor of another run that belongs to a pair; None if it has none of this shape."""
+    """Return another run's tensor for this pair, or None if its shape differs."""
     if results is None:
         return None
     group, i = key
-    held = {"output": results.outputs, "input": results.inputs, "gradient": results.gradients}[group]
-    value = held[i] if i < len(held) else None
+    values = {"output": results.outputs, "input": results.inputs, "gradient": results.gradients}[group]
+    value = values[i] if i < len(values) else None
     if value is None and group == "gradient":
         return torch.zeros_like(pair.eager)
     if not isinstance(value, torch.Tensor) or value.shape != pair.eager.shape:
@@ -269,7 +250,7 @@ def _value(results: Results | None, key: Key, pair: _TensorPair) -> torch.Tensor
 
 
 def _shape_moved(difference: Difference, results: Results) -> bool:
-    """Whether this run of eager has another shape than the one that the sentence calls eager's."""
+    """Whether this run of eager has another shape than the sentence reports for eager."""
     i = int(difference.where.removeprefix("output "))
     value = results.outputs[i] if i < len(results.outputs) else None
     shape = ", ".join(map(str, value.shape)) if isinstance(value, torch.Tensor) else ""
@@ -277,9 +258,8 @@ def _shape_moved(difference: Difference, results: Results) -> bool:
 
 
 def _judge(pair: _TensorPair, reference: torch.Tensor | None, samples: list[Sample]) -> Judgement:
-    if is_float(pair.eager):
-        return judge_floats(pair.compiled, pair.eager, reference, samples)
-    return judge_exact(pair.compiled, pair.eager, reference, samples)
+    judge = judge_floats if is_float(pair.eager) else judge_exact
+    return judge(pair.compiled, pair.eager, reference, samples)
 
 
 def _difference(pair: _TensorPair, judgement: Judgement) -> Difference:

@@ -1,4 +1,4 @@
-"""Which ops part from eager when each is compiled alone, on the values that it had in the whole graph."""
+"""Find the ops that diverge from eager when each is compiled alone."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def divergent_ops(
     seconds: float,
     measure: Tolerance | None = None,
 ) -> list[tuple[str, Difference]]:
-    """The ops, of those named in `order`, whose compiled result is not eager's, with the first difference of each.
+    """Return the ops of `order` whose compiled result differs from eager's, each with its first difference.
 
-    `make_inputs` gives fresh inputs of a graph of one op: what the op was given when the whole graph ran eagerly.
-    Ends after `seconds`, with what it has found by then. An op that cannot be compiled alone, or whose
-    compiled result raises, says nothing about values and is passed over.
+    `make_inputs` makes fresh inputs for a graph of one op: the op's inputs when the whole graph ran eagerly.
+    The search ends after `seconds` and returns the ops found so far. An op that cannot be compiled alone, or whose
+    compiled result raises, is skipped: it tells nothing about values.
     """
-    end = time.monotonic() + seconds
-    found = []
+    deadline = time.monotonic() + seconds
+    divergent = []
     for name in order:
-        if time.monotonic() >= end:
+        if time.monotonic() >= deadline:
             break
         alone = subset(graph, [name])
 
@@ -46,7 +46,7 @@ def divergent_ops(
         except Exception:  # noqa: BLE001, S112 - whatever a backend raises: it cannot compile this op alone
             continue
         names = [node.name for node in alone.placeholders]
-        compared = compare(compiled, alone, inputs, build, measure, backward=False, names=names)
-        if compared.differences:
-            found.append((name, compared.differences[0]))
-    return found
+        comparison = compare(compiled, alone, inputs, build, measure, backward=False, names=names)
+        if comparison.differences:
+            divergent.append((name, comparison.differences[0]))
+    return divergent

@@ -1,4 +1,4 @@
-"""The user's own measure, read from a file's text."""
+"""The user's own predicate, given as the text of a file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from minifier.errors import UsageError
 
-_NAME = "<predicate file>"
+_NAME = "<predicate file>"  # in tracebacks
 
 
-def read_predicate(text: str) -> Callable[[list[Any], list[Any]], bool | str]:
-    """The function `differs(compiled, eager)` that the text defines; raises UsageError if there is none."""
+def _read_predicate(text: str) -> Callable[[list[Any], list[Any]], bool | str]:
+    """Return the text's function `differs(compiled, eager)`. Raises UsageError if it defines none."""
     scope: dict[str, Any] = {"__name__": "minify_predicate", "__file__": _NAME}
     linecache.cache[_NAME] = (len(text), None, text.splitlines(keepends=True), _NAME)
     try:
@@ -30,16 +30,16 @@ def read_predicate(text: str) -> Callable[[list[Any], list[Any]], bool | str]:
     return function  # type: ignore[no-any-return]
 
 
-def asked(text: str, compiled: list[Any], eager: list[Any]) -> str:
-    """What the predicate says: a sentence, empty if there is no difference. Raises UsageError if it fails."""
-    function = read_predicate(text)
+def predicate_sentence(text: str, compiled: list[Any], eager: list[Any]) -> str:
+    """Return the predicate's sentence, empty if the outputs do not differ. Raises UsageError if it fails."""
+    function = _read_predicate(text)
     try:
         answer = function(compiled, eager)
     except Exception as error:
-        step, line = error.__traceback__, 0
-        while step is not None:
-            line = step.tb_lineno if step.tb_frame.f_code.co_filename == _NAME else line
-            step = step.tb_next
+        frame, line = error.__traceback__, 0
+        while frame is not None:
+            line = frame.tb_lineno if frame.tb_frame.f_code.co_filename == _NAME else line
+            frame = frame.tb_next
         where = f" (line {line} of the predicate file)" if line else ""
         raise UsageError(
             f"differs(compiled, eager) raises {type(error).__name__}: {error}{where}; it must return a bool or a str"

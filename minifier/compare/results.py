@@ -1,4 +1,4 @@
-"""One run of a callable, and all that can be seen of it."""
+"""Run a callable once and record all its observable results."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch
 from minifier.failure import Stage
 from minifier.torch_private import storage_key, transforms_ended
 
-_MOST_SEEDS = 64  # that a compiler is taken to draw for random ops of its own
+_MAX_COMPILER_SEEDS = 64  # a compiler draws at most so many seeds for random ops of its own
 
 
 @dataclass
 class Results:
-    """What a call gave.
+    """Everything observed of one call.
 
-    `outputs` are the leaves of the output, detached; `structure` is what they were nested in; `inputs` are the
-    inputs after the call, detached; `gradients` has one for each input, None for those that have none (all, if
-    there was no backward pass); `tangents` has one for each output, None where it does not require grad.
-    `error` is what the call (stage RUN) or its backward pass (BACKWARD_RUN) raised. `from_inputs` has, for each
-    output, the positions of the inputs whose storage it lives in, and `together` the outputs' storages, equal
-    numbers for one storage. `drew` says whether the random number generator was used, and `random` has the states of
-    the generators after the run.
+    `outputs` are the output's leaves, detached; `structure` is their nesting. `inputs` are the inputs after the call,
+    detached. `gradients` has an entry for each input: None without a gradient or a backward pass. `tangents` has an
+    entry for each output: None if it does not require grad. `error` was raised by the call (stage RUN) or by its
+    backward pass (BACKWARD_RUN).
+
+    `from_inputs` has for each output the positions of the inputs whose storage it shares. `together` numbers the
+    outputs' storages. `drew`: the run used a random number generator. `random`: the generators' states afterwards.
     """
 
     outputs: list[Any] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Results:
 
 
 def leaves(value: Any) -> tuple[list[Any], str]:
-    """The leaves of nested tuples, lists and dicts, and the nesting in words; a list counts as a tuple."""
+    """Return the leaves of nested tuples, lists and dicts, and their nesting in words. A list counts as a tuple."""
     if isinstance(value, (tuple, list)):
-        parts = [leaves(item) for item in value]
-        return [leaf for found, _ in parts for leaf in found], f"({', '.join(form for _, form in parts)})"
+        items = [leaves(item) for item in value]
+        return [leaf for of_item, _ in items for leaf in of_item], f"({', '.join(form for _, form in items)})"
     if isinstance(value, dict):
         named = [(key, leaves(item)) for key, item in value.items()]
         forms = ", ".join(f"{key!r}: {form}" for key, (_, form) in named)
-        return [leaf for _, (found, _) in named for leaf in found], f"{{{forms}}}"
+        return [leaf for _, (of_item, _) in named for leaf in of_item], f"{{{forms}}}"
     return [value], "*"
 
 
@@ -58,8 +58,7 @@ def _cuda_is_in_use() -> bool:
 
 
 def set_seed(seed: int) -> None:
-    """Seeds the generators of this process that are in use. torch.manual_seed would leave a seed behind for
-    devices that the script uses only later."""
+    """Seed the generators in use. torch.manual_seed would also seed devices that the script uses only later."""
     torch.default_generator.manual_seed(seed)
     if _cuda_is_in_use():
         torch.cuda.manual_seed_all(seed)
@@ -70,32 +69,34 @@ def _random_states() -> list[torch.Tensor]:
 
 
 def _same_states(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Whether the generators are in the same states; those that only one of the two knows are passed over."""
+    """Whether the generators' states are equal; generators that only one list has are ignored."""
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
 
 
 def _states_after_seeds() -> Iterator[list[torch.Tensor]]:
-    """The states of the generators where one seed, two and so on were drawn from one of them, as a compiler does that
-    has random numbers of its own. Leaves the generators somewhere else."""
+    """Yield the generators' states after drawing 1, 2, ... seeds from one of them, like a compiler with random ops of
+    its own. Changes the generators' states."""
     devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
     for device in devices:
-        for count in range(1, _MOST_SEEDS + 1):
+        for count in range(1, _MAX_COMPILER_SEEDS + 1):
             set_seed(0)
             torch.randint(-(2**63), 2**63 - 1, (count,), device=device)
             yield _random_states()
 
 
-def drew_the_same(found: Results, eager: Results) -> bool:
-    """Whether the generators' states say that the same numbers were drawn. A compiler that draws a seed for each of
-    its own random ops may come to eager's state by chance: that says nothing."""
-    if not _same_states(found.random, eager.random):
+def drew_the_same(compiled: Results, eager: Results) -> bool:
+    """Whether the generators' states prove that both runs drew the same numbers.
+
+    A compiler that draws a seed for each of its own random ops may reach eager's state by chance; False then.
+    """
+    if not _same_states(compiled.random, eager.random):
         return False
     return not any(_same_states(states, eager.random) for states in _states_after_seeds())
 
 
 @contextlib.contextmanager
 def random_state_kept() -> Iterator[None]:
-    """The random number generators are afterwards as they were before."""
+    """Restore the random number generators afterwards."""
     first, *others = _random_states()
     try:
         yield
@@ -106,19 +107,22 @@ def random_state_kept() -> Iterator[None]:
 
 
 def is_float(value: Any) -> bool:
-    """Whether this is a tensor of real or complex floating point numbers."""
+    """Whether a value is a tensor of real or complex floating point numbers."""
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
-def _tangent(output: Any, position: int, seed: int, given: torch.Tensor | None) -> torch.Tensor | None:
-    """Normally distributed numbers that depend on the seed, the position and the shape only."""
+def _tangent(output: Any, position: int, seed: int, tangent: torch.Tensor | None) -> torch.Tensor | None:
+    """Return the given tangent if it fits, or normally distributed numbers.
+
+    The numbers depend only on the seed, the position and the shape.
+    """
     if not is_float(output) or not output.requires_grad:
         return None
-    if given is not None and given.shape == output.shape:
-        return given.to(output.dtype)
+    if tangent is not None and tangent.shape == output.shape:
+        return tangent.to(output.dtype)
     generator = torch.Generator(output.device).manual_seed(1000 * seed + position)
-    drawn = torch.complex64 if output.is_complex() else torch.float32
-    return torch.randn(output.shape, generator=generator, dtype=drawn, device=output.device).to(output.dtype)
+    dtype = torch.complex64 if output.is_complex() else torch.float32
+    return torch.randn(output.shape, generator=generator, dtype=dtype, device=output.device).to(output.dtype)
 
 
 def _detached(values: Sequence[Any]) -> list[Any]:
@@ -150,15 +154,15 @@ def observe(
     before_backward: Callable[[], None] | None = None,
     within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> Results:
-    """Calls once, in the grad mode and autocast of the caller, after seeding the random number generators.
+    """Seed the random number generators, then call once in the caller's grad mode and autocast.
 
-    With `backward` the gradients of all inputs that require grad follow: with the tangents given (converted in
-    dtype), or with normally distributed ones. `before_backward` is called in between; `within` makes one context
-    for both halves of the run. Whatever is raised, but for KeyboardInterrupt, is in the results. The generators
-    are left as the call left them.
+    With `backward`, compute the gradients of all inputs that require grad. Tangents are the given ones, converted to
+    the outputs' dtypes, or normally distributed. `before_backward` is called before the backward pass. `within` makes
+    one context for call and backward pass. Exceptions, except KeyboardInterrupt, go into the results. The generators
+    are not restored.
     """
     results = Results()
-    # By its edge an input is found after the call has changed it in place.
+    # An edge still identifies the input after the call has changed it in place.
     wanted = [i for i, v in enumerate(inputs) if backward and isinstance(v, torch.Tensor) and v.requires_grad]
     edges = [torch.autograd.graph.get_gradient_edge(inputs[i]) for i in wanted]
     set_seed(seed)
@@ -171,26 +175,23 @@ def observe(
         results.inputs = _detached(inputs)
         if backward:
             results.stage = Stage.BACKWARD_RUN
-            given = [None] * len(outputs) if tangents is None else [*tangents, *[None] * len(outputs)]
-            results.tangents = [
-                _tangent(o, i, seed, g) for i, (o, g) in enumerate(zip(outputs, given[: len(outputs)], strict=True))
-            ]
+            padded = [*(tangents or ()), *[None] * len(outputs)]
+            results.tangents = [_tangent(o, i, seed, t) for i, (o, t) in enumerate(zip(outputs, padded, strict=False))]
             results.gradients = [None] * len(inputs)
             if before_backward is not None:
                 before_backward()
-            pulled = [(o, t) for o, t in zip(outputs, results.tangents, strict=True) if t is not None]
+            roots = [o for o, t in zip(outputs, results.tangents, strict=True) if t is not None]
             del outputs
-            if pulled and edges:
-                roots, weights = [o for o, _ in pulled], [t for _, t in pulled]
-                del pulled
+            if roots and edges:
+                weights = [t for t in results.tangents if t is not None]
                 with around:
-                    found = torch.autograd.grad(roots, edges, weights, allow_unused=True)
-                for i, gradient in zip(wanted, found, strict=True):
+                    gradients = torch.autograd.grad(roots, edges, weights, allow_unused=True)
+                for i, gradient in zip(wanted, gradients, strict=True):
                     results.gradients[i] = gradient
             results.stage = Stage.RUN
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever it raises is what is observed
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
         results.error = error
     results.random = _random_states()
     results.drew = not _same_states(before, results.random)

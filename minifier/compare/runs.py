@@ -1,18 +1,17 @@
-"""The runs of eager that a comparison makes, each on inputs and a module of its own."""
+"""The eager runs of a comparison, each with its own inputs and module."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from minifier.case.graph import Graph
 from minifier.case.ops import is_in_place
-from minifier.compare.lazy_wide_run import WidenedAsTaken, can_wait
 from minifier.compare.results import Results, observe
 from minifier.compare.wide_reference import (
     DOUBLE,
@@ -26,13 +25,14 @@ from minifier.compare.wide_reference import (
     widen_module,
     widened,
 )
+from minifier.fx.tensors import flat
 from minifier.torch_private import Draw, giving_draws, noting_draws, unsettled
 
-_ROOM = 2**30  # bytes: what a comparison may take beside 1.5 times what the script does
+_MAX_WIDE_BYTES = 2**30  # of inputs and gradients; a comparison may take as much beyond 1.5 times the script's memory
 
 Build = Callable[[Graph], torch.fx.GraphModule]
 
-# Ops that may draw random numbers, by name; one too many costs a little time, one too few some sharpness.
+# Ops that may draw random numbers, by name. A wrong match costs a little time, a missing one some sharpness.
 _MAY_DRAW = re.compile(
     r"rand|drop|bernoulli|multinomial|normal|uniform|exponential|poisson|cauchy|geometric|rrelu"
     r"|attention|rnn|lstm|gru|fractional|gumbel|higher_order|philox"
@@ -40,22 +40,21 @@ _MAY_DRAW = re.compile(
 
 
 class EagerRuns:
-    """Runs a graph eagerly in different ways. `count` is how often it was run; after `first`, `drew` says
-    whether it uses the random number generator."""
+    """Run a graph eagerly in different ways. After `first`, `drew` says whether it draws random numbers."""
 
     def __init__(self, graph: Graph, make_inputs: Callable[[], list[Any]], build: Build, backward: bool) -> None:
         self._graph, self._make_inputs, self._build, self._backward = graph, make_inputs, build, backward
         self._draws: list[Draw] = []
         self.tangents: list[torch.Tensor | None] | None = None
         self.drew = False
-        self.count = 0
+        self._count = 0
 
     def first(self) -> Results:
-        """The run that the compiled result is compared with; the others get its tangents."""
+        """Run eager to compare with. Its tangents are used in all later runs."""
         results = None
         if self._graph.modules or any(_MAY_DRAW.search(node.target) for node in self._graph.nodes):
             results = self._run(within=functools.partial(noting_draws, self._draws))
-            if results.error is not None:  # it may have been the noting that failed
+            if results.error is not None:  # perhaps because the draws were recorded
                 self._draws.clear()
                 results = None
         results = results or self._run()
@@ -63,23 +62,22 @@ class EagerRuns:
         return results
 
     def variation(self, steps: float) -> Results | None:
-        """A run with inputs moved by `steps` eps, in which every op rounds otherwise and what torch leaves open
-        (unwritten memory, the order of equal elements) comes out another way; None if eager does not survive it."""
-        results = self._run(steps=steps, within=functools.partial(unsettled, steps, self.count))
+        """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
+        (unwritten memory, the order of equal elements) varies. None if eager raises."""
+        results = self._run(steps=steps, within=functools.partial(unsettled, steps, self._count))
         if results.error is not None:
             results = self._run(steps=steps)
         return results if results.error is None else None
 
     def redrawn(self, seed: int) -> Results | None:
-        """A run with other random numbers, and nothing else changed; None if eager does not survive it."""
+        """Run with other random numbers and no other change. None if eager raises."""
         results = self._run(seed)
         return results if results.error is None else None
 
     def reference(self) -> Results | None:
-        """A run in double precision, or of half types in single precision; None if neither is possible, or would
-        take too much memory."""
+        """Run in double precision, else half types in single. None if neither works or fits in memory."""
         if self.drew and not self._draws:
-            return None  # it would draw other numbers than eager did
+            return None  # other numbers would be drawn than in the first run
         for width in (DOUBLE, SINGLE):
             if width is SINGLE and (self.drew or not narrow_dtypes(self._graph, self._make_inputs(), SINGLE)):
                 continue
@@ -90,35 +88,74 @@ class EagerRuns:
         return None
 
     def _run(self, seed: int = 0, steps: float = 0.0, within: Any = contextlib.nullcontext) -> Results:
-        self.count += 1
+        self._count += 1
         inputs = self._make_inputs()
         if steps:
-            move_inputs(inputs, steps, seed=self.count)
+            move_inputs(inputs, steps, seed=self._count)
         module = self._build(self._graph)
         return observe(
             module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within
         )
 
     def _wide(self, width: Width) -> Results:
-        self.count += 1
+        self._count += 1
         module = self._build(widened(self._graph, width))
         widen_module(module, width)
         within = functools.partial(giving_draws, self._draws) if self.drew else contextlib.nullcontext
         inputs = self._make_inputs()
-        waiting = [i for i, value in enumerate(inputs) if self._may_wait and can_wait(value, width)]
-        call = WidenedAsTaken(module, width, waiting).run if waiting else module.forward
+        lazy = [i for i, value in enumerate(inputs) if self._widens_lazily and can_wait(value, width)]
+        call = WidenedAsTaken(module, width, lazy).run if lazy else module.forward
         with default_dtype(width.default):
-            inputs = widen_inputs(inputs, width, waiting)
+            inputs = widen_inputs(inputs, width, lazy)
             return observe(call, inputs, backward=self._backward, tangents=self.tangents, within=within)
 
     @property
-    def _may_wait(self) -> bool:
+    def _widens_lazily(self) -> bool:
         return not self._backward and not any(map(is_in_place, self._graph.nodes))
 
     def _is_too_large(self, width: Width) -> bool:
-        """Whether a backward pass in this width, with its inputs and gradients, takes more than a comparison may."""
+        """Whether inputs and gradients of a wide backward pass exceed the limit."""
         if not self._backward:
             return False
         numbers = [value for value in self._make_inputs() if isinstance(value, torch.Tensor) and is_number(value)]
-        taken = sum(v.numel() * width.of(v.dtype).itemsize * (1 + v.requires_grad) for v in numbers)
-        return taken > _ROOM
+        return sum(v.numel() * width.of(v.dtype).itemsize * (1 + v.requires_grad) for v in numbers) > _MAX_WIDE_BYTES
+
+
+def can_wait(value: Any, width: Width) -> bool:
+    """Whether an input may stay narrow until an op reads it: widening must change its dtype but not its strides."""
+    if not isinstance(value, torch.Tensor) or not is_number(value) or value.layout is not torch.strided:
+        return False
+    return width.of(value.dtype) is not value.dtype and flat(value).numel() == value.numel()
+
+
+class WidenedAsTaken(torch.fx.Interpreter):
+    """Run a widened graph that never holds all inputs wide: a model's weights already take their memory twice, in the
+    script and in the store of inputs.
+
+    The graph has no in-place ops, and no gradient is computed. The inputs at the positions `waiting` are narrow. Each
+    is widened anew for every op that reads it, and stays wide once an op has written to it.
+    """
+
+    def __init__(self, module: torch.fx.GraphModule, width: Width, waiting: Sequence[int]) -> None:
+        super().__init__(module)
+        placeholders = list(module.graph.find_nodes(op="placeholder"))
+        self._width, self._waiting = width, {placeholders[i] for i in waiting}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node with its narrow inputs widened."""
+        narrow = {node: self.env[node] for node in n.all_input_nodes if node in self._waiting}
+        for node, value in narrow.items():
+            self.env[node] = value.detach().to(self._width.of(value.dtype))
+        result = super().run_node(n)
+        for node, value in narrow.items():
+            if _is_written(self.env[node], value):
+                self._waiting.discard(node)
+            else:
+                self.env[node] = value
+        return result
+
+
+def _is_written(wide: torch.Tensor, narrow: torch.Tensor) -> bool:
+    if wide.is_inference():  # has no version counter
+        return not torch.equal(wide, narrow.detach().to(wide.dtype))
+    return wide._version > 0

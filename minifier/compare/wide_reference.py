@@ -1,4 +1,4 @@
-"""The same graph and inputs in a wider floating point type, and inputs moved by a rounding error."""
+"""Widen a graph and its inputs to a larger floating point dtype, and move inputs by a rounding error."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from minifier.torch_private import move, storage_key
 
 @dataclass(frozen=True)
 class Width:
-    """Which dtypes become which, by name; which conversion methods become which; the default dtype with it."""
+    """A mapping from dtypes to wider ones, by name, the same for conversion methods, and a default dtype."""
 
     dtypes: dict[str, str]
     methods: dict[str, str]
     default: torch.dtype | None
 
     def of(self, dtype: torch.dtype) -> torch.dtype:
-        """The dtype that takes this one's place."""
+        """Return the dtype that replaces this one."""
         name = str(dtype).removeprefix("torch.")
         return getattr(torch, self.dtypes.get(name, name))  # type: ignore[no-any-return]
 
 
-# Types of 8 bits and fewer stay: rounding to them is what the graph means, not how it is computed.
+# Dtypes of at most 8 bits stay: the graph means to round to them.
 DOUBLE = Width(
     {
         **dict.fromkeys(("float32", "float16", "bfloat16"), "float64"),
@@ -43,7 +43,7 @@ SINGLE = Width(
     {"half": "float", "bfloat16": "float", "chalf": "cfloat"},
     None,
 )
-_AS_BITS = ("view", "view_dtype", "torch.Tensor.view", "torch.ops.aten.view.dtype")
+_BIT_VIEWS = ("view", "view_dtype", "torch.Tensor.view", "torch.ops.aten.view.dtype")
 
 
 def _mapped(value: Any, width: Width) -> Any:
@@ -57,8 +57,8 @@ def _mapped(value: Any, width: Width) -> Any:
 
 
 def _widened_node(node: Node, width: Width) -> Node:
-    # An autocast region leaves float64 alone by itself; a view of bits means the type that it names.
-    if node.target.endswith("_enter_autocast") or node.target in _AS_BITS:
+    # Autocast leaves float64 alone anyway. A view of bits needs the dtype that it names.
+    if node.target.endswith("_enter_autocast") or node.target in _BIT_VIEWS:
         return node
     prefix, _, last = node.target.rpartition(".")
     target = node.target
@@ -77,7 +77,7 @@ def _widened_module(module: Module, width: Width) -> Module:
 
 
 def widened(graph: Graph, width: Width) -> Graph:
-    """The graph with every narrower floating point type that it names replaced."""
+    """Return the graph with each narrower floating point dtype that it names replaced."""
     return Graph(
         tuple(_widened_node(node, width) for node in graph.nodes),
         graph.attributes,
@@ -86,31 +86,33 @@ def widened(graph: Graph, width: Width) -> Graph:
 
 
 def widen_module(module: torch.nn.Module, width: Width) -> None:
-    """Converts the module's parameters and buffers; the tensors that they were made from stay as they are."""
-    for part in module.modules():
-        for name, parameter in list(part.named_parameters(recurse=False)):
-            made = parameter.detach().to(width.of(parameter.dtype))
-            setattr(part, name, torch.nn.Parameter(made, requires_grad=parameter.requires_grad))
-        for name, buffer in list(part.named_buffers(recurse=False)):
-            setattr(part, name, buffer.to(width.of(buffer.dtype)))
+    """Replace the module's parameters and buffers by wide ones; the original tensors do not change."""
+    for submodule in module.modules():
+        for name, parameter in list(submodule.named_parameters(recurse=False)):
+            wide = parameter.detach().to(width.of(parameter.dtype))
+            setattr(submodule, name, torch.nn.Parameter(wide, requires_grad=parameter.requires_grad))
+        for name, buffer in list(submodule.named_buffers(recurse=False)):
+            setattr(submodule, name, buffer.to(width.of(buffer.dtype)))
 
 
 def is_number(tensor: torch.Tensor) -> bool:
-    """Whether its elements are real or complex floating point numbers."""
+    """Whether the elements are real or complex floating point numbers."""
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _regraded(made: torch.Tensor, original: torch.Tensor) -> torch.Tensor:
+def _with_grad_of(original: torch.Tensor, wide: torch.Tensor) -> torch.Tensor:
     if not original.requires_grad:
-        return made
-    made = made.detach().requires_grad_(True)
-    return made if original.is_leaf else made.clone()
+        return wide
+    wide = wide.detach().requires_grad_(True)
+    return wide if original.is_leaf else wide.clone()
 
 
 def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ()) -> list[Any]:
-    """The inputs converted, with their strides, `but` those at some positions; those that share a storage share one.
-    The list that is given is emptied as the new one grows, if it is a list."""
-    stretches: dict[object, tuple[torch.Tensor, int]] = {}
+    """Return wide inputs, except at the positions `but`. Strides and shared storages are kept.
+
+    If `values` is a list, its items are replaced by None on the way, to release memory.
+    """
+    stretches: dict[object, tuple[torch.Tensor, int]] = {}  # of a storage: the wide part in use, and its start
     shared: dict[object, list[torch.Tensor]] = {}
     for i, value in enumerate(values):
         if i not in but and isinstance(value, torch.Tensor) and is_number(value):
@@ -121,22 +123,22 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
         stretch = members[0].as_strided((whole,), (1,), start)
         stretches[key] = (stretch.to(width.of(stretch.dtype)), start)
     del shared
-    found: list[Any] = []
+    inputs: list[Any] = []
     for i, value in enumerate(values):
         if i not in but and isinstance(value, torch.Tensor) and is_number(value):
             stretch, start = stretches[storage_key(value), value.dtype]
-            made = stretch.as_strided(value.shape, value.stride(), value.storage_offset() - start)
-            found.append(_regraded(made, value))
+            wide = stretch.as_strided(value.shape, value.stride(), value.storage_offset() - start)
+            inputs.append(_with_grad_of(value, wide))
         else:
-            found.append(value)
+            inputs.append(value)
         if isinstance(values, list):
             values[i] = None
-    return found
+    return inputs
 
 
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Inside, new tensors are of this type unless told otherwise; None changes nothing."""
+    """Set torch's default dtype inside the context; None changes nothing."""
     before = torch.get_default_dtype()
     try:
         if dtype is not None:
@@ -147,13 +149,13 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 def narrow_dtypes(graph: Graph, values: Sequence[Any], width: Width) -> bool:
-    """Whether the inputs or the graph hold anything that the width changes."""
-    held = any(isinstance(v, torch.Tensor) and width.of(v.dtype) is not v.dtype for v in values)
-    return held or widened(graph, width) != graph
+    """Whether `width` changes any of the inputs or the graph."""
+    changes_inputs = any(isinstance(v, torch.Tensor) and width.of(v.dtype) is not v.dtype for v in values)
+    return changes_inputs or widened(graph, width) != graph
 
 
 def move_inputs(values: Sequence[Any], steps: float, seed: int) -> None:
-    """Moves each floating point input, in place, by `steps` times its type's eps, up or down at random."""
+    """Move each floating point input in place by `steps` times its dtype's eps, up or down at random."""
     with torch.no_grad():
         for i, value in enumerate(values):
             if isinstance(value, torch.Tensor) and is_number(value) and value.numel():

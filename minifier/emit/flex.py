@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node, Ref, TensorMeta
-from minifier.case.graph import map_refs, refs_in
-from minifier.case.targets import FLEX
+from minifier.case.graph import FLEX, map_refs, refs_in
 
 _PUBLIC = "torch.nn.attention.flex_attention:flex_attention"
 _ANY_BLOCK = 1 << 30  # the block size of the mask that stands for none

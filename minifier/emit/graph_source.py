@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from minifier.case.graph import Graph, Node, Ref
+from minifier.case.graph import AUTOGRAD_FUNCTION, LAUNCH, REGION, Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal, module_of
-from minifier.case.targets import AUTOGRAD_FUNCTION, LAUNCH, REGION
 from minifier.case.values import Imported
 from minifier.emit.definitions import of_script
 from minifier.emit.higher import Method, autograd_function, needs_tuple, public_call, takers

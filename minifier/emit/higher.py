@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minifier.case.graph import Graph, Node, Ref
-from minifier.case.targets import CHECKPOINT, COND, HIGHER_ORDER, SET_GRAD
+from minifier.case.graph import CHECKPOINT, COND, HIGHER_ORDER, SET_GRAD, Graph, Node, Ref
 from minifier.errors import NoRepro
 
 # Functions that a person calls by another name than the one in the graph.

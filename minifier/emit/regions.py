@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minifier.case.graph import Graph, Node, Ref
+from minifier.case.graph import SET_GRAD, Graph, Node, Ref
 from minifier.case.literals import literal
-from minifier.case.targets import SET_GRAD
 
 _ENTER = "torch.amp.autocast_mode._enter_autocast"
 _EXIT = "torch.amp.autocast_mode._exit_autocast"

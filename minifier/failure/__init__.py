@@ -1,4 +1,4 @@
-"""How a failure is observed, identified and compared."""
+"""Observation, identity and comparison of failures."""
 
 from minifier.failure.difference import Aspect, Difference, Tolerance
 from minifier.failure.fingerprint import Failure, Fingerprint, Frame, matches, same

@@ -1,4 +1,4 @@
-"""How a compiled result parts from the eager one, and by what measure it is judged."""
+"""Differences between compiled and eager results, and their tolerance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Aspect(str, Enum):
-    """What about a result is not as in eager. Each can be switched off (`--ignore`)."""
+    """A property in which a result differs from eager's. `--ignore` switches it off."""
 
     VALUES = "values"
     NON_FINITE = "non-finite"
@@ -25,9 +25,14 @@ class Aspect(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One result that is not as it should be. `where` is `output 0`, `input x after the call`, `gradient of x`;
-    `error` the compiled result's distance from the reference, `eager_error` eager's own, `noise` how far eager
-    moves by itself (all absolute, largest element; None where that has no meaning); `sentence` says it in words.
+    """One result that differs from eager's.
+
+    where: for example `output 0`, `input x after the call`, `gradient of x`.
+    sentence: the description for the user.
+    error, eager_error: distance of the compiled and the eager result from the reference.
+    noise: the change of eager's result under a rounding error.
+
+    Distances are absolute, of the worst element; None if meaningless.
     """
 
     aspect: Aspect
@@ -39,14 +44,18 @@ class Difference:
 
     @property
     def is_of_backward(self) -> bool:
-        """Whether it takes a backward pass to see it: a gradient may be wrong, NaN, or of another dtype or shape."""
+        """Whether only a backward pass shows it, in any property of a gradient."""
         return self.aspect is Aspect.GRADIENT or self.where.startswith(("gradient", "the backward pass"))
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The user's own measure: tolerances as torch.testing.assert_close takes them (both or none), aspects that do
-    not count, and the text of a Python file whose `differs(compiled, eager)` decides instead of all that."""
+    """The user's own tolerance.
+
+    rtol, atol: as for torch.testing.assert_close, both or neither.
+    ignored: aspects that do not count.
+    predicate: source of a Python file whose `differs(compiled, eager)` replaces all other criteria.
+    """
 
     rtol: float | None = None
     atol: float | None = None

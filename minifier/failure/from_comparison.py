@@ -1,4 +1,4 @@
-"""A comparison's differences as one failure."""
+"""One failure from all differences of a comparison."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from minifier.failure.difference import Aspect, Difference
 from minifier.failure.fingerprint import Failure, Fingerprint
 from minifier.failure.kinds import Kind, Stage
 
-# What a user minds most comes first.
+# The worst for a user comes first.
 _RANKS = {
     aspect: rank
     for rank, aspect in enumerate(
@@ -31,16 +31,14 @@ _RANKS = {
 
 
 def failure_of_differences(differences: Sequence[Difference], sought: Fingerprint | None = None) -> Failure:
-    """The failure that is told: the one sought if it is among them, else the worst, forward results before gradients.
+    """Return the failure of the sought aspect, else of the worst; forward results come before gradients.
 
-    Its identity is the aspect alone: how far a value is off, and in which output, is another matter in every
-    candidate.
+    The aspect alone identifies it: size and place of an error vary between candidates.
     """
-    ranked = sorted(differences, key=lambda each: (each.is_of_backward, _RANKS[each.aspect]))
-    wanted = [each for each in ranked if sought is not None and each.aspect.value == sought.message]
-    told = (wanted or ranked)[0]
-    kind = Kind.NON_FINITE if told.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
-    rest = tuple(each for each in ranked if each is not told)
-    text = "".join(f"{each.sentence}\n" for each in (told, *rest))
-    fingerprint = Fingerprint(Stage.COMPARE, kind, message=told.aspect.value)
-    return Failure(fingerprint, kind.value, told.sentence, text, differences=(told, *rest))
+    ranked = sorted(differences, key=lambda difference: (difference.is_of_backward, _RANKS[difference.aspect]))
+    main = next((d for d in ranked if sought is not None and d.aspect.value == sought.message), ranked[0])
+    ordered = (main, *(difference for difference in ranked if difference is not main))
+    kind = Kind.NON_FINITE if main.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
+    text = "".join(f"{difference.sentence}\n" for difference in ordered)
+    fingerprint = Fingerprint(Stage.COMPARE, kind, message=main.aspect.value)
+    return Failure(fingerprint, kind.value, main.sentence, text, differences=ordered)

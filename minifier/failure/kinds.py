@@ -1,4 +1,4 @@
-"""The closed vocabularies of a failure: where it happened, what it was, and how a candidate did."""
+"""Stage and kind of a failure, and the verdict on a candidate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Stage(str, Enum):
-    """The step of torch.compile in which the failure showed."""
+    """The step of torch.compile that fails."""
 
     CAPTURE = "capture"
     COMPILE = "compile"
@@ -17,12 +17,12 @@ class Stage(str, Enum):
 
     @property
     def compiles(self) -> bool:
-        """Whether it is one of compiling: values do not matter then, shapes and types do."""
+        """Whether compiling fails, which depends on shapes and dtypes, not on values."""
         return self in (Stage.COMPILE, Stage.BACKWARD_COMPILE)
 
 
 class Kind(str, Enum):
-    """What the failure was."""
+    """The kind of a failure."""
 
     EXCEPTION = "exception"
     SIGNAL = "signal"
@@ -35,7 +35,7 @@ class Kind(str, Enum):
 
 
 class Verdict(str, Enum):
-    """How a candidate did, against the failure that is sought."""
+    """The outcome of a candidate, compared with the sought failure."""
 
     SAME = "SAME"
     OTHER = "OTHER"

@@ -1,5 +1,4 @@
-"""What tells two failures of one fingerprint apart, where there is more to see than that: how far a wrong result is
-off, and in which function a process died."""
+"""Further evidence that tells failures of one fingerprint apart: relative error, and function of death."""
 
 from __future__ import annotations
 
@@ -9,42 +8,43 @@ import sysconfig
 from minifier.failure.fingerprint import Failure
 from minifier.failure.kinds import Kind
 
-_LESS = 100.0  # an error so many times less out of proportion is another
+_MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+, in (.+)$', re.MULTILINE)
-_OF_PYTHON = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))))
+_STDLIB_FOLDERS = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))))
 
 
 def proportion(failure: Failure) -> float | None:
-    """How many times eager's own error, or what a rounding error moves eager by, the worst difference of the kind that
-    was told is; None where that cannot be said. Layers that follow make both larger."""
+    """Return the worst error of the first difference's aspect, in multiples of eager's error or noise; None if unknown.
+
+    Later layers increase both alike."""
     if not failure.differences:
         return None
     aspect = failure.differences[0].aspect
-    found = []
-    for each in failure.differences:
-        own = max(each.eager_error or 0.0, each.noise or 0.0)
-        if each.aspect is aspect and each.error is not None and own > 0:
-            found.append(each.error / own)
-    return max(found, default=None)
+    ratios = []
+    for difference in failure.differences:
+        eager = max(difference.eager_error or 0.0, difference.noise or 0.0)
+        if difference.aspect is aspect and difference.error is not None and eager > 0:
+            ratios.append(difference.error / eager)
+    return max(ratios, default=None)
 
 
 def place_of_death(failure: Failure) -> tuple[str, ...]:
-    """The innermost function, of those that are not torch's or Python's, in which a signal met the process, and the one
-    of the same file that called it; empty where nobody has seen it."""
+    """Return the innermost function at a signal, outside torch and Python, and its caller if from the same file.
+
+    Empty if unknown."""
     if failure.fingerprint.kind is not Kind.SIGNAL:
         return ()
     frames = list(reversed(_FRAME.findall(failure.traceback)))
     for i, (file, function) in enumerate(frames):
-        own = "/site-packages/" in file or not file.startswith(_OF_PYTHON)
+        own = "/site-packages/" in file or not file.startswith(_STDLIB_FOLDERS)
         if own and "/torch/" not in file and not file.startswith("<"):
-            return (function, *(caller for home, caller in frames[i + 1 : i + 2] if home == file))
+            return (function, *(caller for caller_file, caller in frames[i + 1 : i + 2] if caller_file == file))
     return ()
 
 
 def is_alike(sought: Failure, seen: Failure) -> bool:
-    """Whether a failure of the fingerprint that is sought can be the one that is sought."""
-    died, dies = place_of_death(sought), place_of_death(seen)
-    if any(one != other for one, other in zip(died, dies, strict=False)):
+    """Tell whether a failure of the sought fingerprint can be the sought failure."""
+    if any(a != b for a, b in zip(place_of_death(sought), place_of_death(seen), strict=False)):
         return False
-    wanted, found = proportion(sought), proportion(seen)
-    return wanted is None or found is None or found >= wanted / _LESS
+    expected, actual = proportion(sought), proportion(seen)
+    return expected is None or actual is None or actual >= expected / _MAX_PROPORTION_DROP

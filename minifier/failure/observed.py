@@ -1,7 +1,7 @@
-"""Describes an exception as plain data. Standard library only.
+"""Description of an exception as plain data. Standard library only.
 
-The same lines run in three places: in the user's script, in a probe, and (loaded by path) in the fresh
-interpreter that verifies a repro. What they write is compared, so they must not differ.
+The user's script, probes, and the interpreter that verifies a repro all run this file, because their descriptions are
+compared. That interpreter loads it by path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None:
-    """The exception behind this one, or None. A context counts only if it was raised inside the call."""
+    """Return the exception's cause, or None. A context counts only if raised inside the call."""
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
         return inner
@@ -23,8 +23,7 @@ def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None
     context = error.__context__
     if context is None or error.__suppress_context__ or context.__traceback__ is None:
         return None
-    # An exception that the script was already handling when it called the backend was caught in a frame
-    # outside this traceback; it has nothing to do with the failure.
+    # An exception that the script was handling when it called the backend was caught outside this traceback.
     return context if id(context.__traceback__.tb_frame) in owned_frames else None
 
 
@@ -33,21 +32,20 @@ def _qualified(kind: type) -> str:
 
 
 def _printable(message: str) -> str:
-    """The text with what no file or terminal takes (lone surrogates, null bytes) escaped."""
+    """Escape lone surrogates and null bytes, which no file or terminal takes."""
     return message.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
-_LONGEST = 200_000
+_MAX_TEXT_CHARACTERS = 200_000  # each text is stored and compared many times
 _HERE = os.path.dirname(os.path.abspath(__file__))
-# In a fresh interpreter a copy of this file lies in a folder of its own, beside the one that the repro is run in.
+# A fresh interpreter gets a copy of this file in a separate folder, next to the repro's.
 _TOOL = os.path.join(os.path.dirname(_HERE) if os.path.basename(_HERE) == "failure" else _HERE, "")
 
 
 def _shortened(message: str) -> str:
-    """A message that is not too long to be kept and compared many times."""
-    if len(message) <= _LONGEST:
+    if len(message) <= _MAX_TEXT_CHARACTERS:
         return message
-    half = _LONGEST // 2
+    half = _MAX_TEXT_CHARACTERS // 2
     return f"{message[:half]}\n[{len(message) - 2 * half} characters left out]\n{message[-half:]}"
 
 
@@ -59,8 +57,9 @@ def _message(error: BaseException) -> str:
 
 
 def describe(error: BaseException | None) -> list[dict[str, Any]]:
-    """A list of links, outermost first: type, message and frames (module, function, file, line). The
-    members of a group follow it as if they were its causes."""
+    """Return the chain of exceptions, outermost first, as type, bases, message, frames (module, function, file, line).
+
+    The members of a group follow it like causes."""
     links: list[dict[str, Any]] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -90,25 +89,25 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
 
 
 def text(error: BaseException) -> str:
-    """The traceback as Python prints it, without the frames of this tool."""
-    told = traceback.TracebackException.from_exception(error)
-    _leave_out_tool(told)
-    return _printable(_shortened("".join(told.format())))
+    """Return the traceback as Python prints it, without the frames of this tool."""
+    summary = traceback.TracebackException.from_exception(error)
+    _remove_tool_frames(summary)
+    return _printable(_shortened("".join(summary.format())))
 
 
-def _leave_out_tool(told: traceback.TracebackException | None) -> None:
-    if told is None:
+def _remove_tool_frames(summary: traceback.TracebackException | None) -> None:
+    if summary is None:
         return
-    kept = [frame for frame in told.stack if not frame.filename.startswith(_TOOL)]
-    told.stack = traceback.StackSummary.from_list(kept)
-    for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
-        _leave_out_tool(other)
+    frames = [frame for frame in summary.stack if not frame.filename.startswith(_TOOL)]
+    summary.stack = traceback.StackSummary.from_list(frames)
+    for inner in (summary.__cause__, summary.__context__, *(getattr(summary, "exceptions", None) or ())):
+        _remove_tool_frames(inner)
 
 
 def report_at_exit(write: Callable[[list[dict[str, Any]], str], None]) -> None:
-    """Calls `write(links, text)` for an exception that ends the interpreter, which ends as always.
+    """Call `write(links, text)` for an uncaught exception, then let the interpreter end as usual.
 
-    Python announces it by an audit event, whatever a package has put into sys.excepthook.
+    Python's audit event also comes if a package has replaced sys.excepthook.
     """
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:

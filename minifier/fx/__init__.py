@@ -1,1 +1,1 @@
-"""Between torch's graphs and tensors and the Case's plain data."""
+"""Conversion between torch's graphs and tensors and a Case's plain data."""

@@ -1,4 +1,4 @@
-"""A Graph as a torch.fx.GraphModule, as fresh as Dynamo's."""
+"""A new torch.fx.GraphModule from a Graph, like Dynamo's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from minifier.case.graph import Graph, Module, Node
+from minifier.case.graph import LAUNCH, Graph, Module, Node
 from minifier.case.literals import imported_paths
-from minifier.case.targets import LAUNCH
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
 from minifier.fx.names import resolve
 from minifier.fx.node_arguments import write
@@ -19,12 +18,12 @@ from minifier.fx.tensors import StoredTensors
 from minifier.fx.triton_launches import launch_in_graph
 from minifier.torch_private import graph_module
 
-_OWN: Mapping[str, str] = MappingProxyType({})
+_NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
 Fake = Callable[[TensorMeta], torch.Tensor]
 
 
 def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
-    """A module as it was: its class, attributes and tensors, without running its constructor."""
+    """Return a module with its class, attributes and tensors, without calling its constructor."""
     if spec.graph is not None:
         return build_graph(spec.graph, tensors)
     kind = resolve(spec.type)
@@ -42,7 +41,7 @@ def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
 
 
 def example_of(value: Value, fake: Fake) -> Any:
-    """What Dynamo would have as a node's `example_value`; None where it has none."""
+    """Return the `example_value` that Dynamo would give the node, or None."""
     if isinstance(value, TensorMeta):
         return fake(value)
     if isinstance(value, Scalar):
@@ -57,13 +56,17 @@ def build_graph(
     tensors: StoredTensors,
     example: Callable[[Node], Any] | None = None,
     key: str = "example_value",
-    names: Mapping[str, str] = _OWN,
+    names: Mapping[str, str] = _NOT_RENAMED,
 ) -> torch.fx.GraphModule:
-    """A new GraphModule. `example` gives the value that each node has in its `meta` under `key`: Dynamo's graphs
-    have an `example_value`, AOTAutograd's a `val`. `names` has those of inputs that are not called as in the Graph."""
+    """Return a new GraphModule.
+
+    example: returns a node's example value, to be stored in its `meta` under `key`.
+    key: `example_value` for Dynamo's graphs, `val` for AOTAutograd's.
+    names: new names of inputs.
+    """
     root = torch.nn.Module()
-    for target, stored in graph.attributes.items():
-        _set(root, target, tensors.get(stored))
+    for target, tensor_key in graph.attributes.items():
+        _set(root, target, tensors.get(tensor_key))
     for target, spec in graph.modules.items():
         _set(root, target, build_module(spec, tensors))
     built = torch.fx.Graph()
@@ -72,30 +75,30 @@ def build_graph(
         args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
-        called: Any = resolve(node.target) if node.op == "call_function" else node.target
+        callee: Any = resolve(node.target) if node.op == "call_function" else node.target
         name = names.get(node.name, node.name)
-        called = f"L{name[1:]}" if name != node.name else called
-        made = built.create_node(node.op, called, name=name)
-        if args:  # set afterwards, as create_node() looks at each leaf of what it is given
-            made.args = args
+        callee = f"L{name[1:]}" if name != node.name else callee
+        fx_node = built.create_node(node.op, callee, name=name)
+        if args:  # set here, because create_node() would visit each leaf
+            fx_node.args = args
         if kwargs:
-            made.kwargs = kwargs
-        env[node.name] = made
+            fx_node.kwargs = kwargs
+        env[node.name] = fx_node
         if example is not None and node.op != "output":
             value = example(node)
             if value is not None:
-                made.meta[key] = value
-            if node.source:  # as Dynamo has it, but for the file, which is nobody's business
-                made.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
+                fx_node.meta[key] = value
+            if node.source:  # like Dynamo's, but without the private path of the file
+                fx_node.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
     return graph_module(root, built)
 
 
 def _set(root: torch.nn.Module, target: str, value: torch.Tensor | torch.nn.Module) -> None:
     *path, last = target.split(".")
-    for part in path:
-        if not hasattr(root, part):
-            root.add_module(part, torch.nn.Module())
-        root = getattr(root, part)
+    for name in path:
+        if not hasattr(root, name):
+            root.add_module(name, torch.nn.Module())
+        root = getattr(root, name)
     if isinstance(value, torch.nn.Module):
         root.add_module(last, value)
     else:
@@ -103,7 +106,7 @@ def _set(root: torch.nn.Module, target: str, value: torch.Tensor | torch.nn.Modu
 
 
 def import_targets(graph: Graph) -> None:
-    """Imports what the graph calls, so that forked children need not; raises as import does."""
+    """Import the functions that the graph calls, once for all forked children. Raises as import does."""
     importlib.invalidate_caches()
     for node in graph.nodes:
         if node.op == "call_function":

@@ -1,4 +1,4 @@
-"""Importable names for what a graph calls, and back: `torch.nn.functional.gelu` for torch._C._nn.gelu."""
+"""Import paths of functions that a graph calls, and back: `torch.nn.functional.gelu` for torch._C._nn.gelu."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch.linalg", torch.linalg),
     ("torch.fft", torch.fft),
     ("torch.Tensor", torch.Tensor),
-    # Built-in functions of torch.func's that do not know where they are.
+    # torch.func's built-in functions have no usable `__module__`.
     ("torch._C._functorch", torch._C._functorch),
     ("torch._C._autograd", torch._C._autograd),
 )
@@ -33,48 +33,44 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
 
 @functools.cache
 def resolve(path: str) -> Any:
-    """The object at a dotted path; `module:qualname` splits it where that is needed.
-
-    Raises ImportError or AttributeError, as the import system does.
-    """
+    """Return the object at `module.name` or `module:qualname`. Raises ImportError or AttributeError."""
     if ":" in path:
         module, _, rest = path.partition(":")
         if module == SCRIPT:
             return evaluated(rest)
-        found: Any = importlib.import_module(module)
-        return functools.reduce(getattr, rest.split("."), found)
+        root: Any = importlib.import_module(module)
+        return functools.reduce(getattr, rest.split("."), root)
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:cut]))
+            root = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError as error:
             if error.name is not None and not path.startswith(error.name):
                 raise
             continue
-        return functools.reduce(getattr, parts[cut:], found)
+        return functools.reduce(getattr, parts[cut:], root)
     raise ImportError(f"no module provides {path}")
 
 
-def _is_at(path: str, wanted: object) -> bool:
+def _resolves_to(path: str, expected: object) -> bool:
     try:
-        return resolve(path) is wanted
+        return resolve(path) is expected
     except (ImportError, AttributeError):
         return False
 
 
 @functools.cache
-def _held() -> dict[int, str]:
-    """Where functions are held that have another name of their own: torch.special.i0 calls itself special_i0."""
+def _renamed_builtins() -> dict[int, str]:
+    """Return the paths, by id, of functions whose `__name__` differs: torch.special.i0 has special_i0."""
     modules = (("torch.special", torch.special), ("torch.linalg", torch.linalg), ("torch.fft", torch.fft))
-    held = ((f"{path}.{name}", f) for path, module in modules for name, f in vars(module).items())
-    return {id(f): path for path, f in held if isinstance(f, BuiltinFunctionType)}
+    members = ((f"{path}.{name}", f) for path, module in modules for name, f in vars(module).items())
+    return {id(f): path for path, f in members if isinstance(f, BuiltinFunctionType)}
 
 
 def path_of(function: Callable[..., Any]) -> str:
-    """The path under which the function can be imported, public where there is one; `__main__:name` of one that the
-    script itself defines.
+    """Return the function's import path, a public one if possible; `__main__:name` if the script defines it.
 
-    Raises CannotSave for a function that no import reaches: a lambda, a closure.
+    Raises CannotSave for a function without an import path, such as a lambda or closure.
     """
     name = getattr(function, "__name__", None) or str(function)
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
@@ -84,18 +80,18 @@ def path_of(function: Callable[..., Any]) -> str:
     for prefix, module in _PUBLIC:
         if getattr(module, name, None) is function:
             return f"{prefix}.{name}"
-    if id(function) in _held():
-        return _held()[id(function)]
+    if id(function) in _renamed_builtins():
+        return _renamed_builtins()[id(function)]
     module_name = getattr(function, "__module__", None) or ""
     qualname = getattr(function, "__qualname__", name)
     if module_name == SCRIPT:
-        name_there = expression_in_script(function)
-        if name_there is None:
+        expression = expression_in_script(function)
+        if expression is None:
             raise CannotSave(f"the function {qualname}, which the failing script holds under no name of its own")
-        return f"{SCRIPT}:{name_there}"
-    # With a colon where the module ends: what it must be imported by is part of the name.
+        return f"{SCRIPT}:{expression}"
+    # The colon ends the module to import.
     is_torch = module_name.partition(".")[0] == "torch" and "." not in qualname
     path = f"{module_name}{'.' if is_torch else ':'}{qualname}"
-    if module_name and "<" not in path and _is_at(path, function):
+    if module_name and "<" not in path and _resolves_to(path, function):
         return path
     raise CannotSave(f"the function {module_name}.{qualname}, which no import statement reaches")

@@ -1,4 +1,4 @@
-"""Arguments of FX nodes to plain data and back."""
+"""Conversion of FX arguments and example values to plain data and back."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ _KINDS: dict[type, str] = {
 
 
 def short(value: object) -> str:
-    """`float32` for torch.float32."""
+    """Return `float32` for torch.float32."""
     return str(value).removeprefix("torch.")
 
 
 def read(value: Any, symbols: Mapping[str, str] | None = None) -> Any:
-    """An FX argument as plain data; raises CannotSave with the type's name.
+    """Return an FX argument as plain data. Raises CannotSave with the type's name.
 
-    `symbols` has the names of nodes by the symbolic number that they evaluate to: what a number of the graph that is
-    no node stands for.
+    A symbolic number that is no node becomes a Ref: `symbols` maps expressions to node names.
     """
     if isinstance(value, torch.fx.Node):
         return Ref(value.name)
@@ -82,7 +81,7 @@ def _no_node(name: str) -> Any:
 
 
 def write(value: Any, node: Callable[[str], Any] = _no_node) -> Any:
-    """The inverse of `read`; `node` gives what stands for a Ref."""
+    """Return the argument that `read` converted; `node` returns the object for a Ref."""
     if isinstance(value, Ref):
         return node(value.name)
     if isinstance(value, Constant):
@@ -106,7 +105,7 @@ def write(value: Any, node: Callable[[str], Any] = _no_node) -> Any:
 
 
 def meta_of(value: Any, storages: dict[object, int]) -> Value:
-    """What a node evaluates to, from its example; `storages` numbers storages as they are met."""
+    """Return a node's Value from its example value; `storages` numbers storages in order of appearance."""
     if isinstance(value, torch.Tensor):
         return tensor_meta(value, storages)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -119,7 +118,7 @@ def meta_of(value: Any, storages: dict[object, int]) -> Value:
 
 
 def tensor_meta(tensor: torch.Tensor, storages: dict[object, int]) -> TensorMeta:
-    """The tensor without its values; symbolic sizes by their hints."""
+    """Return the tensor's metadata, with hints in place of symbolic sizes."""
     strided = tensor.layout == torch.strided
     key = storage_key(tensor)
     number = None if key is None else storages.setdefault(key, len(storages))

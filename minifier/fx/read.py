@@ -1,13 +1,13 @@
-"""A torch.fx.GraphModule as a Graph."""
+"""A Graph from a torch.fx.GraphModule."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
-from minifier.case.graph import Graph, Module, Node
-from minifier.case.targets import LAUNCH
+from minifier.case.graph import LAUNCH, Graph, Module, Node
 from minifier.case.values import Opaque, Scalar
 from minifier.errors import CannotSave
 from minifier.fx.names import path_of
@@ -17,34 +17,35 @@ from minifier.fx.triton_launches import launch_as_data
 
 
 def _source_line(node: torch.fx.Node) -> str:
-    """The user's line behind the node: the code of the innermost frame of its stack, without the path."""
+    """Return the user's line for the node: the code of its innermost frame, without the path."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     code = [line for line in lines if line.strip("^~ ") and not line.startswith('File "')]
     return code[-1] if code else ""
 
 
 def _origin(node: torch.fx.Node) -> str:
-    """What Dynamo called the op at first, by which nodes that AOTAutograd made of it know it (in its own graph it
-    may have got a variable's name since); a backward op knows its forward's."""
+    """Return Dynamo's first name for the op, or for the forward op of a backward op.
+
+    AOTAutograd's nodes keep this name; Dynamo's own graph may rename the op after a variable."""
     stack = node.meta.get("fwd_source_fn_stack") or node.meta.get("source_fn_stack")
     return str(stack[-1][0]) if stack else ""
 
 
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
-    held = {**module._parameters, **module._buffers, **module._modules}
-    found: dict[str, Any] = {name: None for name, value in held.items() if value is None}
+    registered = {**module._parameters, **module._buffers, **module._modules}
+    attributes: dict[str, Any] = {name: None for name, value in registered.items() if value is None}
     for name, value in vars(module).items():
         if name.startswith("_") or name == "training":
             continue
         try:
-            found[name] = read(value)
+            attributes[name] = read(value)
         except CannotSave as error:
             raise CannotSave(f"{where}.{name}: {error}") from None
-    return found
+    return attributes
 
 
 def read_module(module: torch.nn.Module, where: str, tensors: TensorFile) -> Module:
-    """A module that the graph calls, or a nested graph; raises CannotSave with the attribute's name."""
+    """Return a module or nested graph as plain data. Raises CannotSave with the attribute's name."""
     if isinstance(module, torch.fx.GraphModule):
         inner = read_graph(module, tensors, prefix=f"{where}.")
         return Module("torch.fx.GraphModule", graph=inner, training=module.training)
@@ -60,17 +61,10 @@ def read_module(module: torch.nn.Module, where: str, tensors: TensorFile) -> Mod
     )
 
 
-def _attribute(root: torch.nn.Module, target: str) -> Any:
-    found: Any = root
-    for part in target.split("."):
-        found = getattr(found, part)
-    return found
-
-
 def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = "") -> Graph:
-    """The graph as plain data; tensors that it holds go to `tensors`.
+    """Return the graph as plain data, and add its tensors to `tensors`.
 
-    Raises CannotSave naming the node and what about it has no readable form.
+    Raises CannotSave naming the node and the value without a readable form.
     """
     nodes: list[Node] = []
     attributes: dict[str, str] = {}
@@ -85,13 +79,13 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
             elif node.op == "call_module":
                 modules[target] = read_module(module.get_submodule(target), prefix + target, tensors)
             elif node.op == "get_attr":
-                held = _attribute(module, target)
-                if isinstance(held, torch.Tensor):
-                    attributes[target] = tensors.add(prefix + target, held)
-                elif isinstance(held, torch.nn.Module):
-                    modules[target] = read_module(held, prefix + target, tensors)
+                attribute: Any = functools.reduce(getattr, target.split("."), module)
+                if isinstance(attribute, torch.Tensor):
+                    attributes[target] = tensors.add(prefix + target, attribute)
+                elif isinstance(attribute, torch.nn.Module):
+                    modules[target] = read_module(attribute, prefix + target, tensors)
                 else:
-                    raise CannotSave(f"an attribute of type {type(held).__qualname__}")
+                    raise CannotSave(f"an attribute of type {type(attribute).__qualname__}")
             args = read(tuple(node.args), numbers)
             if target == LAUNCH:
                 kwargs = launch_as_data(node.kwargs, lambda value: read(value, numbers))

@@ -1,4 +1,4 @@
-"""Input tensors made from their description, and values recorded while the whole graph ran eagerly."""
+"""Input tensors from their descriptions, and values recorded in an eager run of the whole graph."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from minifier.fx.node_arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
 from minifier.torch_private import outside_transforms, without_modes
 
+_RANDN_DTYPES = {
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.complex64, torch.complex128),
+}
+
 
 class NotRecorded(KeyError):
-    """The graph, run eagerly, did not come to this value."""
+    """The eager run did not reach this value."""
 
 
 class RecordedValues:
-    """Values of nodes in one file of bytes with an index beside it, mapped into memory when asked for."""
+    """Recorded values of nodes: a file of bytes with a JSON index, read on demand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,16 +38,16 @@ class RecordedValues:
         return node in self._index
 
     def number(self, node: str) -> Any:
-        """The number that the node evaluated to; None if it was none, or not recorded."""
+        """Return the node's number, or None if none was recorded."""
         return self._index.get(node, {}).get("number")
 
     def layout(self, node: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Shape and stride of the tensor that the node evaluated to; None if it was none, or not recorded."""
+        """Return shape and stride of the node's tensor, or None if none was recorded."""
         entry = self._index.get(node, {})
         return (tuple(entry["shape"]), tuple(entry["stride"])) if "shape" in entry else None
 
     def get(self, node: str) -> torch.Tensor:
-        """A private copy of the tensor that the node evaluated to; raises NotRecorded if there is none."""
+        """Return a private copy of the node's tensor. Raises NotRecorded."""
         if node not in self._index:
             raise NotRecorded(node)
         entry = self._index[node]
@@ -57,8 +62,9 @@ class RecordedValues:
 
 
 class Recorder(torch.fx.Interpreter):
-    """Runs a graph eagerly (`at` is the node it is at) and writes the tensors and numbers that `wanted` nodes
-    evaluate to as they appear."""
+    """Runs a graph eagerly and writes the tensors and numbers of `wanted` nodes as they appear.
+
+    `at` is the name of the current node."""
 
     def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
         super().__init__(module, garbage_collect_values=True)
@@ -71,8 +77,8 @@ class Recorder(torch.fx.Interpreter):
         self.at = n.name
         value = super().run_node(n)
         if n.name in self._wanted:
-            with outside_transforms(value) as seen:
-                self._write(n.name, seen)
+            with outside_transforms(value) as unwrapped:
+                self._write(n.name, unwrapped)
         return value
 
     def _write(self, name: str, value: Any) -> None:
@@ -92,7 +98,7 @@ class Recorder(torch.fx.Interpreter):
             self._index[name] = {"number": value}
 
     def record(self, inputs: Sequence[Any]) -> None:
-        """Runs, and writes the index, of what there is where the graph raises; raises that then."""
+        """Run the graph and write the index, also of a partial run. Raises whatever the graph raises."""
         try:
             self.run(*inputs)
         finally:
@@ -101,7 +107,7 @@ class Recorder(torch.fx.Interpreter):
 
 
 def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
-    """Values drawn as the repro will draw them; a tensor with gaps is a view of one drawn flat."""
+    """Draw values exactly like the repro. A tensor with gaps is a view of a flat tensor."""
     if not meta.is_contiguous:
         whole = replace(meta, shape=(meta.span,), stride=(1,))
         return _drawn(whole, drawn).as_strided(meta.shape, meta.stride)
@@ -120,14 +126,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
         return torch.randint(int(drawn.low or 0), int(drawn.high or 1), shape, dtype=dtype, device=device)
     if drawn.how == "rand":
         return (torch.rand(shape, device=device) * drawn.spread + float(drawn.low or 0.0)).to(dtype)
-    if dtype in (
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.complex64,
-        torch.complex128,
-    ):
+    if dtype in _RANDN_DTYPES:
         return torch.randn(shape, dtype=dtype, device=device)
     return torch.randn(shape, device=device).to(dtype)
 
@@ -144,39 +143,39 @@ def make_inputs(
     own: bool = True,
     ready: Callable[[Input], torch.Tensor | None] = _none_ready,
 ) -> list[Any]:
-    """Inputs after `torch.manual_seed(0)`, whatever modes are on; those that share a storage share one.
+    """Return the inputs after `torch.manual_seed(0)`, whatever modes are active. Shared storages stay shared.
 
-    With `own`, stored values are copied, so that no two calls share memory. Without, this call gets the
-    stored tensors themselves: enough for a child that makes its inputs once. `ready` has inputs that are made already.
+    own: copy stored values, so that no two calls share memory. A child that needs its inputs once need not.
+    ready: returns the input if it already exists, else None.
     """
     if all(isinstance(item, ScalarInput) or item.meta.device == "cpu" for item in inputs):
-        torch.default_generator.manual_seed(0)  # the same, without a look at every kind of device
+        torch.default_generator.manual_seed(0)  # the same, without querying every kind of device
     else:
         torch.manual_seed(0)
     shared: dict[str, torch.Tensor] = {}
 
-    def held(key: str) -> torch.Tensor:
+    def stored(key: str) -> torch.Tensor:
         if key not in shared:
-            copied = own or torch.is_inference_mode_enabled()  # only what is made there is an inference tensor
+            copied = own or torch.is_inference_mode_enabled()  # a copy made in inference mode is an inference tensor
             shared[key] = tensors.get(key).clone() if copied else tensors.get(key)
         return shared[key]
 
-    made = []
+    values = []
     with without_modes():
         for item in inputs:
-            done = ready(item)
-            if done is not None:
-                made.append(done)
+            value = ready(item)
+            if value is not None:
+                values.append(value)
             elif isinstance(item, TensorInput) and item.inference:
                 with torch.inference_mode():
-                    made.append(_make(item, held, recorded))
+                    values.append(_make(item, stored, recorded))
             else:
-                made.append(_make(item, held, recorded))
-    return made
+                values.append(_make(item, stored, recorded))
+    return values
 
 
 def is_as_stored(item: Input) -> bool:
-    """Whether the input is a stored tensor as it is, which takes no op to make."""
+    """Tell whether the input is a stored tensor itself, which no op has to build."""
     return (
         isinstance(item, TensorInput)
         and isinstance(item.source, Stored)
@@ -187,65 +186,65 @@ def is_as_stored(item: Input) -> bool:
     )
 
 
-def _make(item: Input, held: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:
+def _make(item: Input, stored: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:
     if isinstance(item, ScalarInput):
         return item.value
     meta, source = item.meta, item.source
     with torch.no_grad():
         if isinstance(source, Drawn):
-            made = _drawn(meta, source)
+            tensor = _drawn(meta, source)
         elif isinstance(source, Adapted):
-            made = _adapted(_real(source.meta, source.of, held, recorded), meta)
+            tensor = _adapted(_real(source.meta, source.of, stored, recorded), meta)
         else:
-            made = _real(meta, source, held, recorded)
-    return _graded(made, item)
+            tensor = _real(meta, source, stored, recorded)
+    return _with_grad(tensor, item)
 
 
 def _real(
     meta: TensorMeta,
     source: Stored | Recorded,
-    held: Callable[[str], torch.Tensor],
+    stored: Callable[[str], torch.Tensor],
     recorded: RecordedValues | None,
 ) -> torch.Tensor:
-    """Values that the script had."""
+    """Return values that the script had."""
     if isinstance(source, Stored):
-        return _stored(meta, source, held(source.key).to(meta.device))
+        return _stored(meta, source, stored(source.key).to(meta.device))
     if recorded is None:
         raise KeyError(source.node)
     values = recorded.get(source.node)
-    as_told = (tuple(values.shape), values.dtype) == (meta.shape, getattr(torch, meta.dtype))
-    return values if as_told else _adapted(values, meta)  # as where sizes have changed since
+    matches = (tuple(values.shape), values.dtype) == (meta.shape, getattr(torch, meta.dtype))
+    return values if matches else _adapted(values, meta)  # a pass may have changed sizes since
 
 
 def _adapted(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
-    """The first of the values in each dimension, in the dtype and stride of `meta`. Raises NotRecorded where there are
-    too few."""
+    """Return the leading values of each dimension, with the dtype and stride of `meta`.
+
+    Raises NotRecorded if a dimension has too few."""
     while values.dim() > len(meta.shape):
         values = values[0]
     if values.dim() < len(meta.shape) or any(a < b for a, b in zip(values.shape, meta.shape, strict=True)):
         raise NotRecorded(f"values of {tuple(values.shape)} for {meta.shape}")
     corner = values[tuple(slice(size) for size in meta.shape)].to(getattr(torch, meta.dtype))
-    made = torch.empty_strided(meta.shape, meta.stride, dtype=corner.dtype, device=meta.device)
-    return made.copy_(corner)
+    return torch.empty_strided(meta.shape, meta.stride, dtype=corner.dtype, device=meta.device).copy_(corner)
 
 
-def _stored(meta: TensorMeta, source: Stored, held: torch.Tensor) -> torch.Tensor:
+def _stored(meta: TensorMeta, source: Stored, tensor: torch.Tensor) -> torch.Tensor:
     if source.shared:
-        return restrided(held, meta, meta.offset)
-    if tuple(held.shape) == meta.shape and held.dtype == getattr(torch, meta.dtype):
-        return held
-    return restrided(held.flatten(), meta)
+        return restrided(tensor, meta, meta.offset)
+    if tuple(tensor.shape) == meta.shape and tensor.dtype == getattr(torch, meta.dtype):
+        return tensor
+    return restrided(tensor.flatten(), meta)
 
 
-def _graded(made: torch.Tensor, item: TensorInput) -> Any:
+def _with_grad(tensor: torch.Tensor, item: TensorInput) -> Any:
     if item.parameter:
-        return torch.nn.Parameter(made, requires_grad=item.meta.requires_grad)
-    if item.meta.requires_grad:
-        if item.leaf:
-            return made.requires_grad_(True)
-        # An op's result requires grad without being a leaf, which allows in-place ops on it. A clone fills gaps and
-        # overlaps: one is made of the stretch that such a tensor is seen through.
-        if item.meta.span == item.meta.elements:
-            return made.requires_grad_(True).clone()
-        return flat(made).requires_grad_(True).clone().as_strided(made.shape, made.stride())
-    return made
+        return torch.nn.Parameter(tensor, requires_grad=item.meta.requires_grad)
+    if not item.meta.requires_grad:
+        return tensor
+    if item.leaf:
+        return tensor.requires_grad_(True)
+    # A clone requires grad without being a leaf, like an op's result, so in-place ops are allowed. It loses gaps and
+    # overlaps: a tensor with them becomes a view of its cloned storage.
+    if item.meta.span == item.meta.elements:
+        return tensor.requires_grad_(True).clone()
+    return flat(tensor).requires_grad_(True).clone().as_strided(tensor.shape, tensor.stride())

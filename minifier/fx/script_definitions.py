@@ -1,4 +1,4 @@
-"""What the script itself defines: by which names it can be had, and a module that defines it again."""
+"""The script's own definitions: expressions that reach them, and a module that defines them again."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ def _script() -> dict[str, Any]:
 
 
 def expression_in_script(value: object) -> str | None:
-    """An expression for the object in the script's own global names: a name, an item of a dict, list or tuple, an
-    attribute of a class of the script's; None if there is none."""
-    loops = _names_of_loops()
-    held = {name: item for name, item in _script().items() if not name.startswith("__") and name not in loops}
-    own = getattr(value, "__name__", "")
-    for name in sorted(held, key=lambda name: name != own):
-        if held[name] is value:
+    """Return an expression for the object in the script's globals, or None.
+
+    Searches names, then items of dicts, lists and tuples, and attributes of the script's classes."""
+    loops = _loop_names()
+    variables = {name: item for name, item in _script().items() if not name.startswith("__") and name not in loops}
+    preferred = getattr(value, "__name__", "")
+    for name in sorted(variables, key=lambda name: name != preferred):
+        if variables[name] is value:
             return name
-    for name, holder in held.items():
-        for place, item in _held_by(holder):
+    for name, holder in variables.items():
+        for accessor, item in _members(holder):
             if item is value:
-                return f"{name}{place}"
+                return f"{name}{accessor}"
     return None
 
 
-def _names_of_loops() -> set[str]:
-    """Names that the script's loops and `with` statements bind, and nothing else in it; no definition gives them."""
+def _loop_names() -> set[str]:
+    """Return names that only loops and `with` statements of the script bind: no definition restores them."""
     tree = _tree()
     if tree is None:
         return set()
@@ -46,12 +47,12 @@ def _names_of_loops() -> set[str]:
         targets = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
         targets += [i.optional_vars for i in node.items if i.optional_vars] if isinstance(node, ast.With) else []
         bound |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    plain = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
-    return bound - {name.id for target in plain for name in ast.walk(target) if isinstance(name, ast.Name)}
+    assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+    return bound - {name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
 def _tree() -> ast.Module | None:
-    """The script's source; None if it cannot be had."""
+    """Return the script's syntax tree, or None without a readable source."""
     file = _script().get("__file__")
     return _parsed(file) if isinstance(file, str) else None
 
@@ -64,8 +65,8 @@ def _parsed(file: str) -> ast.Module | None:
         return None
 
 
-def _held_by(holder: object) -> list[tuple[str, Any]]:
-    """What an object holds, with the text that gets it from there."""
+def _members(holder: object) -> list[tuple[str, Any]]:
+    """Return (accessor, member) for the members of a container or a class of the script."""
     if type(holder) is dict:
         items = [(key, item) for key, item in holder.items() if type(key) in (str, int)]
         return [(f"[{string(key) if isinstance(key, str) else key}]", item) for key, item in items]
@@ -78,7 +79,7 @@ def _held_by(holder: object) -> list[tuple[str, Any]]:
 
 
 def import_in_script(package: str) -> str | None:
-    """The module of this package that the script's own source imports first; None if it imports none."""
+    """Return the first module of this package that the script's source imports, or None."""
     tree = _tree()
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
@@ -92,7 +93,7 @@ def import_in_script(package: str) -> str | None:
 
 
 def line_of_script() -> int:
-    """The line of the script's own code that is being run; 0 if this thread does not run it."""
+    """Return the line that the script's module is at; 0 if another thread runs it."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == SCRIPT:
@@ -102,19 +103,18 @@ def line_of_script() -> int:
 
 
 def define(source: str) -> dict[str, Any]:
-    """Runs the source as the script of this process; gives its names, which the module `__main__` holds from now on.
-    Raises whatever the source raises."""
+    """Run the source as a new module `__main__` and return its globals. Raises whatever the source raises."""
     module = ModuleType(SCRIPT)
     module.__dict__.update(__file__=FILE, __builtins__=__builtins__)
     sys.modules[SCRIPT] = module
-    # For tracebacks, and for what reads the source of a function.
+    # For tracebacks, and for libraries that read a function's source.
     linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)
     return module.__dict__
 
 
 def evaluated(expression: str, imports: Iterable[str] = ()) -> Any:
-    """What the expression is in the names of the script and of these imports; raises whatever evaluating it raises."""
+    """Evaluate the expression with the script's globals and these imports. Raises whatever it raises."""
     names = dict(_script())
     for line in imports:
         exec(line, names)

@@ -1,4 +1,4 @@
-"""A symbolic Case's example inputs, as Dynamo would hand them to the backend."""
+"""Example inputs of a symbolic Case, as Dynamo would pass them to the backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {"Max": torch.sym_max, "Min": torch.
 
 
 def sizes_of(case: Case) -> dict[str, int]:
-    """The value of each symbol that is the size of an input alone, by its name."""
+    """Return the values of the symbols that are the whole size of an input, by name."""
     return {
         expression: size
         for item in case.inputs
@@ -26,19 +26,19 @@ def sizes_of(case: Case) -> dict[str, int]:
 
 
 def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, list[Any], list[Any]]:
-    """(symbols, example inputs, example values of the placeholders) for real values of the Case's inputs.
+    """Return the symbols, the example inputs and the placeholders' example values for real input values.
 
-    Example inputs are the real tensors, with a SymInt for each number that is symbolic; the placeholders'
-    example values are fake tensors. A size whose expression cannot be made is the plain number.
+    Example inputs are the real tensors, and a SymInt per symbolic number; example values are fake tensors. A size
+    whose expression cannot be evaluated is an ordinary number.
     """
-    made = SymbolicSizes()
-    known = _make_symbols(case, made)
+    sizes = SymbolicSizes()
+    symbols = _make_symbols(case, sizes)
 
     def number(expression: str | None, value: Any) -> Any:
         if expression is None:
             return value
-        found = value_of(expression, known, _FUNCTIONS)
-        return value if found is None else found
+        symbolic = value_of(expression, symbols, _FUNCTIONS)
+        return value if symbolic is None else symbolic
 
     inputs, fakes = [], []
     for item, value in zip(case.inputs, values, strict=True):
@@ -47,30 +47,30 @@ def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, l
             fakes.append(inputs[-1])
             continue
         expressions = item.meta.symbols or (None,) * len(item.meta.shape)
-        sizes = [number(e, size) for e, size in zip(expressions, item.meta.shape, strict=True)]
+        shape = [number(e, size) for e, size in zip(expressions, item.meta.shape, strict=True)]
         inputs.append(value)
-        fakes.append(made.tensor(item.name, value, sizes))
-    return made, inputs, fakes
+        fakes.append(sizes.tensor(item.name, value, shape))
+    return sizes, inputs, fakes
 
 
-def _make_symbols(case: Case, made: SymbolicSizes) -> dict[str, Any]:
-    """The symbols that the inputs name: sizes, where an input has it, else integers of their own."""
-    sizes = sizes_of(case)
+def _make_symbols(case: Case, sizes: SymbolicSizes) -> dict[str, Any]:
+    """Return the symbols that the inputs name: sizes of an input, or separate integers."""
+    size_values = sizes_of(case)
     facts = {symbol.name: symbol for symbol in case.symbols}
-    given = case.symbolic is Symbolic.GIVEN
-    known: dict[str, Any] = {}
+    dynamic = case.symbolic is Symbolic.GIVEN
+    symbols: dict[str, Any] = {}
     for item in case.inputs:
-        wanted = item.meta.symbols if isinstance(item, TensorInput) else (item.symbol,)
-        for name in (name for expression in wanted if expression is not None for name in symbols_in(expression)):
-            if name in known:
+        expressions = item.meta.symbols if isinstance(item, TensorInput) else (item.symbol,)
+        for name in (name for expression in expressions if expression is not None for name in symbols_in(expression)):
+            if name in symbols:
                 continue
             fact = facts.get(name) or Symbol(name, None)
             if is_unbacked(name):
-                known[name] = made.unbacked(name)
-            elif name in sizes:
-                known[name] = made.size(name, sizes[name], duck=given, low=fact.low, high=fact.high)
+                symbols[name] = sizes.unbacked(name)
+            elif name in size_values:
+                symbols[name] = sizes.size(name, size_values[name], duck=dynamic, low=fact.low, high=fact.high)
             elif isinstance(item, ScalarInput) and item.symbol == name and type(item.value) is int:
-                known[name] = made.number(name, item.value, fact.low, fact.high)
+                symbols[name] = sizes.number(name, item.value, fact.low, fact.high)
             elif isinstance(fact.hint, int):
-                known[name] = made.number(name, fact.hint, fact.low, fact.high)
-    return known
+                symbols[name] = sizes.number(name, fact.hint, fact.low, fact.high)
+    return symbols

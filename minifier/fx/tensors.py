@@ -1,4 +1,4 @@
-"""Tensors to a safetensors file and back, with strides, offsets and shared storage kept."""
+"""Tensors in a safetensors file, with their strides, offsets and shared storages."""
 
 from __future__ import annotations
 
@@ -15,49 +15,41 @@ from minifier.case.store import written_whole
 from minifier.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave
 
-ALIGNMENT_BYTES = 64  # of what torch's allocator gives on CPU
-_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-# Types that safetensors knows; others are stored as bytes, their type being in the Case.
-_KNOWN = {
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
+ALIGNMENT_BYTES = 64  # of torch's CPU allocator
+_ORDINARY_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+# Dtypes that safetensors knows; others are stored as bytes, with the dtype in the metadata.
+_NATIVE_DTYPES = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 }
 
 
-def refuse_odd(tensor: torch.Tensor, what: str) -> None:
-    """Raises CannotSave for a tensor that is more than strided numbers."""
-    if type(tensor) not in _PLAIN:
+def refuse_odd(tensor: torch.Tensor, description: str) -> None:
+    """Raise CannotSave for a tensor other than strided numbers, such as a subclass."""
+    if type(tensor) not in _ORDINARY_TYPES:
         kind = type(tensor)
         raise CannotSave(
-            f"{what} is a {kind.__module__}.{kind.__qualname__}, a tensor subclass, which cannot be saved yet"
+            f"{description} is a {kind.__module__}.{kind.__qualname__}, a tensor subclass, which cannot be saved yet"
         )
     if tensor.layout != torch.strided or tensor.is_quantized:
         layout = "quantised" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
-        raise CannotSave(f"{what} is a {layout} tensor, which cannot be saved yet")
+        raise CannotSave(f"{description} is a {layout} tensor, which cannot be saved yet")
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """The stretch of storage that the tensor covers, one-dimensional and contiguous."""
+    """Return the range of storage that the tensor covers, one-dimensional and contiguous."""
     if tensor.numel() == 0:
         return tensor.new_empty(0)
     count = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.as_strided((count,), (1,), tensor.storage_offset())
 
 
-def restrided(stretch: torch.Tensor, meta: TensorMeta, offset: int = 0) -> torch.Tensor:
-    """The inverse of `flat`: a tensor of the given shape and stride over a stretch of storage."""
+def restrided(storage_range: torch.Tensor, meta: TensorMeta, offset: int = 0) -> torch.Tensor:
+    """Return a view of a flat storage range with the shape and stride of `meta`: the inverse of `flat`."""
     dtype = getattr(torch, meta.dtype)
-    if stretch.dtype != dtype:
-        stretch = stretch.view(dtype)
-    return stretch.as_strided(meta.shape, meta.stride, stretch.storage_offset() + offset)
+    if storage_range.dtype != dtype:
+        storage_range = storage_range.view(dtype)
+    return storage_range.as_strided(meta.shape, meta.stride, storage_range.storage_offset() + offset)
 
 
 class TensorFile:
@@ -67,23 +59,23 @@ class TensorFile:
         self._tensors: dict[str, torch.Tensor] = {}
 
     def extended(self) -> TensorFile:
-        """Another, with what this has so far."""
-        made = TensorFile()
-        made._tensors.update(self._tensors)
-        return made
+        """Return a copy that can grow independently."""
+        copy = TensorFile()
+        copy._tensors.update(self._tensors)
+        return copy
 
     def get(self, key: str) -> torch.Tensor:
-        """The tensor that was remembered under the key."""
+        """Return the tensor added under `key`."""
         return self._tensors[key]
 
     def add(self, key: str, tensor: torch.Tensor) -> str:
-        """Remembers the tensor's values under `key` and gives the key back."""
+        """Add the tensor under `key` and return the key."""
         refuse_odd(tensor, key)
         self._tensors[key] = tensor
         return key
 
     def add_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, Stored]:
-        """Remembers inputs, those that share a storage together; tells how each is stored."""
+        """Add the inputs, each shared storage once, and return how each input is stored."""
         groups: dict[int, list[str]] = {}
         for name, tensor in inputs.items():
             refuse_odd(tensor, f"the input {name}")
@@ -106,43 +98,43 @@ class TensorFile:
         return stored
 
     def write(self, path: Path) -> Path | None:
-        """Writes the file, or nothing if there are no tensors."""
+        """Write the file and return its path, or None if there are no tensors."""
         if not self._tensors:
             return None
-        ready, form = {}, {}
+        values, formats = {}, {}
         for key, tensor in self._tensors.items():
             value = tensor.detach().resolve_conj().resolve_neg().cpu()
             stride = list(value.stride()) if is_permuted(value.shape, value.stride()) else None
             value = value.contiguous()
-            if value.dtype not in _KNOWN or stride is not None:
-                form[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape), stride])
-            if value.dtype not in _KNOWN:
+            if value.dtype not in _NATIVE_DTYPES or stride is not None:
+                formats[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape), stride])
+            if value.dtype not in _NATIVE_DTYPES:
                 value = value.flatten().view(torch.uint8)
-            ready[key] = (
+            values[key] = (
                 value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
             )
-        with written_whole(path) as beside:
-            save_file(ready, beside, metadata=form or None)
+        with written_whole(path) as temporary:
+            save_file(values, temporary, metadata=formats or None)
         return path
 
 
 def is_stored_as_bytes(dtype: str) -> bool:
-    """Whether the file has only the bytes of tensors of this type."""
-    return getattr(torch, dtype) not in _KNOWN
+    """Tell whether the file stores tensors of this dtype as bytes."""
+    return getattr(torch, dtype) not in _NATIVE_DTYPES
 
 
 def _read(file: Any, key: str) -> torch.Tensor:
-    """Read a tensor with its stride, at an address at which torch itself would allocate it.
+    """Read a tensor with its stride, aligned like torch's own allocations.
 
-    The file has tensors at multiples of 8 bytes. Compiled code may load from there as if it were aligned, and dies.
+    The file aligns tensors to 8 bytes only. Compiled code may assume more and crash.
     """
     tensor: torch.Tensor = file.get_tensor(key)
     if tensor.data_ptr() % ALIGNMENT_BYTES:
         tensor = tensor.clone()
-    form = (file.metadata() or {}).get(key)
-    if form is None:
+    stored_format = (file.metadata() or {}).get(key)
+    if stored_format is None:
         return tensor
-    dtype, shape, *strides = json.loads(form)
+    dtype, shape, *strides = json.loads(stored_format)
     tensor = tensor.view(getattr(torch, dtype)).reshape(shape)
     if not strides or strides[0] is None:
         return tensor
@@ -150,9 +142,9 @@ def _read(file: Any, key: str) -> torch.Tensor:
 
 
 class StoredTensors:
-    """Tensors of a Case's file, loaded when asked for and shared by those who share a key.
+    """Tensors of a Case's file, loaded on demand, one per key.
 
-    The file is mapped once, privately. A tensor that lies badly aligned in it is copied.
+    The file is mapped once, privately. Misaligned tensors are copied.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -161,7 +153,7 @@ class StoredTensors:
         self._loaded: dict[str, torch.Tensor] = {}
 
     def get(self, key: str) -> torch.Tensor:
-        """The tensor as stored; raises KeyError if the file has no such key."""
+        """Return the stored tensor. Raises KeyError."""
         if key not in self._loaded:
             if self._path is None:
                 raise KeyError(key)
@@ -173,7 +165,7 @@ class StoredTensors:
         return self._loaded[key]
 
     def load_all(self) -> None:
-        """Reads every tensor now, so that forked children share the pages."""
+        """Read every tensor now, so that forked children share the pages."""
         if self._path is not None:
             with safe_open(str(self._path), framework="pt") as file:
                 for key in list(file.keys()):

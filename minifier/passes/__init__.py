@@ -1,1 +1,1 @@
-"""What can be taken away from a Case. A pass describes removals; it runs nothing and knows no order."""
+"""Simplifications of a Case. A pass lists edits; it runs nothing and knows no search order."""

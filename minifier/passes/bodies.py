@@ -1,5 +1,7 @@
-"""Ops in the bodies of higher-order ops. A body keeps its inputs and outputs, which other bodies of the same op have as
-well: an op is taken out by having its users read an earlier value of the same shape and dtype in its place."""
+"""Removal of ops in the bodies of higher-order ops.
+
+A body keeps its inputs and outputs, because the op's other bodies have as many. So the users of a removed op read an
+earlier value of the same shape and dtype instead."""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from minifier.case import Case, Graph, Node, TensorMeta
 from minifier.case.graph import Ref, map_refs
 from minifier.case.ops import is_in_place
 
-Path = tuple[str, ...]  # of get_attr targets, from the Case's graph inwards
+Path = tuple[str, ...]  # get_attr targets, outermost first
 
 
 def bodies(graph: Graph, above: Path = ()) -> Iterator[tuple[Path, Graph]]:
-    """The graphs that a graph holds, with where they are held, innermost first."""
+    """Yield the path and graph of each body, innermost first."""
     for target, module in graph.modules.items():
         if module.graph is not None:
             yield from bodies(module.graph, (*above, target))
@@ -22,16 +24,16 @@ def bodies(graph: Graph, above: Path = ()) -> Iterator[tuple[Path, Graph]]:
 
 
 def body_at(graph: Graph, path: Path) -> Graph:
-    """The graph held there."""
+    """Return the body at the path."""
     for target in path:
-        held = graph.modules[target].graph
-        assert held is not None
-        graph = held
+        body = graph.modules[target].graph
+        assert body is not None
+        graph = body
     return graph
 
 
 def with_body(case: Case, path: Path, body: Graph) -> Case:
-    """The Case with another graph held there."""
+    """Return the Case with the body at the path replaced."""
     return replace(case, graph=_replaced(case.graph, path, body))
 
 
@@ -40,12 +42,12 @@ def _replaced(graph: Graph, path: Path, body: Graph) -> Graph:
         return body
     module = graph.modules[path[0]]
     assert module.graph is not None
-    made = replace(module, graph=_replaced(module.graph, path[1:], body))
-    return replace(graph, modules={**graph.modules, path[0]: made})
+    module = replace(module, graph=_replaced(module.graph, path[1:], body))
+    return replace(graph, modules={**graph.modules, path[0]: module})
 
 
 def alike(a: Node, b: Node) -> bool:
-    """Whether one value can be read in place of another."""
+    """Tell whether one value can be read in place of another."""
     x, y = a.value, b.value
     return (
         isinstance(x, TensorMeta)
@@ -55,34 +57,34 @@ def alike(a: Node, b: Node) -> bool:
 
 
 def without_ops(graph: Graph, kept: Collection[str]) -> Graph:
-    """The body with these of its ops, and those that nothing can stand in for as long as something reads them: values
-    made before, first those that the op itself reads, then the inputs. No two outputs of a body may be one value, and
-    none an input."""
+    """Return the body with only the kept ops, and any op that is read and has no stand-in.
+
+    A stand-in is an operand of the removed op or, failing that, an input. A body may return neither an input nor one
+    value twice."""
     stand_ins: dict[str, str] = {}
     outputs = set(graph.output.refs())
-    given = {node.name for node in graph.placeholders} | outputs
+    not_outputs = {node.name for node in graph.placeholders} | outputs  # which no further output may become
     nodes: list[Node] = []
 
-    def settled(ref: Ref) -> Ref:
+    def substituted(ref: Ref) -> Ref:
         return Ref(stand_ins.get(ref.name, ref.name))
 
     for node in graph.nodes:
         if node.is_op and node.name not in kept:
-            read = [graph.node(stand_ins.get(name, name)) for name in node.refs()]
-            others = [other for other in (*read, *graph.placeholders) if alike(node, other)]
-            if node.name in outputs:
-                others = [other for other in others if other.name not in given]
-            found = next(iter(others), None)
-            if found is not None:
-                given |= {found.name} if node.name in outputs else set()
-                stand_ins[node.name] = found.name
+            operands = [graph.node(stand_ins.get(name, name)) for name in node.refs()]
+            candidates = (other.name for other in (*operands, *graph.placeholders) if alike(node, other))
+            is_output = node.name in outputs
+            stand_in = next((name for name in candidates if not (is_output and name in not_outputs)), None)
+            if stand_in is not None:
+                not_outputs |= {stand_in} if is_output else set()
+                stand_ins[node.name] = stand_in
                 continue
-        nodes.append(replace(node, args=map_refs(node.args, settled), kwargs=map_refs(node.kwargs, settled)))
+        nodes.append(replace(node, args=map_refs(node.args, substituted), kwargs=map_refs(node.kwargs, substituted)))
     return _living(replace(graph, nodes=tuple(nodes)), kept)
 
 
 def _living(graph: Graph, kept: Collection[str]) -> Graph:
-    """The graph without ops and attributes that nothing reads any more."""
+    """Return the graph without ops and attributes that nothing reads any more."""
     read: set[str] = set()
     nodes: list[Node] = []
     for node in reversed(graph.nodes):
@@ -90,9 +92,9 @@ def _living(graph: Graph, kept: Collection[str]) -> Graph:
         if needed or (node.name in kept and not graph.users[node.name]):
             nodes.append(node)
             read.update(node.refs())
-    held = {node.target for node in nodes if node.op in ("get_attr", "call_module")}
+    targets = {node.target for node in nodes if node.op in ("get_attr", "call_module")}
     return Graph(
         tuple(reversed(nodes)),
-        {target: key for target, key in graph.attributes.items() if target in held},
-        {target: module for target, module in graph.modules.items() if target in held},
+        {target: key for target, key in graph.attributes.items() if target in targets},
+        {target: module for target, module in graph.modules.items() if target in targets},
     )

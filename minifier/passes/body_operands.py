@@ -1,4 +1,4 @@
-"""What a higher-order op hands on to its bodies, and none of them reads."""
+"""Removal of operands that a higher-order op passes to its bodies and that no body reads."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node
-from minifier.case.targets import CHECKPOINT, COND, REGION
+from minifier.case.graph import CHECKPOINT, COND, REGION
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.operands import pruned
 
-_TAKES = {COND: (1, 2), CHECKPOINT: (0,), REGION: (0,)}  # where these ops have their bodies among the arguments
+_BODY_POSITIONS = {COND: (1, 2), CHECKPOINT: (0,), REGION: (0,)}  # among the arguments
 
 
 def _operands(node: Node) -> tuple[Any, ...]:
-    """What a higher-order op hands on to its bodies."""
+    """Return the operands that a higher-order op passes to its bodies."""
     if node.target == COND:
         return tuple(node.args[3])
     return node.args[1:] if node.target == CHECKPOINT else node.args[2:]
@@ -28,49 +28,48 @@ def _with_operands(node: Node, operands: tuple[Any, ...]) -> Node:
 
 
 def _bodies_of(graph: Graph, node: Node) -> list[str]:
-    """The attributes that hold the bodies of a higher-order op."""
-    return [graph.node(node.args[i].name).target for i in _TAKES[node.target]]
+    """Return the targets of the attributes that hold the op's bodies."""
+    return [graph.node(node.args[i].name).target for i in _BODY_POSITIONS[node.target]]
 
 
 def _unread(graph: Graph, node: Node) -> list[int]:
-    """Positions of operands that no body of the op reads; none if a body is another op's too."""
+    """Return the positions of operands that no body reads. Empty if another op shares a body."""
     targets = _bodies_of(graph, node)
-    held = [graph.modules[target].graph for target in targets]
     shared = sum(other.target in targets for other in graph.nodes if other.op == "get_attr") > len(set(targets))
-    inner = [each for each in held if each is not None]
+    bodies = [body for target in targets if (body := graph.modules[target].graph) is not None]
     count = len(_operands(node))
-    if shared or len(inner) < len(held) or any(len(each.placeholders) != count for each in inner):
+    if shared or len(bodies) < len(targets) or any(len(body.placeholders) != count for body in bodies):
         return []
-    return [i for i in range(count) if not any(each.users[each.placeholders[i].name] for each in inner)]
+    return [i for i in range(count) if not any(body.users[body.placeholders[i].name] for body in bodies)]
 
 
 def _without_operand(name: str, position: int) -> Edit:
     def edit(case: Case) -> Case:
         graph = case.graph
-        node = next((each for each in graph.ops if each.name == name), None)
+        node = next((node for node in graph.ops if node.name == name), None)
         if node is None or position not in _unread(graph, node):
             return case
         modules = dict(graph.modules)
         for target in dict.fromkeys(_bodies_of(graph, node)):
             body = modules[target].graph
             assert body is not None
-            gone = body.placeholders[position].name
-            left = tuple(each for each in body.nodes if each.name != gone)
-            modules[target] = replace(modules[target], graph=replace(body, nodes=left))
+            unread = body.placeholders[position].name
+            nodes = tuple(inner for inner in body.nodes if inner.name != unread)
+            modules[target] = replace(modules[target], graph=replace(body, nodes=nodes))
         operands = _operands(node)
-        made = _with_operands(node, (*operands[:position], *operands[position + 1 :]))
-        nodes = tuple(made if each.name == name else each for each in graph.nodes)
+        call = _with_operands(node, (*operands[:position], *operands[position + 1 :]))
+        nodes = tuple(call if other.name == name else other for other in graph.nodes)
         return pruned(replace(case, graph=replace(graph, nodes=nodes, modules=modules)))
 
     return edit
 
 
 def _spare_operands(case: Case) -> list[Row]:
-    """The last first, so that the positions of those before it stay."""
+    """Return the last operand first, so that earlier positions stay valid."""
     return [
         row(f"operand {position} of {node.name}", _without_operand(node.name, position))
         for node in case.graph.ops
-        if node.target in _TAKES
+        if node.target in _BODY_POSITIONS
         for position in reversed(_unread(case.graph, node))
     ]
 

@@ -1,4 +1,4 @@
-"""Values of inputs: what a person would write, from the plainest on."""
+"""Values of inputs as a person would write them, the simplest first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from minifier.case import Case, Drawn, TensorInput
 from minifier.passes.edits import Edit, Row, row
 from minifier.passes.resized import with_tensors
 
-_SMALL = 16  # elements that a person would still write out
+_MAX_LISTED_ELEMENTS = 16  # as many as a person would still write out
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of an input's real values: bounds (None where not finite or empty), and, of a small
-    tensor, the values themselves in row-major order."""
+    """Facts about an input's recorded values.
+
+    The bounds are None if not finite or the tensor is empty. A small tensor has its `values`, row-major."""
 
     low: float | int | None
     high: float | int | None
@@ -34,15 +35,16 @@ def _is_integer(dtype: str) -> bool:
 
 
 def plain(item: TensorInput, facts: Facts | None) -> Drawn | None:
-    """Normal values for floating types, zeros for integers, which are valid indices of all that is not empty, and
-    truth for masks and conditions."""
+    """Return normal values for floats, zeros for integers, True for booleans.
+
+    Zero is a valid index into every non-empty dimension."""
     if item.meta.dtype == "bool":
         return Drawn("ones") if item.meta.shape else Drawn("list", values=(True,))
     return Drawn("zeros") if _is_integer(item.meta.dtype) else random(item, facts)
 
 
 def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
-    """Normal values for floating types; integers between the bounds seen, or zeros if nothing is known."""
+    """Return normal values for floats, integers within the recorded bounds, or zeros without bounds."""
     if _is_float(item.meta.dtype):
         return Drawn("randn")
     if item.meta.dtype == "bool":
@@ -53,7 +55,7 @@ def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
 
 
 def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
-    """Uniform values between the bounds seen."""
+    """Return uniform values within the recorded bounds."""
     if _is_float(item.meta.dtype) and facts and facts.low is not None and facts.high is not None:
         if facts.low == facts.high:
             return Drawn({0.0: "zeros", 1.0: "ones"}.get(facts.low, "full"), facts.low)
@@ -63,7 +65,7 @@ def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
 
 
 def written(item: TensorInput, facts: Facts | None) -> Drawn | None:
-    """The values themselves, if they are few."""
+    """Return the recorded values themselves, if few."""
     if facts is not None and facts.values is not None and item.meta.is_contiguous:
         return Drawn("list", values=facts.values)
     return None
@@ -73,29 +75,29 @@ _LADDER: tuple[Ladder, ...] = (plain, random, bounded, written)
 
 
 def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
-    """The values of each input where they are the script's own, or nobody's."""
+    """Return a row for each input with recorded values, and for each value at a cut."""
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     rows = []
     for item in tensors:
         if not isinstance(item.source, Drawn):
-            rows.append(row(f"values of {item.name}", *_made(item, facts.get(item.name))))
+            rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
         elif item.source.how == "zeros" and not _is_integer(item.meta.dtype):  # a value at a cut
-            rows.append(row(f"values of {item.name}", *_made(item, None)[:1]))
+            rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
     return rows
 
 
-def _made(item: TensorInput, facts: Facts | None) -> list[Edit]:
-    drawn = [rung(item, facts) for rung in _LADDER]
-    return [_given(item.name, each) for each in dict.fromkeys(drawn) if each is not None]
+def _edits(item: TensorInput, facts: Facts | None) -> list[Edit]:
+    sources = dict.fromkeys(rung(item, facts) for rung in _LADDER)
+    return [_with_source(item.name, source) for source in sources if source is not None]
 
 
-def _given(name: str, drawn: Drawn) -> Edit:
+def _with_source(name: str, source: Drawn) -> Edit:
     def change(item: TensorInput) -> TensorInput:
-        return replace(item, source=drawn) if item.name == name else item
+        return replace(item, source=source) if item.name == name else item
 
     return lambda case: with_tensors(case, change)
 
 
 def is_small(elements: int) -> bool:
-    """Whether values are few enough to be written out."""
-    return elements <= _SMALL
+    """Tell whether a repro lists the values of so many elements."""
+    return elements <= _MAX_LISTED_ELEMENTS

@@ -1,4 +1,4 @@
-"""The shape of a pass other than that of ops: rows, each of which makes one thing of a Case plainer."""
+"""The types of a simplification pass: rows of alternative edits, each row for one thing in a Case."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from dataclasses import dataclass
 from minifier.case import Case
 
 Edit = Callable[[Case], Case]
-"""A change; gives back the Case as it is where there is nothing to change."""
+"""A change. Returns the Case itself where there is nothing to change."""
 
 Rung = tuple[Edit, ...]
-"""Changes that are as good as each other: the first that leaves a program which runs is taken."""
+"""Equally good alternatives; the first that yields a runnable program wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that could be plainer. `name` says what, for people; `rungs` go from the plainest to what is nearly as
-    it was."""
+    """One thing to simplify. `name` is shown to the user; `rungs` go from the simplest edits to the smallest."""
 
     name: str
     rungs: tuple[Rung, ...]
 
     @property
     def edits(self) -> list[Edit]:
-        """All of them, in the order of the rungs."""
+        """The edits of all rungs, in order."""
         return [edit for rung in self.rungs for edit in rung]
 
 
 def row(name: str, *edits: Edit) -> Row:
-    """A row with one change a rung."""
+    """Return a row with one edit per rung."""
     return Row(name, tuple((edit,) for edit in edits))
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A family of simplifications. `rows(case)` lists those that still apply. `asked` marks a family that
-    takes away what the user set on purpose: the failure probably needs it. `alone` marks one whose rows are only
-    tried one by one."""
+    """A family of simplifications; `rows(case)` lists the rows that still apply.
+
+    `asked` marks settings that the user chose: the failure probably needs them. Rows of an `alone` pass are never
+    combined."""
 
     name: str
     sentence: str

@@ -1,4 +1,4 @@
-"""Higher-order ops replaced by what they call: a checkpoint by the ops inside it, a `cond` by one of its branches."""
+"""Higher-order ops replaced by the ops of a body: a checkpoint by its only body, a `cond` by one branch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node, TensorMeta
-from minifier.case.graph import Module, Ref, map_refs
-from minifier.case.targets import HIGHER_ORDER
+from minifier.case.graph import HIGHER_ORDER, Module, Ref, map_refs
 from minifier.case.values import Sequence_, Value
 
 _CALLS_ITS_BODY = {
@@ -24,24 +23,24 @@ _CALLS_ITS_BODY = {
 
 
 def calls(graph: Graph) -> tuple[str, ...]:
-    """The ops that can be replaced: their results are taken one by one, and made by a graph that they hold."""
+    """Return the ops that can be replaced: a body computes their results, which getitems read."""
     return tuple(node.name for node in graph.ops if _call(graph, node, 0) is not None)
 
 
 def has_branches(graph: Graph) -> bool:
-    """Whether one of them has more than one graph to take its place."""
+    """Tell whether a replaceable op has more than one body to choose from."""
     return any(_call(graph, node, 1) is not None for node in graph.ops)
 
 
 def holds_calls(graph: Graph, name: str) -> bool:
-    """Whether what this op calls has such ops in it."""
+    """Tell whether the op's body has replaceable ops itself."""
     call = _call(graph, graph.node(name), 0)
     inner = graph.modules[call[0]].graph if call is not None else None
     return inner is not None and bool(calls(inner))
 
 
 def inlined(case: Case, names: tuple[str, ...], branch: int = 0, *, deep: bool = True) -> Case:
-    """The Case with these ops replaced, of a `cond` by the branch of this number; if `deep`, those inside them, too."""
+    """Return the Case with these ops replaced by a body, a `cond` by the chosen branch; if `deep`, recursively."""
     graph = _inlined(case.graph, frozenset(names), branch, deep)
     hints = tuple(tuple(name for name in names if name in graph.index) for names in case.failure.hints)
     failure = replace(case.failure, hints=tuple(hint for hint in dict.fromkeys(hints) if hint))
@@ -49,22 +48,22 @@ def inlined(case: Case, names: tuple[str, ...], branch: int = 0, *, deep: bool =
 
 
 def _call(graph: Graph, node: Node, branch: int) -> tuple[str, tuple[Any, ...]] | None:
-    """(where the graph is held, what it is called with) of an op that gives back what that graph does."""
+    """Return the target and the operands of the body that computes the op's results; None if it has no such body."""
     name = node.target.removeprefix(HIGHER_ORDER)
     if name == node.target:
         return None
     users = [graph.node(user) for user in graph.users[node.name]]
     if not all(user.target == "operator.getitem" and isinstance(user.args[1], int) for user in users):
         return None
-    held = [arg for arg in node.args if isinstance(arg, Ref) and _is_graph(graph, arg)]
-    rest = [arg for arg in node.args if arg not in held]
-    if name == "cond" and len(held) == 2:
-        body, operands = held[branch], rest[-1]
-    elif name == "while_loop" and len(held) == 2 and not branch:
-        body, operands = held[1], (*rest[0], *rest[1])
-    elif name in _CALLS_ITS_BODY and held and not branch:
-        after = node.args[node.args.index(held[-1]) + 1 :]
-        body, operands = held[0], after[1:] if name == "invoke_subgraph" else after
+    bodies = [arg for arg in node.args if isinstance(arg, Ref) and _is_graph(graph, arg)]
+    rest = [arg for arg in node.args if arg not in bodies]
+    if name == "cond" and len(bodies) == 2:
+        body, operands = bodies[branch], rest[-1]
+    elif name == "while_loop" and len(bodies) == 2 and not branch:
+        body, operands = bodies[1], (*rest[0], *rest[1])
+    elif name in _CALLS_ITS_BODY and bodies and not branch:
+        after = node.args[node.args.index(bodies[-1]) + 1 :]
+        body, operands = bodies[0], after[1:] if name == "invoke_subgraph" else after
     else:
         return None
     target = graph.node(body.name).target
@@ -80,9 +79,9 @@ def _is_graph(graph: Graph, ref: Ref) -> bool:
 
 
 def _results(inner: Graph) -> Any:
-    """What a graph gives back; of the forward graph of an autograd function without what it saves."""
+    """Return the results of a body. The forward graph of an autograd function also returns saved tensors; skip them."""
     (results,) = inner.output.args
-    paired = isinstance(results, tuple) and len(results) == 2 and all(isinstance(each, tuple) for each in results)
+    paired = isinstance(results, tuple) and len(results) == 2 and all(isinstance(item, tuple) for item in results)
     return results[0] if paired else results
 
 
@@ -90,64 +89,65 @@ class _Inliner:
     def __init__(self, graph: Graph, chosen: frozenset[str], branch: int, deep: bool) -> None:
         self.graph, self.chosen, self.branch, self.deep = graph, chosen, branch, deep
         self.nodes: list[Node] = []
-        self.values: dict[str, Any] = {}  # what stands for a node that is gone
-        self.results: dict[str, Any] = {}  # what the ops gave back that are gone
-        self.taken = set(graph.index)
+        self.values: dict[str, Any] = {}  # node of the original graph -> its replacement
+        self.results: dict[str, Any] = {}  # replaced op -> its results
+        self.names = set(graph.index)
         self.attributes = dict(graph.attributes)
         self.modules: dict[str, Module] = dict(graph.modules)
-        self.storages = 1 + max((n for node in graph.nodes for n in _storages(node.value)), default=0)
+        self.next_storage = 1 + max((n for node in graph.nodes for n in _storages(node.value)), default=0)
 
-    def changed(self, value: Any) -> Any:
+    def replaced(self, value: Any) -> Any:
         return map_refs(value, lambda ref: self.values.get(ref.name, ref))
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
             call = _call(self.graph, node, self.branch) if node.name in self.chosen else None
-            if node.name in self.chosen and call is None:  # it has no such branch
+            if node.name in self.chosen and call is None:  # it has no second branch
                 call = _call(self.graph, node, 0)
             if call is not None:
                 self.results[node.name] = self.body(node.name, *call)
             elif node.target == "operator.getitem" and node.args[0].name in self.results:
                 self.values[node.name] = self.results[node.args[0].name][node.args[1]]
             else:
-                self.nodes.append(replace(node, args=self.changed(node.args), kwargs=self.changed(node.kwargs)))
+                self.nodes.append(replace(node, args=self.replaced(node.args), kwargs=self.replaced(node.kwargs)))
         read = {name for node in self.nodes for name in node.refs()}
         nodes = tuple(node for node in self.nodes if node.op != "get_attr" or node.name in read)
-        held = {node.target for node in nodes if node.op in ("get_attr", "call_module")}
+        targets = {node.target for node in nodes if node.op in ("get_attr", "call_module")}
         return Graph(
             nodes,
-            {target: key for target, key in self.attributes.items() if target in held},
-            {t: m for t, m in self.modules.items() if any(h == t or h.startswith(t + ".") for h in held)},
+            {target: key for target, key in self.attributes.items() if target in targets},
+            {t: m for t, m in self.modules.items() if any(used == t or used.startswith(t + ".") for used in targets)},
         )
 
     def body(self, op: str, target: str, operands: tuple[Any, ...]) -> Any:
-        """Adds the nodes of the graph that `op` calls; gives what it gives back."""
+        """Add the nodes of the body that `op` calls; return its results."""
         inner = self.graph.modules[target].graph
         assert inner is not None
         inner = _inlined(inner, frozenset(calls(inner) if self.deep else ()), self.branch, self.deep)
         values: dict[str, Any] = {}
         storages: dict[int, int] = {}
         for placeholder, operand in zip(inner.placeholders, operands, strict=True):
-            given = self.changed(operand)
-            values[placeholder.name] = given
-            if isinstance(given, Ref) and given.name in self.graph.index:
-                pairs = zip(_storages(placeholder.value), _storages(self.graph.node(given.name).value), strict=False)
+            value = values[placeholder.name] = self.replaced(operand)
+            if isinstance(value, Ref) and value.name in self.graph.index:
+                pairs = zip(_storages(placeholder.value), _storages(self.graph.node(value.name).value), strict=False)
                 storages.update(pairs)
         for node in inner.nodes:
             if node.op in ("placeholder", "output"):
                 continue
-            name = _free(self.taken, node.name, op)
-            self.taken.add(name)
-            held = node.target
+            name = _free(self.names, node.name, op)
+            self.names.add(name)
+            new_target = node.target
             if node.op in ("get_attr", "call_module"):
-                held = _free({*self.modules, *self.attributes}, node.target.replace(".", "_"), op)
-                self.attributes |= {held: inner.attributes[node.target]} if node.target in inner.attributes else {}
-                self.modules |= {held: inner.modules[node.target]} if node.target in inner.modules else {}
+                new_target = _free({*self.modules, *self.attributes}, node.target.replace(".", "_"), op)
+                if node.target in inner.attributes:
+                    self.attributes[new_target] = inner.attributes[node.target]
+                if node.target in inner.modules:
+                    self.modules[new_target] = inner.modules[node.target]
             self.nodes.append(
                 replace(
                     node,
                     name=name,
-                    target=held,
+                    target=new_target,
                     args=_with(node.args, values),
                     kwargs=_with(node.kwargs, values),
                     value=self.renumbered(node.value, storages),
@@ -156,22 +156,22 @@ class _Inliner:
             values[node.name] = Ref(name)
         return _with(_results(inner), values)
 
-    def renumbered(self, value: Value, known: dict[int, int]) -> Value:
-        """The value with storages numbered as in the graph around it."""
+    def renumbered(self, value: Value, numbers: dict[int, int]) -> Value:
+        """Return the value with its storages numbered for the outer graph."""
         if isinstance(value, Sequence_):
-            return Sequence_(tuple(self.renumbered(item, known) for item in value.items))
+            return Sequence_(tuple(self.renumbered(item, numbers) for item in value.items))
         if not isinstance(value, TensorMeta) or value.storage is None:
             return value
-        if value.storage not in known:
-            known[value.storage] = self.storages
-            self.storages += 1
-        return replace(value, storage=known[value.storage])
+        if value.storage not in numbers:
+            numbers[value.storage] = self.next_storage
+            self.next_storage += 1
+        return replace(value, storage=numbers[value.storage])
 
 
-def _free(taken: Collection[str], wanted: str, op: str) -> str:
-    """A name that is not taken: the one that is wanted, or with that of the op before it, or numbered."""
-    names = itertools.chain([wanted], (f"{op}_{wanted}{number or ''}" for number in itertools.count()))
-    return next(name for name in names if name not in taken)
+def _free(names: Collection[str], wanted: str, op: str) -> str:
+    """Return the first free name: `wanted`, `op_wanted`, then `op_wanted1`, `op_wanted2`, ..."""
+    candidates = itertools.chain([wanted], (f"{op}_{wanted}{number or ''}" for number in itertools.count()))
+    return next(name for name in candidates if name not in names)
 
 
 def _with(value: Any, values: Mapping[str, Any]) -> Any:

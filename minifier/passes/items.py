@@ -1,4 +1,4 @@
-"""Results of a multi-output op that nothing needs. In the search such an op goes with all of them."""
+"""Unneeded results of a multi-output op. The search of ops keeps or removes all of them together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from minifier.passes.edits import Edit, Pass, Row, row
 
 
 def _source(node: Node) -> str | None:
-    """The op whose result a getitem takes."""
+    """Return the op that a getitem reads, or None."""
     return next(refs_in(node.args), None) if node.target == "operator.getitem" else None
 
 
 def _spare(graph: Graph) -> list[str]:
-    """getitems that no op reads, if their op keeps another."""
+    """Return the getitems that no op reads, if their op has another."""
     items: dict[str, list[str]] = {}
     for node in graph.ops:
         source = _source(node)
@@ -40,19 +40,19 @@ def _items(case: Case) -> list[Row]:
 
 
 def _together(case: Case) -> list[Row]:
-    """Gives back what an op makes as it is, where the op's result is all that the graph is for and no op reads it: one
-    op less. Only of what is compiled: values that are compared are given back one by one."""
+    """Return one row: the graph returns its only multi-output op directly, not item by item.
+
+    Only for failures to compile: a comparison needs the values one by one."""
     if case.level is not Level.DYNAMO or case.backward or not case.failure.fingerprint.stage.compiles:
         return []
-    return [row("items", _as_it_is)]
+    return [row("items", _return_op)]
 
 
-def _as_it_is(case: Case) -> Case:
+def _return_op(case: Case) -> Case:
     graph = case.graph
     items = [node for node in graph.ops if _source(node) is not None]
     sources = {_source(node) for node in items}
-    given = list(refs_in(graph.output.args))
-    if len(sources) != 1 or {node.name for node in items} != set(given):
+    if len(sources) != 1 or {node.name for node in items} != set(refs_in(graph.output.args)):
         return case
     (source,) = sources
     if source is None or not graph.node(source).is_op or any(graph.users[node.name] != ("output",) for node in items):

@@ -1,4 +1,4 @@
-"""Inputs to plain contiguous tensors."""
+"""Strides and dtypes of inputs to torch's defaults: contiguous, float32, int64, complex64."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput, TensorMeta
-from minifier.case.values import contiguous_stride
+from minifier.case.graph import with_leaves
+from minifier.case.values import Constant, contiguous_stride
 from minifier.passes.edits import Edit, Pass, Row, row
-from minifier.passes.resized import with_tensors
+from minifier.passes.resized import converted, with_tensors
 
 
 def _restrided(name: str, strides: Callable[[TensorMeta], tuple[int, ...]]) -> Edit:
@@ -25,7 +26,7 @@ def _contiguous(meta: TensorMeta) -> tuple[int, ...]:
 
 
 def _dense(meta: TensorMeta) -> tuple[int, ...]:
-    """Without gaps and without elements that share their memory, the dimensions in the same order in it."""
+    """Return strides without gaps or overlaps that keep the order of the dimensions in memory."""
     strides, step = [0] * len(meta.shape), 1
     for dim in sorted(range(len(meta.shape)), key=lambda dim: (meta.stride[dim], -dim)):
         strides[dim] = step
@@ -34,13 +35,62 @@ def _dense(meta: TensorMeta) -> tuple[int, ...]:
 
 
 def _layout(case: Case) -> list[Row]:
-    """Of inputs whose values are made on the spot; stored values keep the strides they were stored with."""
-    drawn = [i for i in case.inputs if isinstance(i, TensorInput) and isinstance(i.source, Drawn)]
+    """Return a row for each generated input. Stored values keep the strides that they were stored with."""
     return [
         row(f"stride of {item.name}", _restrided(item.name, _contiguous), _restrided(item.name, _dense))
-        for item in drawn
-        if not item.meta.is_contiguous
+        for item in case.inputs
+        if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and not item.meta.is_contiguous
     ]
 
 
-PASSES = (Pass("layout", "strides of inputs to plain contiguous", _layout),)
+def _default_dtype(dtype: str) -> str:
+    """Return torch's default dtype of the same kind."""
+    if dtype.startswith("complex"):
+        return "complex64"
+    if dtype.startswith(("float", "bfloat")):
+        return "float32"
+    return "int64" if dtype.startswith(("int", "uint")) else dtype
+
+
+def _converted(old: str, *, inputs: bool, arguments: bool) -> Edit:
+    new = _default_dtype(old)
+
+    def changed(leaf: object) -> object:
+        is_old = isinstance(leaf, Constant) and (leaf.kind, leaf.name) == ("dtype", old)
+        return Constant("dtype", new) if is_old else leaf
+
+    def edit(case: Case) -> Case:
+        if inputs:
+            case = with_tensors(case, lambda item: converted(item, new) if item.meta.dtype == old else item)
+        graph = with_leaves(case.graph, changed) if arguments else case.graph
+        return case if graph is case.graph else replace(case, graph=graph)
+
+    return edit
+
+
+def _dtypes(case: Case) -> list[Row]:
+    dtypes = {item.meta.dtype for item in case.inputs if isinstance(item, TensorInput)}
+
+    def note(leaf: object) -> object:
+        if isinstance(leaf, Constant) and leaf.kind == "dtype":
+            dtypes.add(leaf.name)
+        return leaf
+
+    with_leaves(case.graph, note)
+    return [
+        Row(
+            dtype,
+            (
+                (_converted(dtype, inputs=True, arguments=True),),
+                (_converted(dtype, inputs=True, arguments=False), _converted(dtype, inputs=False, arguments=True)),
+            ),
+        )
+        for dtype in sorted(dtypes)
+        if _default_dtype(dtype) != dtype
+    ]
+
+
+PASSES = (
+    Pass("layout", "strides of inputs to plain contiguous", _layout),
+    Pass("dtypes", "floating dtypes to float32, integers to int64", _dtypes),
+)

@@ -1,4 +1,4 @@
-"""Ops, inputs and outputs that other values of the graph can stand in for, or that need not be there."""
+"""Ops, inputs and outputs to remove or to replace by other values of the graph."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from dataclasses import replace
 from itertools import combinations
 
 from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
-from minifier.case.graph import map_refs, refs_in
+from minifier.case.graph import HIGHER_ORDER, map_refs, refs_in
 from minifier.case.ops import atoms, is_in_place, with_ops
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols
-from minifier.case.targets import HIGHER_ORDER
 from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row
 
-_FEW = 5  # ops of which all pairs are tried
+_MAX_GROUPS_FOR_ALL_PAIRS = 5
 
 
-def _standing_in(case: Case, gone: str, other: str) -> Case:
-    """The Case with one value read wherever another was, which is not there any more."""
+def _substituted(case: Case, removed: str, other: str) -> Case:
+    """Return the Case without the node `removed`, whose users read `other` instead."""
 
     def change(ref: Ref) -> Ref:
-        return Ref(other) if ref.name == gone else ref
+        return Ref(other) if ref.name == removed else ref
 
     nodes = [
         replace(node, args=map_refs(node.args, change), kwargs=map_refs(node.kwargs, change))
         for node in case.graph.nodes
-        if node.name != gone
+        if node.name != removed
     ]
     if any(node.target.startswith(HIGHER_ORDER) and _repeats(node) for node in nodes):
-        return case  # which may not be given the same tensor twice, as a kernel should not
+        return case  # a higher-order op, like a kernel, must not get the same tensor twice
     return pruned(replace(case, graph=replace(case.graph, nodes=tuple(nodes))))
 
 
@@ -39,25 +38,22 @@ def _repeats(node: Node) -> bool:
 
 
 def pruned(case: Case) -> Case:
-    """The Case without inputs that nothing reads, and without results that are inputs or the same twice."""
+    """Return the Case without unread inputs, and without results that are inputs or duplicates."""
     graph, output = case.graph, case.graph.output
     (results,) = output.args
     if case.level is Level.DYNAMO and isinstance(results, (tuple, list)):
-        inputs = {node.name for node in graph.placeholders}
-        own = [each for each in dict.fromkeys(results) if not (isinstance(each, Ref) and each.name in inputs)]
-        if not own:
+        placeholders = {node.name for node in graph.placeholders}
+        computed = [r for r in dict.fromkeys(results) if not (isinstance(r, Ref) and r.name in placeholders)]
+        if not computed:
             return case
-        output = replace(output, args=(tuple(own),))
+        output = replace(output, args=(tuple(computed),))
     nodes = (*graph.nodes[:-1], output)
     read = {name for node in nodes for name in node.refs()}
-    kept = [node for node in nodes if node.op != "placeholder" or node.name in read or _is_size(case, node.name)]
-    left = {node.name for node in kept}
-    made = replace(
-        case,
-        graph=replace(graph, nodes=tuple(kept)),
-        inputs=tuple(item for item in case.inputs if item.name in left),
-    )
-    return as_dynamo_would(made) if has_symbols(case.inputs) and case.level is Level.DYNAMO else made
+    nodes = tuple(n for n in nodes if n.op != "placeholder" or n.name in read or _is_size(case, n.name))
+    names = {node.name for node in nodes}
+    inputs = tuple(item for item in case.inputs if item.name in names)
+    smaller = replace(case, graph=replace(graph, nodes=nodes), inputs=inputs)
+    return as_dynamo_would(smaller) if has_symbols(case.inputs) and case.level is Level.DYNAMO else smaller
 
 
 def _is_size(case: Case, name: str) -> bool:
@@ -65,7 +61,7 @@ def _is_size(case: Case, name: str) -> bool:
 
 
 def _bypass(case: Case) -> list[Row]:
-    """An op by an operand, or another input, that has the same shape and dtype."""
+    """Return a row for each op that an operand of the same shape and dtype can replace."""
     rows = []
     for node in case.graph.ops:
         if is_in_place(node) or not isinstance(node.value, TensorMeta):
@@ -73,24 +69,23 @@ def _bypass(case: Case) -> list[Row]:
         operands = [case.graph.node(name) for name in dict.fromkeys(node.refs())]
         stand_ins = [other.name for other in operands if alike(node, other)]
         if stand_ins and len(case.graph.ops) > 1:
-            rows.append(row(f"op {node.name}", *(_by(node.name, name) for name in stand_ins)))
+            rows.append(row(f"op {node.name}", *(_replaced(node.name, name) for name in stand_ins)))
     return rows
 
 
-def _by(gone: str, other: str) -> Edit:
+def _replaced(removed: str, other: str) -> Edit:
     def edit(case: Case) -> Case:
-        there = {node.name for node in case.graph.nodes}
-        return _standing_in(case, gone, other) if {gone, other} <= there else case
+        return _substituted(case, removed, other) if {removed, other} <= case.graph.index.keys() else case
 
     return edit
 
 
 def _pairs(case: Case) -> list[Row]:
-    """Any two ops of a few; of more those of which one reads the other."""
+    """Return a row for any two ops of a small graph; of a larger one, if one op reads the other."""
     groups = atoms(case.graph)
     owner = {name: group for group in groups for name in group}
     pairs: Iterable[tuple[tuple[str, ...], tuple[str, ...]]] = combinations(groups, 2)
-    if len(groups) > _FEW:
+    if len(groups) > _MAX_GROUPS_FOR_ALL_PAIRS:
         pairs = dict.fromkeys(
             (owner[name], owner[node.name])
             for node in case.graph.ops
@@ -100,22 +95,22 @@ def _pairs(case: Case) -> list[Row]:
     return [row(f"ops {a[0]} and {b[0]}", _without((*a, *b))) for a, b in pairs if len(groups) > 2]
 
 
-def _without(gone: tuple[str, ...]) -> Edit:
+def _without(removed: tuple[str, ...]) -> Edit:
     def edit(case: Case) -> Case:
-        left = [node.name for node in case.graph.ops if node.name not in gone]
-        return with_ops(case, left) if left and len(left) < len(case.graph.ops) else case
+        names = [node.name for node in case.graph.ops if node.name not in removed]
+        return with_ops(case, names) if names and len(names) < len(case.graph.ops) else case
 
     return edit
 
 
 def _merge(case: Case) -> list[Row]:
-    """Inputs that an earlier one of the same kind can stand in for."""
+    """Return a row for each input that an earlier input of the same kind can replace."""
     rows = []
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     for i, item in enumerate(tensors):
-        others = [other.name for other in tensors[:i] if _kind(other) == _kind(item)]
-        if others:
-            rows.append(row(f"input {item.name}", *(_by(item.name, name) for name in others[:2])))
+        stand_ins = [other.name for other in tensors[:i] if _kind(other) == _kind(item)]
+        if stand_ins:
+            rows.append(row(f"input {item.name}", *(_replaced(item.name, name) for name in stand_ins[:2])))
     return rows
 
 
@@ -126,33 +121,33 @@ def _kind(item: Input) -> tuple[object, ...]:
 
 
 def _outputs(case: Case) -> list[Row]:
-    """Results of the graph that ops of it read as well."""
+    """Return a row for each result of the graph that its ops read as well."""
     names = list(dict.fromkeys(refs_in(case.graph.output.args)))
     read = {name for node in case.graph.ops for name in node.refs()}
     spare = [name for name in names if name in read]
-    return [row(f"result {name}", _not_given(name)) for name in spare] if len(names) > 1 else []
+    return [row(f"result {name}", _without_result(name)) for name in spare] if len(names) > 1 else []
 
 
-def _not_given(name: str) -> Edit:
+def _without_result(name: str) -> Edit:
     def edit(case: Case) -> Case:
         (results,) = case.graph.output.args
-        left = tuple(each for each in results if each != Ref(name)) if isinstance(results, (tuple, list)) else ()
-        if not any(refs_in(left)) or len(left) == len(results):
+        rest = tuple(item for item in results if item != Ref(name)) if isinstance(results, (tuple, list)) else ()
+        if not any(refs_in(rest)) or len(rest) == len(results):
             return case
-        nodes = (*case.graph.nodes[:-1], replace(case.graph.output, args=(left,)))
+        nodes = (*case.graph.nodes[:-1], replace(case.graph.output, args=(rest,)))
         return replace(case, graph=replace(case.graph, nodes=nodes))
 
     return edit
 
 
-def _of_dynamos(rows: Callable[[Case], list[Row]]) -> Callable[[Case], list[Row]]:
-    """Of graphs of Dynamo's alone: what AOTAutograd hands over has its inputs and results in an order that counts."""
+def _dynamo_only(rows: Callable[[Case], list[Row]]) -> Callable[[Case], list[Row]]:
+    """Restrict the rows to Dynamo's graphs: in AOTAutograd's the positions of inputs and results matter."""
     return lambda case: rows(case) if case.level is Level.DYNAMO else []
 
 
 PASSES = (
-    Pass("bypass", "ops that one of their operands can stand in for", _of_dynamos(_bypass), alone=True),
+    Pass("bypass", "ops that one of their operands can stand in for", _dynamo_only(_bypass), alone=True),
     Pass("pairs", "two ops at once: any two of a few, else those of which one reads the other", _pairs, alone=True),
-    Pass("outputs", "results that are needed on the way to another", _of_dynamos(_outputs)),
-    Pass("merge", "inputs that another of the same kind can stand in for", _of_dynamos(_merge)),
+    Pass("outputs", "results that are needed on the way to another", _dynamo_only(_outputs)),
+    Pass("merge", "inputs that another of the same kind can stand in for", _dynamo_only(_merge)),
 )

@@ -1,4 +1,4 @@
-"""Inputs of another shape or dtype, with values as before as far as there are any."""
+"""Inputs of another shape or dtype that keep their values where possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = tuple[float | int | bool, ...]
 
 
 def is_fixed(item: TensorInput) -> bool:
-    """Whether the input cannot have another shape: it shares its memory with another, or has gaps that are stored."""
+    """Tell whether the shape cannot change: the input shares its memory, or its values are stored with gaps."""
     source = item.source
     if isinstance(source, Stored):
         return source.shared or not item.meta.is_contiguous
@@ -21,8 +21,9 @@ def is_fixed(item: TensorInput) -> bool:
 
 
 def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides for another shape of the same rank: the order of the dimensions, their gaps and those that are expanded
-    stay."""
+    """Return strides for another shape of the same rank.
+
+    The order of the dimensions, their gaps and the expanded dimensions stay."""
     if meta.is_contiguous:
         return contiguous_stride(shape)
     strides = [0] * len(shape)
@@ -30,7 +31,7 @@ def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
     for dim in sorted(range(len(shape)), key=lambda dim: meta.stride[dim]):
         if meta.stride[dim] == 0:
             continue
-        if meta.shape[dim] > 1:  # the stride of a dimension of one says nothing
+        if meta.shape[dim] > 1:  # the stride of a dimension of size one is arbitrary
             step *= max(1, meta.stride[dim] // natural)
             natural = meta.stride[dim] * meta.shape[dim]
         strides[dim] = step
@@ -39,32 +40,34 @@ def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reshaped(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:
-    """The input with other sizes of its dimensions."""
+    """Return the input with another shape of the same rank, or itself if its shape is fixed."""
     meta = item.meta
     if shape == meta.shape or is_fixed(item):
         return item
-    return _of(item, replace(meta, shape=shape, stride=restride(meta, shape), offset=0, storage=None))
+    return _with_meta(item, replace(meta, shape=shape, stride=restride(meta, shape), offset=0, storage=None))
 
 
 def without_dim(item: TensorInput, dim: int) -> TensorInput:
-    """The input without a dimension, at its first index; as it is, if that is not the first of values that are kept."""
+    """Return the input at index 0 of a dimension, without it.
+
+    Kept values lose only their first dimension; else the input is returned unchanged."""
     meta = item.meta
     if is_fixed(item) or (dim and not isinstance(item.source, Drawn)):
         return item
-    shape, stride = (tuple(each for i, each in enumerate(of) if i != dim) for of in (meta.shape, meta.stride))
-    symbols = tuple(each for i, each in enumerate(meta.symbols) if i != dim)
+    shape, stride = (tuple(n for i, n in enumerate(numbers) if i != dim) for numbers in (meta.shape, meta.stride))
+    symbols = tuple(symbol for i, symbol in enumerate(meta.symbols) if i != dim)
     stride = contiguous_stride(shape) if meta.is_contiguous else stride
-    return _of(item, replace(meta, shape=shape, stride=stride, symbols=symbols, offset=0, storage=None))
+    return _with_meta(item, replace(meta, shape=shape, stride=stride, symbols=symbols, offset=0, storage=None))
 
 
 def converted(item: TensorInput, dtype: str) -> TensorInput:
-    """The input in another dtype."""
+    """Return the input in another dtype, or itself if it shares its memory."""
     if isinstance(item.source, Stored) and item.source.shared:
         return item
-    return _of(item, replace(item.meta, dtype=dtype, storage=None))
+    return _with_meta(item, replace(item.meta, dtype=dtype, storage=None))
 
 
-def _of(item: TensorInput, meta: TensorMeta) -> TensorInput:
+def _with_meta(item: TensorInput, meta: TensorMeta) -> TensorInput:
     source = item.source
     if isinstance(source, (Stored, Recorded)):
         source = Adapted(source, item.meta)
@@ -74,17 +77,17 @@ def _of(item: TensorInput, meta: TensorMeta) -> TensorInput:
 
 
 def _corner(values: Values, old: tuple[int, ...], new: tuple[int, ...]) -> Values:
-    """The first of row-major values in each dimension; dimensions that are gone are the first ones."""
+    """Return the leading values of each dimension, row-major. Leading dimensions go first if the rank shrinks."""
     if not new:
         return values[:1]
     old = old[len(old) - len(new) :]
     step = math.prod(old[1:])
-    parts = (values[i * step : (i + 1) * step] for i in range(new[0]))
-    return tuple(value for part in parts for value in _corner(part, old, new[1:]))
+    slices = (values[i * step : (i + 1) * step] for i in range(new[0]))
+    return tuple(value for part in slices for value in _corner(part, old, new[1:]))
 
 
 def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
-    """The Case with each tensor input changed, and what the graph says of it."""
+    """Return the Case with each tensor input changed, both in `inputs` and in the graph."""
     inputs = tuple(change(item) if isinstance(item, TensorInput) else item for item in case.inputs)
     metas = {item.name: item.meta for item in inputs if isinstance(item, TensorInput)}
     nodes = tuple(

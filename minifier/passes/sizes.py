@@ -1,4 +1,4 @@
-"""Sizes: dynamic shapes to static ones, and each number that occurs in shapes to a small one."""
+"""Dynamic shapes to static ones, and each number in shapes to a small one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
-from minifier.case.graph import with_leaves
+from minifier.case.graph import FLEX, LAUNCH, with_leaves
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
-from minifier.case.targets import FLEX, LAUNCH
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.resized import is_fixed, reshaped, with_tensors, without_dim
 
-_FIRST = (1, 2, 3)
-_LEAST_SYMBOLIC = 2  # a size of 0 or 1 is no symbol
+_MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
 
 
 def _static(case: Case) -> list[Row]:
@@ -21,29 +19,30 @@ def _static(case: Case) -> list[Row]:
 
 
 def numbers(case: Case) -> list[int]:
-    """The numbers above one in the shapes of inputs and of what the ops make of them, the largest first. None where no
-    other number can be put in: in graphs of AOTAutograd's with symbols, and where a Triton kernel is launched, which
-    would go beyond the ends of smaller tensors, and might not even tell."""
+    """Return the numbers above one in the shapes of inputs and ops, the largest first.
+
+    Empty for AOTAutograd's graphs with symbols, and next to a Triton kernel: it would access memory beyond a smaller
+    tensor, perhaps unnoticed."""
     symbolic = case.level is not Level.DYNAMO and has_symbols(case.inputs)
     if symbolic or any(node.target == LAUNCH for node in case.graph.ops):
         return []
     inputs = [item.meta for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
-    made = [node.value for node in case.graph.ops if isinstance(node.value, TensorMeta)]
-    return sorted({size for meta in (*inputs, *made) for size in meta.shape if size > 1}, reverse=True)
+    computed = [node.value for node in case.graph.ops if isinstance(node.value, TensorMeta)]
+    return sorted({size for meta in (*inputs, *computed) for size in meta.shape if size > 1}, reverse=True)
 
 
 def smaller(number: int) -> list[int]:
-    """What to try for a number: 1, 2, 3, powers of four, then the one below it with fewer and fewer of its last bits
-    left out. Over several rounds that is a binary search: a failure that shows from some size on is found at its
-    smallest in about 2.5 log2(number) steps."""
-    tried = [*_FIRST, *(4**k for k in range(number.bit_length()))]
+    """Return the numbers to try instead: 1, 2, 3, powers of four, and `number - 1` with its last bits cleared.
+
+    Repeated, this is a binary search: it finds the smallest failing size in about 2.5 log2(number) steps."""
+    candidates = [1, 2, 3, *(4**k for k in range(number.bit_length()))]
     below = number - 1
-    tried += [below >> bits << bits for bits in range(below.bit_length())]
-    return sorted({n for n in tried if n < number})
+    candidates += [below >> bits << bits for bits in range(below.bit_length())]
+    return sorted({n for n in candidates if n < number})
 
 
 def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
-    """The Case with the sizes of inputs changed; with `literals` the numbers in arguments of ops as well."""
+    """Return an edit of the inputs' sizes; with `literals`, of the numbers in arguments of ops as well."""
 
     def number(leaf: object) -> object:
         return change(leaf) if type(leaf) is int else leaf
@@ -52,23 +51,25 @@ def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
         return reshaped(item, tuple(map(change, item.meta.shape)))
 
     def edit(case: Case) -> Case:
-        made = with_tensors(case, sized)
+        resized = with_tensors(case, sized)
         inputs = tuple(
             replace(item, value=change(item.value))
             if isinstance(item, ScalarInput) and item.symbol is not None and type(item.value) is int
             else item
-            for item in made.inputs
+            for item in resized.inputs
         )
-        graph = with_leaves(made.graph, number) if literals else made.graph
-        made = made if graph is made.graph and inputs == made.inputs else replace(made, graph=graph, inputs=inputs)
-        return as_dynamo_would(made) if made != case and has_symbols(case.inputs) else made
+        graph = with_leaves(resized.graph, number) if literals else resized.graph
+        if graph is not resized.graph or inputs != resized.inputs:
+            resized = replace(resized, graph=graph, inputs=inputs)
+        return as_dynamo_would(resized) if resized != case and has_symbols(case.inputs) else resized
 
     return edit
 
 
 def to_number(old: int, new: int) -> tuple[Edit, ...]:
-    """A number replaced by another: in arguments too, in inputs alone, and in both with its multiples, as where a size
-    is the product of two others."""
+    """Return the edits that replace a number: with and without arguments of ops, then its multiples as well.
+
+    Multiples cover a size that is the product of two others."""
 
     def same(n: int) -> int:
         return new if n == old else n
@@ -85,18 +86,18 @@ def to_number(old: int, new: int) -> tuple[Edit, ...]:
 
 
 def _sizes(case: Case) -> list[Row]:
-    found = numbers(case)
+    sizes = numbers(case)
     symbolic = has_symbols(case.inputs)
 
     def fits(n: int) -> bool:
-        return not symbolic or (n >= _LEAST_SYMBOLIC and n not in found)  # equal sizes would share a symbol
+        return not symbolic or (n >= _MIN_SYMBOLIC_SIZE and n not in sizes)  # equal sizes would share a symbol
 
-    rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in found]
-    return rows if symbolic or not found else [*rows, *_one_by_one(case)]
+    rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in sizes]
+    return rows if symbolic or not sizes else [*rows, *_one_by_one(case)]
 
 
 def _one_by_one(case: Case) -> list[Row]:
-    """Each dimension of each input by itself to one, of those whose size is that of others as well."""
+    """Return a row for each dimension whose size other dimensions have as well: to one, by itself."""
     tensors = [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
     sizes = [size for item in tensors for size in item.meta.shape]
     return [
@@ -118,22 +119,23 @@ def _to_one(name: str, dim: int) -> Edit:
 
 
 def all_sizes(case: Case) -> Iterator[Edit]:
-    """Every number at once: all to one, in arguments too and in inputs alone, then all to two, then to two, three,
-    four and so on. The last is all there is for symbolic sizes: equal ones would share a symbol."""
-    found = sorted(numbers(case))
-    if not found:
+    """Yield the edits that replace all numbers at once: by 1, by 2, then by 2, 3, 4, ...
+
+    Symbolic sizes only get the last, because equal sizes would share a symbol."""
+    sizes = sorted(numbers(case))
+    if not sizes:
         return
-    apart = {n: min(n, i + 2) for i, n in enumerate(found)}
-    maps: list[Callable[[int], int]] = [lambda n: apart.get(n, n)]
+    distinct = {n: min(n, i + 2) for i, n in enumerate(sizes)}
+    changes: list[Callable[[int], int]] = [lambda n: distinct.get(n, n)]
     if not has_symbols(case.inputs):
-        maps = [lambda n: 1 if n in apart else n, lambda n: 2 if n in apart else n, *maps]
-    for each in maps:
-        yield _replaced(each, literals=True)
-        yield _replaced(each, literals=False)
+        changes = [lambda n: 1 if n in distinct else n, lambda n: 2 if n in distinct else n, *changes]
+    for change in changes:
+        yield _replaced(change, literals=True)
+        yield _replaced(change, literals=False)
 
 
 def _dims(case: Case) -> list[Row]:
-    """The first dimension of all inputs that have the most, and each of each input, where it is of size one."""
+    """Return rows for dimensions of size one: the first of all inputs of a rank, then each by itself."""
     if _is_flex(case):
         return []
     tensors = [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
@@ -145,12 +147,12 @@ def _dims(case: Case) -> list[Row]:
 
 
 def _spare(item: TensorInput) -> list[int]:
-    """The dimensions of size one, of more than one."""
+    """Return the dimensions of size one, none if there is no other dimension."""
     return [dim for dim, size in enumerate(item.meta.shape) if size == 1 and len(item.meta.shape) > 1]
 
 
 def _without_first(rank: int) -> Edit:
-    """Without the first dimension of inputs that have at least so many."""
+    """Return an edit that removes the first dimension of inputs of at least this rank."""
 
     def change(item: TensorInput) -> TensorInput:
         return without_dim(item, 0) if len(item.meta.shape) >= rank and 0 in _spare(item) else item
@@ -166,7 +168,7 @@ def _without(name: str, dim: int) -> Edit:
 
 
 def without_ones(case: Case) -> Case:
-    """Every input without its dimensions of one; where that are all, with the last."""
+    """Return the Case without dimensions of size one; each input keeps at least one dimension."""
     if _is_flex(case):
         return case
 
@@ -179,7 +181,7 @@ def without_ones(case: Case) -> Case:
 
 
 def _is_flex(case: Case) -> bool:
-    """Whether there is flex attention, whose public function takes four dimensions, though the op does not look."""
+    """Tell whether flex attention is used: its public function requires four dimensions, the op does not check."""
     return any(node.target.startswith(FLEX) for node in case.graph.ops)
 
 

@@ -1,4 +1,4 @@
-"""State, configuration and options to their defaults."""
+"""Configuration, switches, modes and options to their defaults."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, ScalarInput, State, TensorInput
-from minifier.case.graph import Module
+from minifier.case.graph import AUTOGRAD_FUNCTION, Module
 from minifier.case.symbolic_sizes import is_unbacked_value
-from minifier.case.targets import AUTOGRAD_FUNCTION
 from minifier.passes.edits import Edit, Pass, Row, row
 
 
 def _without_config(entry: tuple[str, str, Any]) -> Edit:
     def edit(case: Case) -> Case:
-        left = tuple(item for item in case.state.config if item[:2] != entry[:2])
-        return replace(case, state=replace(case.state, config=left))
+        config = tuple(item for item in case.state.config if item[:2] != entry[:2])
+        return replace(case, state=replace(case.state, config=config))
 
     return edit
 
 
-# Without these Dynamo breaks the graph where a size or a number comes from the values of a tensor.
+# Without these Dynamo breaks the graph where a size or a number depends on the values of a tensor.
 _FOR_UNBACKED = {"capture_scalar_outputs", "capture_dynamic_output_shape_ops"}
 
 
 def _config(case: Case) -> list[Row]:
-    kept = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
-    return [row(f"{e[0]}.{e[1]}", _without_config(e)) for e in case.state.config if e[1] not in kept]
+    required = _FOR_UNBACKED if any(is_unbacked_value(node.value) for node in case.graph.ops) else ()
+    return [row(f"{e[0]}.{e[1]}", _without_config(e)) for e in case.state.config if e[1] not in required]
 
 
 def _without_switch(name: str) -> Edit:
     def edit(case: Case) -> Case:
-        left = tuple(pair for pair in case.state.switches if pair[0] != name)
-        return replace(case, state=replace(case.state, switches=left))
+        switches = tuple(pair for pair in case.state.switches if pair[0] != name)
+        return replace(case, state=replace(case.state, switches=switches))
 
     return edit
 
@@ -44,8 +43,8 @@ def _switches(case: Case) -> list[Row]:
 
 def _without_variable(name: str) -> Edit:
     def edit(case: Case) -> Case:
-        left = tuple(pair for pair in case.state.environment if pair[0] != name)
-        return replace(case, state=replace(case.state, environment=left))
+        environment = tuple(pair for pair in case.state.environment if pair[0] != name)
+        return replace(case, state=replace(case.state, environment=environment))
 
     return edit
 
@@ -59,13 +58,13 @@ def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
 
 
 def _without_inference(case: Case) -> Case:
-    """Under no_grad instead, which is what the backend sees of inference mode while it compiles."""
+    """Return the Case under no_grad instead: the backend sees nothing else of inference mode when compiling."""
     case = _with_inputs(case, lambda item: replace(item, inference=False))
     return replace(case, state=replace(case.state, inference=False))
 
 
 def _ordinary_inputs(case: Case) -> Case:
-    """Inputs made outside of inference mode."""
+    """Return the Case with inputs created outside inference mode."""
     return _with_inputs(case, lambda item: replace(item, inference=False))
 
 
@@ -78,12 +77,12 @@ def _without_grad(case: Case) -> Case:
 
 
 def _leaves(case: Case) -> Case:
-    """Inputs that require grad by themselves, not as results of something."""
+    """Return the Case with leaf inputs, not results of an op."""
     return _with_inputs(case, lambda item: replace(item, leaf=True))
 
 
 def _grad(case: Case) -> list[Row]:
-    # A backward pass without a gradient is none; Dynamo leaves an autograd function out where nothing requires grad.
+    # A backward pass needs a gradient; Dynamo inlines an autograd function where nothing requires grad.
     needed = case.backward or any(node.target == AUTOGRAD_FUNCTION for node in case.graph.ops)
     rows = [
         row("leaves", _leaves),
@@ -108,17 +107,17 @@ def _training(case: Case) -> list[Row]:
 
 
 def _ambient(case: Case) -> list[Row]:
-    plain = State()
+    default = State().default_dtype
     return [
         row("autocast", lambda c: replace(c, state=replace(c.state, autocast=()))),
-        row("default dtype", lambda c: replace(c, state=replace(c.state, default_dtype=plain.default_dtype))),
+        row("default dtype", lambda c: replace(c, state=replace(c.state, default_dtype=default))),
     ]
 
 
 def _without_option(key: str) -> Edit:
     def edit(case: Case) -> Case:
-        left = {k: v for k, v in (case.backend.options or {}).items() if k != key}
-        return replace(case, backend=replace(case.backend, options=left or None))
+        options = {k: v for k, v in (case.backend.options or {}).items() if k != key}
+        return replace(case, backend=replace(case.backend, options=options or None))
 
     return edit
 

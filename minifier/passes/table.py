@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minifier.passes import arguments, body_operands, dtypes, items, layout, operands, sizes, state
+from minifier.passes import arguments, body_operands, items, layout, operands, sizes, state
 from minifier.passes.edits import Pass
 
 SIMPLIFICATIONS: tuple[Pass, ...] = (
@@ -11,15 +11,14 @@ SIMPLIFICATIONS: tuple[Pass, ...] = (
     *items.PASSES,
     *arguments.PASSES,
     *layout.PASSES,
-    *dtypes.PASSES,
     *sizes.PASSES,
     *state.PASSES,
 )
 
-# Its rows depend on what the values are, which a child has to look at.
+# Its rows depend on the values, which only a child process reads.
 DATA = ("data", "values of inputs to seeded random, integers to zeros; to bounded random, to a short list")
 
-# Name and sentence of every pass, for people.
+# Name and description of every pass, for the user.
 TABLE: tuple[tuple[str, str], ...] = (
     ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
     ("bodies", "ops in the bodies of higher-order ops, an earlier value of the same shape being read in their place"),
@@ -28,10 +27,10 @@ TABLE: tuple[tuple[str, str], ...] = (
     *((p.name, p.sentence) for p in SIMPLIFICATIONS),
 )
 
-# Passes after which the graph computes something else: what is left could be a program that Dynamo treats otherwise.
+# Passes that change the computed values: Dynamo might treat the simplified program in another way.
 OF_VALUES: tuple[str, ...] = tuple(
-    each.name
-    for module in (operands, body_operands, arguments, layout, dtypes, sizes)
-    for each in module.PASSES
-    if not each.asked
+    simplification.name
+    for module in (operands, body_operands, arguments, layout, sizes)
+    for simplification in module.PASSES
+    if not simplification.asked
 )

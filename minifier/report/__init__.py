@@ -1,1 +1,1 @@
-"""What is handed over beside the repro: report.md, result.json, bundle.zip."""
+"""Write the files next to the repro: report.md, report.html, result.json, bundle.zip."""

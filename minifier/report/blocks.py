@@ -1,5 +1,4 @@
-"""A report as data: sections of blocks, from which each form of it is written. In texts `code` stands between
-backticks, as in Markdown."""
+"""A report as data: sections of blocks, rendered as Markdown and HTML. In texts, backticks enclose `code`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What is shown as it is: a program, a traceback."""
+    """Preformatted text: a program, a traceback."""
 
     text: str
     language: str = ""
@@ -31,7 +30,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells of text under a head."""
+    """Rows of text under a head."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -39,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A picture as SVG, for the page; `mermaid` is what trackers draw, where there is such a form of it."""
+    """A picture as SVG for the page, and as Mermaid for issue trackers, or "" if that form does not exist."""
 
     svg: str
     title: str
@@ -48,7 +47,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What few want to read: shown on a click."""
+    """Code that is shown on a click."""
 
     title: str
     code: Code
@@ -59,8 +58,7 @@ Block = Text | Code | Items | Table | Drawing | Folded
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what is below it. Of a report that is too long those of the highest `weight` go first; those of
-    weight 0 never do."""
+    """A heading and its blocks. A too long report loses its sections of highest `weight` first, never those of 0."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -70,16 +68,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole of it."""
+    """A title and all sections."""
 
     title: str
     sections: tuple[Section, ...]
 
     def changed(self, change: Callable[[str], str]) -> Report:
-        """The same with each of its texts changed, but no program, and no picture: these have names of ops alone."""
+        """Return a report with each text changed, except programs and pictures: these only have names of ops."""
         sections = (
-            replace(each, title=change(each.title), blocks=tuple(_changed(block, change) for block in each.blocks))
-            for each in self.sections
+            replace(section, title=change(section.title), blocks=tuple(_changed(b, change) for b in section.blocks))
+            for section in self.sections
         )
         return Report(change(self.title), tuple(sections))
 
@@ -98,16 +96,16 @@ def _changed(block: Block, change: Callable[[str], str]) -> Block:
             return replace(block, text=change(text))
 
 
-def cut(text: str, most: int) -> str:
-    """The text without its middle lines, if there are more than `most`."""
+def cut(text: str, max_lines: int) -> str:
+    """Return the text without its middle lines, if it has more than `max_lines`."""
     lines = text.rstrip().splitlines()
-    if len(lines) <= most:
+    if len(lines) <= max_lines:
         return "\n".join(lines)
-    half = most // 2
+    half = max_lines // 2
     return "\n".join([*lines[:half], f"[{len(lines) - 2 * half} lines left out]", *lines[-half:]])
 
 
 def sections_of(title: str, *blocks: Block | None, level: int = 2, weight: int = 0) -> Iterable[Section]:
-    """One section with those of the blocks that there are; none without any."""
-    found = tuple(block for block in blocks if block is not None)
-    return [Section(title, found, level, weight)] if found else []
+    """Return one section of the blocks that are not None, or no section without any."""
+    present = tuple(block for block in blocks if block is not None)
+    return [Section(title, present, level, weight)] if present else []

@@ -1,5 +1,7 @@
-"""bundle.zip: the repro, the reports, the result and the reduced Case. No weights, no inputs, no paths, unless the user
-agrees; and no more than a tracker takes."""
+"""bundle.zip: the repro, the reports, the result and the reduced Case, small enough for an issue tracker.
+
+It has no weights, no inputs and no paths, unless the user agrees.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +17,36 @@ from minifier.report.outcome import Outcome
 from minifier.report.privacy import shareable_case, shareable_graph, shareable_json, without_private_paths
 from minifier.slicing import definitions_left
 
-LIMIT = 25 * 2**20  # bytes that an attachment may have on GitHub
+LIMIT = 25 * 2**20  # bytes of an attachment on GitHub
 BUNDLE = "bundle.zip"
-_OVERHEAD = 1 << 12  # bytes for each entry's name and place
+_ENTRY_OVERHEAD_BYTES = 1 << 12  # for each entry's headers
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was written, and what had to be left out for its size, with that size in bytes."""
+    """The written file, and the entries left out because of their size, in bytes."""
 
     path: Path
     left_out: tuple[tuple[str, int], ...]
 
 
 def write_bundle(folder: Path, outcome: Outcome, include_data: bool, limit: int = LIMIT) -> Bundle:
-    """Writes bundle.zip into the output folder, the most important first as long as there is room.
+    """Write bundle.zip into the output folder, the most important entries first, within `limit` bytes.
 
-    `include_data` is the user's word that real values may go along: those that a repro reads from a file,
-    which is there only if the failure needs exactly these.
+    `include_data` is the user's permission to add the real values that the repro reads from a file. This file exists
+    only if the failure needs exactly these values.
     """
     path = folder / BUNDLE
     left_out = []
     with written_whole(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
-        room = limit - _OVERHEAD
+        remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES
         for name, content in _content(folder, outcome, include_data):
             data = content()
-            size = len(zlib.compress(data)) + _OVERHEAD
-            if size > room:
+            size = len(zlib.compress(data)) + _ENTRY_OVERHEAD_BYTES
+            if size > remaining_bytes:
                 left_out.append((name, len(data)))
                 continue
-            room -= size
+            remaining_bytes -= size
             bundle.writestr(name, data)
         if left_out:
             rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
@@ -56,23 +58,22 @@ def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tup
     private = outcome.case.script.path
     definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
 
-    def text(path: Path, made: Callable[[str, Iterable[str]], str]) -> Callable[[], bytes]:
-        return lambda: made(path.read_text(encoding="utf-8"), private).encode()
+    def text(path: Path, clean: Callable[[str, Iterable[str]], str]) -> Callable[[], bytes]:
+        return lambda: clean(path.read_text(encoding="utf-8"), private).encode()
 
-    for name, made in (
+    for name, clean in (
         ("repro.py", without_private_paths),
-        ("report.md", _as_it_is),
+        ("report.md", _unchanged),
         ("result.json", shareable_json),
         (f"minimal/{CASE}", lambda text, folders: shareable_case(text, folders, definitions)),
         (f"minimal/{GRAPH}", shareable_graph),
-        ("report.html", _as_it_is),
+        ("report.html", _unchanged),
     ):
         if (folder / name).exists():
-            yield name, text(folder / name, made)
+            yield name, text(folder / name, clean)
     if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
         yield TENSOR_FILE, (folder / TENSOR_FILE).read_bytes
 
 
-def _as_it_is(text: str, _private: Iterable[str]) -> str:
-    """A report, which was made to be handed on."""
-    return text
+def _unchanged(text: str, _private: Iterable[str]) -> str:
+    return text  # of a report, which has no private paths

@@ -1,4 +1,4 @@
-"""A graph as nodes and edges with words on them: what Mermaid and the page's pictures are drawn from."""
+"""A graph as labelled boxes and edges, the common form of Mermaid and the page's pictures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from minifier.case import Graph, TensorMeta
 from minifier.case.graph import Node
 
-_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
-_LONGEST = 28
+_SHORT_DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+_MAX_LABEL_CHARS = 28
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node; `kind` is `input`, `op` or `output`, `below` the boxes that it reads, by their number."""
+    """One node. `kind` is `input`, `op` or `output`; `below` numbers the boxes that it reads."""
 
     label: str
     detail: str
@@ -23,10 +23,12 @@ class Box:
 
 
 def boxes_of(graph: Graph) -> tuple[Box, ...]:
-    """A graph's nodes in their order, but for inputs that nothing reads (sizes that became numbers); tensors and graphs
-    that it holds itself are inputs too."""
+    """Return the graph's nodes in order. Tensors and graphs that it holds count as inputs.
+
+    Inputs that no node reads are left out: sizes that became numbers.
+    """
     number: dict[str, int] = {}
-    found: list[Box] = []
+    boxes: list[Box] = []
     read = {name for node in graph.nodes for name in node.refs()}
     for node in graph.nodes:
         if node.op == "placeholder" and node.name not in read:
@@ -34,13 +36,13 @@ def boxes_of(graph: Graph) -> tuple[Box, ...]:
         below = tuple(dict.fromkeys(number[name] for name in node.refs() if name in number))
         kind = "op" if node.is_op else "output" if node.op == "output" else "input"
         label = node.short_target if node.is_op else str(node.target) if node.op == "get_attr" else kind
-        number[node.name] = len(found)
-        found.append(Box(_cut(label), _detail(node), kind, below))
-    return tuple(found)
+        number[node.name] = len(boxes)
+        boxes.append(Box(_cut(label), _detail(node), kind, below))
+    return tuple(boxes)
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_LABEL_CHARS else text[: _MAX_LABEL_CHARS - 1] + "…"
 
 
 def _detail(node: Node) -> str:
@@ -48,12 +50,12 @@ def _detail(node: Node) -> str:
     if not isinstance(value, TensorMeta):
         return ""
     name = value.dtype.rstrip("0123456789")
-    dtype = _SHORT.get(name, name) + value.dtype[len(name) :]
+    dtype = _SHORT_DTYPES.get(name, name) + value.dtype[len(name) :]
     return f"{dtype}[{', '.join(str(size) for size in value.shape)}]"
 
 
 def mermaid(boxes: tuple[Box, ...]) -> str:
-    """The graph in the language of Mermaid, from inputs down to the output."""
+    """Return the graph as Mermaid, from inputs down to the output."""
     lines = ["flowchart TD"]
     for number, box in enumerate(boxes):
         text = _quoted(box.label) + (f"<br/>{_quoted(box.detail)}" if box.detail else "")
@@ -70,8 +72,10 @@ def _quoted(text: str) -> str:
 
 
 def layers_of(boxes: tuple[Box, ...]) -> tuple[tuple[int, ...], ...]:
-    """The boxes by their longest way from an input; within a layer near to what they read. An input stands right above
-    what first reads it."""
+    """Return layers of boxes by their longest path from an input.
+
+    Within a layer, boxes are close to the boxes that they read. An input is right above its first reader.
+    """
     depth: list[int] = []
     for box in boxes:
         depth.append(1 + max((depth[source] for source in box.below), default=-1))
@@ -83,22 +87,22 @@ def layers_of(boxes: tuple[Box, ...]) -> tuple[tuple[int, ...], ...]:
         if box.kind == "input" and number in readers:
             depth[number] = readers[number] - 1
     layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
-    for number, at in enumerate(depth):
-        layers[at].append(number)
-    place: dict[int, float] = {}
+    for number, layer_number in enumerate(depth):
+        layers[layer_number].append(number)
+    position: dict[int, float] = {}
     for layer in layers:
-        layer.sort(key=lambda number: _middle(boxes[number], place))
-        place.update({number: at - len(layer) / 2 for at, number in enumerate(layer)})
+        layer.sort(key=lambda number: _mean_source_position(boxes[number], position))
+        position.update({number: column - len(layer) / 2 for column, number in enumerate(layer)})
     return tuple(map(tuple, layers))
 
 
-def _middle(box: Box, place: Mapping[int, float]) -> float:
-    known = [place[source] for source in box.below if source in place]
+def _mean_source_position(box: Box, position: Mapping[int, float]) -> float:
+    known = [position[source] for source in box.below if source in position]
     return sum(known) / len(known) if known else 0.0
 
 
 def op_kinds(graph: Graph) -> Iterator[tuple[str, int]]:
-    """How often each op is called, the most frequent first."""
+    """Return each op and its number of calls, the most frequent first."""
     counts: dict[str, int] = {}
     for node in graph.ops:
         counts[node.short_target] = counts.get(node.short_target, 0) + 1

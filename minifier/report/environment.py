@@ -1,4 +1,4 @@
-"""What torch's own collector says of the machine, found out beside other work."""
+"""Run torch's own collector of facts about the machine in the background."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from minifier.case.store import write_atomically
 from minifier.process.steps import die_with_parent, spare
 
-_MAX_WAIT_SECONDS = 20.0  # that the report waits for it
+_MAX_WAIT_SECONDS = 20.0  # of the report for the collector
 _LOOK = 0.02
 
 
@@ -32,7 +32,7 @@ class EnvironmentCollector:
         self._text: str | None = None
 
     def text(self, tick: Callable[[], object] = lambda: None) -> str:
-        """What it says; a line that says so if it did not end well, or in time. Calls `tick` while it waits."""
+        """Wait for the collector's text and call `tick` meanwhile. If it fails or is late, return a line about that."""
         if self._text is None:
             until = time.monotonic() + _MAX_WAIT_SECONDS
             while not self._has_ended() and time.monotonic() < until:
@@ -61,7 +61,7 @@ class EnvironmentCollector:
 
 
 def _collect(file: Path, parent: int) -> None:
-    """In the child; it never returns."""
+    """Run the collector in the child and exit."""
     status = 1
     try:
         os.setsid()

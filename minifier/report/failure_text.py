@@ -1,4 +1,4 @@
-"""What a report says of a failure: in one sentence, in a table, and in words to search for."""
+"""Describe a failure in a report: in one sentence, in a table, and in words to search for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from minifier.report.blocks import Block, Code, Section, Table, Text, cut, secti
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_source
 
-_TRACEBACK_LINES = 60
-_MOST_DIFFERENCES = 8
-_NAMED_OPS = 3
-_SHORT = 60  # characters of an expression
+_MAX_TRACEBACK_LINES = 60
+_MAX_DIFFERENCES = 8
+_MAX_NAMED_OPS = 3
+_MAX_EXPRESSION_CHARS = 60
 
 _WHEN = {
     Stage.CAPTURE: "before any backend is called",
@@ -35,7 +35,7 @@ _HOW = {
 
 
 def title_of(case: Case) -> str:
-    """The failure as the title of an issue."""
+    """Return the title of an issue about the failure."""
     failure, name = case.failure, case.backend.name
     if failure.fingerprint.stage is Stage.COMPARE:
         return f"Compiled and eager differ ({failure.fingerprint.message}): torch.compile backend `{name}`"
@@ -45,27 +45,29 @@ def title_of(case: Case) -> str:
 
 
 def sentence_of(outcome: Outcome) -> str:
-    """What fails, for somebody who has never seen the script."""
+    """Describe the failure for somebody who has never seen the script."""
     case = outcome.minimal or outcome.case
     failure = case.failure
-    what = _program(outcome)
+    program = _program(outcome)
     where = f"`torch.compile(..., backend={_written(case.backend)})`"
     if case.level is Level.SOURCE:
         return f"`torch.compile` fails with `{failure.line}`; without it the script runs."
     first = (failure.message.strip().splitlines() or [""])[0].rstrip(".")
     if failure.fingerprint.stage is Stage.COMPARE:
-        return f"{where} of {what} raises nothing, but {first[:1].lower()}{first[1:]}."
+        return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
     when = _WHEN[failure.fingerprint.stage]
     how = _HOW.get(failure.fingerprint.kind)
-    said = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
+    event = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
     eager = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
-    return f"{where} of {what} fails {when}: {said}." + (" Without a backend the same program runs." if eager else "")
+    return f"{where} of {program} fails {when}: {event}." + (
+        " Without a backend the same program runs." if eager else ""
+    )
 
 
 def _written(backend: BackendReference) -> str:
-    """What torch.compile is given, if that is short."""
-    said = backend.expression
-    return said if said and len(said) <= _SHORT and "\n" not in said else f'"{backend.name}"'
+    """Return the `backend=` expression if it is short, else the backend's name."""
+    code = backend.expression
+    return code if code and len(code) <= _MAX_EXPRESSION_CHARS and "\n" not in code else f'"{backend.name}"'
 
 
 def _program(outcome: Outcome) -> str:
@@ -74,19 +76,20 @@ def _program(outcome: Outcome) -> str:
     targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
     count = len(outcome.minimal.graph.ops)
     whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
-    ops = " and ".join(f"`{target}`" for target in targets[:_NAMED_OPS])
+    ops = " and ".join(f"`{target}`" for target in targets[:_MAX_NAMED_OPS])
     if count == 1:
         return f"a {whole} with one op, {ops},"
-    if len(targets) <= _NAMED_OPS:
+    if len(targets) <= _MAX_NAMED_OPS:
         return f"a {whole} with {count} ops, {ops},"
     return f"a {whole} with {count} ops"
 
 
 def short_identity(fingerprint: Fingerprint) -> str:
-    """Twelve hexadecimal digits, the same for two failures that are the same: for finding duplicates."""
-    frames = [(each.module, each.function) if each is not None else None for each in (fingerprint.raising,)]
-    told = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, _words(fingerprint.message)]
-    return hashlib.blake2b(json.dumps(told).encode(), digest_size=6).hexdigest()
+    """Return twelve hexadecimal digits, equal for equal failures, to find duplicates."""
+    raising = fingerprint.raising
+    frames = [(raising.module, raising.function) if raising is not None else None]
+    identity = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, _words(fingerprint.message)]
+    return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
 
 
 def _words(message: str) -> str:
@@ -94,7 +97,7 @@ def _words(message: str) -> str:
 
 
 def duplicates(case: Case) -> Iterable[Section]:
-    """Words by which the same failure, reported by somebody else, is found."""
+    """Give words that find earlier reports of the same failure."""
     fingerprint = case.failure.fingerprint
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
@@ -117,7 +120,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def both_errors(outcome: Outcome) -> Iterable[Section]:
-    """The failure as the script showed it and as the repro does: a traceback, or what was printed before a death."""
+    """Show the script's failure and the repro's: a traceback, or the output before a death."""
     failure = outcome.case.failure
     blocks: list[Block] = [Text(_verdict(outcome))]
     if failure.differences:
@@ -133,12 +136,12 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
 
 
 def _shown(trace: str) -> str:
-    return cut(without_source(trace), _TRACEBACK_LINES)
+    return cut(without_source(trace), _MAX_TRACEBACK_LINES)
 
 
 def _differences(failure: Failure) -> Table:
-    """The error of each result that is not as in eager."""
-    shown = failure.differences[:_MOST_DIFFERENCES]
+    """List the error of each result that differs from eager's."""
+    shown = failure.differences[:_MAX_DIFFERENCES]
     rows = [
         (d.where, d.aspect.value, *map(_number, (d.error, d.eager_error, d.noise)), "" if d.error else d.sentence)
         for d in shown

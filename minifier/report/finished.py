@@ -1,4 +1,4 @@
-"""A finished run, kept so that its reports can be made again; and the one place that writes them."""
+"""Store a finished run, and write its reports, now or again later."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _PLAIN = ("reason", "capture_seconds", "total_seconds", "ops_before", "match", "
 
 
 def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bundle:
-    """Writes result.json, report.md, report.html and bundle.zip into the output folder, and what they are made of."""
-    if outcome.repro is None:  # what an earlier run in this folder left is none of this one
+    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them."""
+    if outcome.repro is None:  # these files are of an earlier run in this folder
         (out / "repro.py").unlink(missing_ok=True)
         (out / TENSOR_FILE).unlink(missing_ok=True)
     if outcome.minimal is None:
@@ -63,8 +63,10 @@ def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:
 
 
 def read_finished(out: Path) -> tuple[Outcome, bool]:
-    """The finished run of an output folder, and whether real values were to go into its bundle. Raises UsageError if
-    there is none, or if it is damaged."""
+    """Return the finished run of an output folder, and whether its bundle may have real values.
+
+    Raises UsageError if there is no finished run, or if it is damaged.
+    """
     path = out / FINISHED
     if not path.is_file():
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The probes of a run, read from its journal."""
+"""Read the probes of a run from its journal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from minifier.reduction.journal import JOURNAL
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """One probe: the phase of the search, or the pass, that it belongs to; `size` is the number of ops (of lines, at
-    the level of source) of what was tried."""
+    """One probe. `step` is its phase or pass; `size` counts the candidate's ops, or at source level its lines."""
 
     step: str
     size: int
@@ -25,8 +24,10 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """All probes of a phase or pass: how many there were, how many kept the failure, the size of the smallest that
-    did, and its elements; None where none did."""
+    """All probes of a phase or pass. `kept` counts those that showed the failure.
+
+    `size` and `elements` are the minimum over these, None without any.
+    """
 
     name: str
     probes: int
@@ -37,11 +38,13 @@ class Step:
 
 
 def read_history(out: Path) -> tuple[Probed, ...]:
-    """The probes of the run in this output folder, in their order; those of the graph that a backward pass belongs to
-    come last. A line that was cut short is passed over."""
-    found = [*_read(out / JOURNAL, ""), *_read(out / FORWARD / JOURNAL, "small module: ")]
-    of_source = [probed for is_source, probed in found if is_source]  # after a graph came to nothing
-    return tuple(of_source or [probed for _, probed in found])
+    """Return the probes of the run in this output folder, in order. Incomplete lines are skipped.
+
+    Probes of a backward pass's forward module come last.
+    """
+    probes = [*_read(out / JOURNAL, ""), *_read(out / FORWARD / JOURNAL, "small module: ")]
+    of_source = [probed for is_source, probed in probes if is_source]  # made if no graph could be reduced
+    return tuple(of_source or [probed for _, probed in probes])
 
 
 def _read(path: Path, prefix: str) -> Iterable[tuple[bool, Probed]]:
@@ -61,7 +64,7 @@ def _read(path: Path, prefix: str) -> Iterable[tuple[bool, Probed]]:
 
 
 def _count(ranges: str) -> int:
-    """How many numbers `0-3,7` stands for."""
+    """Count the numbers in ranges like `0-3,7`."""
     total = 0
     for part in filter(None, ranges.split(",")):
         low, _, high = part.partition("-")
@@ -70,21 +73,21 @@ def _count(ranges: str) -> int:
 
 
 def steps_of(history: Iterable[Probed]) -> tuple[Step, ...]:
-    """The steps in the order in which they began."""
-    found: dict[str, list[Probed]] = {}
+    """Return the steps in the order in which they began."""
+    probes_of: dict[str, list[Probed]] = {}
     for probed in history:
-        found.setdefault(probed.step, []).append(probed)
-    return tuple(_step(name, probes) for name, probes in found.items())
+        probes_of.setdefault(probed.step, []).append(probed)
+    return tuple(_step(name, probes) for name, probes in probes_of.items())
 
 
 def _step(name: str, probes: list[Probed]) -> Step:
-    kept = [each for each in probes if each.kept]
-    elements = [each.elements for each in kept if each.elements is not None]
+    failing = [probed for probed in probes if probed.kept]
+    elements = [probed.elements for probed in failing if probed.elements is not None]
     return Step(
         name,
         len(probes),
-        len(kept),
-        min((each.size for each in kept), default=None),
+        len(failing),
+        min((probed.size for probed in failing), default=None),
         min(elements, default=None),
-        sum(each.seconds for each in probes),
+        sum(probed.seconds for probed in probes),
     )

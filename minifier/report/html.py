@@ -1,4 +1,4 @@
-"""report.html: one file with the same as report.md, and the pictures; nothing is fetched for it."""
+"""report.html: one file with the content of report.md and the pictures. It loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
 
 def page(report: Report) -> str:
-    """The report as an HTML document."""
-    template = _environment().get_template("page.html.jinja")
-    return template.render(report=report)
+    """Return the report as an HTML document."""
+    return _environment().get_template("page.html.jinja").render(report=report)
 
 
 @functools.cache
@@ -38,17 +37,17 @@ def _kind(block: Block) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """What Markdown has within a line, as HTML."""
-    made = _STRONG.sub(r"<strong>\1</strong>", escape(text, quote=False))
-    return Markup(_CODE.sub(r"<code>\1</code>", made))
+    """Convert inline Markdown to HTML."""
+    html = _STRONG.sub(r"<strong>\1</strong>", escape(text, quote=False))
+    return Markup(_CODE.sub(r"<code>\1</code>", html))
 
 
 def _coloured(text: str, language: str) -> Markup:
-    """A program with a class on each of its words."""
+    """Return a program as HTML, each token with a class."""
     if not language:
         return Markup(escape(text))
-    made = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
-    return Markup(made.rstrip("\n"))
+    html = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
+    return Markup(html.rstrip("\n"))
 
 
 def _anchor(title: str) -> str:

@@ -1,4 +1,4 @@
-"""report.md: the report as an issue tracker takes it, no longer than that may be."""
+"""report.md: the report as Markdown, short enough for an issue tracker."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import singledispatch
 
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, cut
 
-LIMIT = 65_536  # characters that an issue's text may have on GitHub
-_LINES = (200, 60, 20, 6)  # to which what is longer is cut, if leaving out sections is not enough
+LIMIT = 65_536  # characters of an issue's text on GitHub
+_BLOCK_LINE_LIMITS = (200, 60, 20, 6)  # tried in turn to shorten code, if leaving out sections is not enough
 
 
 def markdown(report: Report, limit: int = LIMIT) -> str:
-    """The report in at most `limit` characters; what is not in it for that is listed at the end."""
+    """Return the report in at most `limit` characters. The omitted sections are listed at its end."""
     sections, left_out = list(report.sections), list[str]()
     while len(text := _whole(report.title, sections, left_out)) > limit:
         heaviest = max(sections, key=lambda section: section.weight)
@@ -21,7 +21,7 @@ def markdown(report: Report, limit: int = LIMIT) -> str:
             break
         sections.remove(heaviest)
         left_out.append(heaviest.title)
-    for lines in _LINES:
+    for lines in _BLOCK_LINE_LIMITS:
         if len(text) <= limit:
             return text
         sections = [_with_less(section, lines) for section in sections]
@@ -33,14 +33,15 @@ def markdown(report: Report, limit: int = LIMIT) -> str:
 
 
 def _whole(title: str, sections: Sequence[Section], left_out: Sequence[str]) -> str:
-    parts = [f"# {title}\n"]
+    paragraphs = [f"# {title}\n"]
     for section in sections:
-        shown = [part for part in map(_block, section.blocks) if part]
-        if shown:
-            parts += [f"{'#' * section.level} {section.title}\n", *shown]
+        blocks = [text for text in map(_block, section.blocks) if text]
+        if blocks:
+            paragraphs += [f"{'#' * section.level} {section.title}\n", *blocks]
     if left_out:
-        parts += ["## Left out\n", "For its length this is in report.html alone:\n", _block(Items(tuple(left_out)))]
-    return "\n".join(parts)
+        note = "For its length this is in report.html alone:\n"
+        paragraphs += ["## Left out\n", note, _block(Items(tuple(left_out)))]
+    return "\n".join(paragraphs)
 
 
 def _with_less(section: Section, lines: int) -> Section:
@@ -48,7 +49,7 @@ def _with_less(section: Section, lines: int) -> Section:
         if isinstance(block, Folded):
             return replace(block, code=replace(block.code, text=cut(block.code.text, lines)))
         if isinstance(block, Code) and block.language == "python" and block.text.count("\n") > lines:
-            return Text("It is too long to be shown here: `repro.py` in bundle.zip.")  # half of it would be none
+            return Text("It is too long to be shown here: `repro.py` in bundle.zip.")  # half a program is useless
         return replace(block, text=cut(block.text, lines)) if isinstance(block, Code) else block
 
     return replace(section, blocks=tuple(map(less, section.blocks)))

@@ -1,4 +1,4 @@
-"""A finished run as one value, and as result.json."""
+"""A finished run as one value and as result.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 class Status(str, Enum):
-    """How the run ended; each belongs to one exit code."""
+    """How the run ended; each status has one exit code."""
 
     REDUCED = "reduced"
     STOPPED = "stopped"
@@ -28,12 +28,12 @@ class Status(str, Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything the report, the result and the last lines on the terminal are made from.
+    """All data for the report, result.json and the last lines on the terminal.
 
-    `case` is as captured, `minimal` as reduced (None where the reduction did not get there); `others`
-    are the script's other failing graphs, in sentences. `ops_before` counts the ops of a graph that could not be
-    written down; `match` and `match_log` are the user's own measures; `nearest` is what in the repro would
-    have to change for the failure to go, as a diff; `environment` is what torch's collector says of the machine.
+    `case` is the captured Case, `minimal` the reduced one, or None if the reduction made none. `others` are sentences
+    about the script's other failing graphs. `ops_before` counts the ops of a graph that could not be serialised.
+    `match` and `match_log` are the user's patterns. `nearest` is a diff: the smallest known change of the repro after
+    which the failure vanishes. `environment` is the text of torch's collector about the machine.
     """
 
     status: Status
@@ -56,18 +56,18 @@ class Outcome:
 
     @property
     def parts(self) -> str:
-        """What was taken out one by one: the word for it."""
+        """Return the word for the removed items."""
         return "statements" if self.case.level is Level.SOURCE else "ops"
 
     @property
     def verified(self) -> tuple[int, int]:
-        """(runs, how many showed the failure)."""
+        """Return the number of runs and how many showed the failure."""
         check = self.verification
         return (len(check.runs), check.same) if check is not None else (0, 0)
 
 
 def result_data(outcome: Outcome) -> dict[str, Any]:
-    """The content of result.json; docs/reference/result-json.md documents the fields."""
+    """Return the content of result.json. docs/reference/result-json.md documents the fields."""
     case, summary = outcome.case, outcome.summary
     failure, backend = case.failure, (outcome.minimal or case).backend
     runs, agreeing = outcome.verified
@@ -120,5 +120,5 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def write_result(folder: Path, outcome: Outcome) -> None:
-    """Writes result.json into the output folder."""
+    """Write result.json into the output folder."""
     write_atomically(folder / RESULT, json.dumps(result_data(outcome), indent=1) + "\n")

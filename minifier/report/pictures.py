@@ -1,20 +1,21 @@
-"""Pictures as SVG that take their colours from the page around them: classes, no style of their own."""
+"""Draw pictures as SVG with classes only; the page around them has the colours."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 
 from minifier.case import Graph
 from minifier.report.drawing import Box, boxes_of, layers_of
 from minifier.report.history import Probed
 
-_CELL, _GAP, _A_ROW = 12, 3, 48
-_BOX_WIDTH, _BOX_HEIGHT, _BETWEEN, _ROW = 168, 38, 20, 70
-_CHAR = 7.2  # width of a letter in a box
-_CHART_WIDTH, _CHART_HEIGHT, _LEFT, _BELOW = 720, 240, 56, 36
-_LOGARITHMIC = 30  # ops from which on the chart counts in powers
+# Sizes are in pixels.
+_CELL, _CELL_GAP, _CELLS_PER_ROW = 12, 3, 48
+_BOX_WIDTH, _BOX_HEIGHT, _BOX_GAP, _ROW_HEIGHT = 168, 38, 20, 70
+_CHAR_WIDTH = 7.2
+_CHART_WIDTH, _CHART_HEIGHT, _LEFT_MARGIN, _BOTTOM_MARGIN = 720, 240, 56, 36
+_LOG_SCALE_OPS = 30  # from so many ops on, the chart's scale is logarithmic
 
 
 def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
@@ -25,36 +26,35 @@ def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
 
 
 def overview(graph: Graph, kept: Collection[str]) -> str:
-    """Every op of the graph as a cell, in the order in which they run, row by row; those that are `kept`, by name, are
-    marked."""
-    step = _CELL + _GAP
+    """Draw every op as a cell, row by row in the graph's order, and mark the ops named in `kept`."""
+    step = _CELL + _CELL_GAP
     parts = []
     for number, node in enumerate(graph.ops):
-        row, column = divmod(number, _A_ROW)
+        row, column = divmod(number, _CELLS_PER_ROW)
         name = "kept" if node.name in kept else "gone"
         parts.append(
             f'<rect class="{name}" x="{column * step}" y="{row * step}" width="{_CELL}" height="{_CELL}" rx="2">'
             f"<title>{number + 1}: {escape(node.short_target)}</title></rect>"
         )
-    rows = math.ceil(len(graph.ops) / _A_ROW)
-    columns = min(len(graph.ops), _A_ROW)
+    rows = math.ceil(len(graph.ops) / _CELLS_PER_ROW)
+    columns = min(len(graph.ops), _CELLS_PER_ROW)
     return _svg(columns * step, rows * step, f"The {len(graph.ops)} ops of the graph as captured", parts)
 
 
 def draw_reduced(graph: Graph) -> str:
-    """The whole graph: boxes in layers, what they read above them."""
+    """Draw the whole graph: boxes in layers, each below the boxes that it reads."""
     boxes = boxes_of(graph)
     layers = layers_of(boxes)
     widths = [_width(box) for box in boxes]
-    lines = [sum(widths[n] for n in layer) + _BETWEEN * (len(layer) - 1) for layer in layers]
-    width = max(lines, default=_BOX_WIDTH) + 2
+    layer_widths = [sum(widths[n] for n in layer) + _BOX_GAP * (len(layer) - 1) for layer in layers]
+    width = max(layer_widths, default=_BOX_WIDTH) + 2
     left: dict[int, float] = {}
     top: dict[int, float] = {}
-    for at, layer in enumerate(layers):
-        x = (width - lines[at]) / 2
+    for row, layer in enumerate(layers):
+        x = (width - layer_widths[row]) / 2
         for number in layer:
-            left[number], top[number] = x, at * _ROW + 1
-            x += widths[number] + _BETWEEN
+            left[number], top[number] = x, row * _ROW_HEIGHT + 1
+            x += widths[number] + _BOX_GAP
     parts = []
     for number, box in enumerate(boxes):
         for source in box.below:
@@ -65,11 +65,11 @@ def draw_reduced(graph: Graph) -> str:
             parts.append(f'<path class="edge" d="{curve}"/>')
     for number, box in enumerate(boxes):
         parts.append(_box(box, left[number], top[number], widths[number]))
-    return _svg(width, len(layers) * _ROW - _ROW + _BOX_HEIGHT + 2, "The draw_reduced graph", parts)
+    return _svg(width, (len(layers) - 1) * _ROW_HEIGHT + _BOX_HEIGHT + 2, "The reduced graph", parts)
 
 
 def _width(box: Box) -> float:
-    return max(_BOX_WIDTH / 2, _CHAR * max(len(box.label), len(box.detail)) + 20)
+    return max(_BOX_WIDTH / 2, _CHAR_WIDTH * max(len(box.label), len(box.detail)) + 20)
 
 
 def _box(box: Box, x: float, y: float, width: float) -> str:
@@ -77,8 +77,8 @@ def _box(box: Box, x: float, y: float, width: float) -> str:
     lines = [(box.label, "label"), *([(box.detail, "detail")] if box.detail else [])]
     step = _BOX_HEIGHT / (len(lines) + 1)
     text = "".join(
-        f'<text class="{name}" x="{middle:g}" y="{y + step * (at + 1) + 4:g}">{escape(line)}</text>'
-        for at, (line, name) in enumerate(lines)
+        f'<text class="{name}" x="{middle:g}" y="{y + step * row + 4:g}">{escape(line)}</text>'
+        for row, (line, name) in enumerate(lines, 1)
     )
     radius = _BOX_HEIGHT / 2 if box.kind == "input" else 4
     rect = f'<rect class="{box.kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{_BOX_HEIGHT}" rx="{radius:g}"/>'
@@ -86,39 +86,41 @@ def _box(box: Box, x: float, y: float, width: float) -> str:
 
 
 def size_over_probes(history: Sequence[Probed], whole: int) -> str:
-    """How many ops were left after each probe, as a line; each probe is a dot at its size, filled if the failure was
-    there. In powers where there are many ops."""
-    most = max([whole, *(each.size for each in history)], default=1)
+    """Draw the remaining ops after each probe as a line. Each probe is a dot at its size, filled if it failed.
 
-    def at(number: float, size: float) -> tuple[float, float]:
-        scaled = math.log1p(size) / math.log1p(most) if most >= _LOGARITHMIC else size / max(most, 1)
-        x = _LEFT + number / max(len(history), 1) * (_CHART_WIDTH - _LEFT - 10)
-        return round(x, 1), round(10 + (1 - scaled) * (_CHART_HEIGHT - _BELOW - 10), 1)
+    With many ops the scale is logarithmic.
+    """
+    max_size = max([whole, *(probed.size for probed in history)], default=1)
 
-    parts = [_axis(at, len(history), most)]
-    least = whole
-    x, y = at(0, least)
+    def point(number: float, size: float) -> tuple[float, float]:
+        scaled = math.log1p(size) / math.log1p(max_size) if max_size >= _LOG_SCALE_OPS else size / max(max_size, 1)
+        x = _LEFT_MARGIN + number / max(len(history), 1) * (_CHART_WIDTH - _LEFT_MARGIN - 10)
+        return round(x, 1), round(10 + (1 - scaled) * (_CHART_HEIGHT - _BOTTOM_MARGIN - 10), 1)
+
+    parts = [_axis(point, len(history), max_size)]
+    remaining = whole
+    x, y = point(0, remaining)
     line = [f"M{x:g} {y:g}"]
     for number, probed in enumerate(history, 1):
-        x, y = at(number, probed.size)
+        x, y = point(number, probed.size)
         name = "same" if probed.kept else "other"
         parts.append(
             f'<circle class="{name}" cx="{x:g}" cy="{y:g}" r="3"><title>probe {number}, {escape(probed.step)}: '
             f"{probed.size} ops, the failure {'was there' if probed.kept else 'was gone'}</title></circle>"
         )
-        least = min(least, probed.size) if probed.kept else least
-        x, y = at(number, least)
+        remaining = min(remaining, probed.size) if probed.kept else remaining
+        x, y = point(number, remaining)
         line.append(f"H{x:g}V{y:g}")
     parts.insert(1, f'<path class="line" d="{"".join(line)}"/>')
     return _svg(_CHART_WIDTH, _CHART_HEIGHT, "Ops left over probes", parts)
 
 
-def _axis(at, probes: int, most: int) -> str:  # type: ignore[no-untyped-def]
-    right, bottom = at(probes, 0)
-    parts = [f'<path class="axis" d="M{_LEFT} 10V{bottom:g}H{right:g}"/>']
-    for size in sorted({0, 1, most, *((round(math.sqrt(most)),) if most >= _LOGARITHMIC else ())}):
-        _, y = at(0, size)
-        parts.append(f'<text class="tick left" x="{_LEFT - 8}" y="{y + 4:g}">{size}</text>')
-    parts.append(f'<text class="tick" x="{_LEFT}" y="{bottom + 18:g}">0</text>')
+def _axis(point: Callable[[float, float], tuple[float, float]], probes: int, max_size: int) -> str:
+    right, bottom = point(probes, 0)
+    parts = [f'<path class="axis" d="M{_LEFT_MARGIN} 10V{bottom:g}H{right:g}"/>']
+    for size in sorted({0, 1, max_size, *((round(math.sqrt(max_size)),) if max_size >= _LOG_SCALE_OPS else ())}):
+        _, y = point(0, size)
+        parts.append(f'<text class="tick left" x="{_LEFT_MARGIN - 8}" y="{y + 4:g}">{size}</text>')
+    parts.append(f'<text class="tick" x="{_LEFT_MARGIN}" y="{bottom + 18:g}">0</text>')
     parts.append(f'<text class="tick left" x="{right:g}" y="{bottom + 18:g}">{probes} probes</text>')
     return "".join(parts)

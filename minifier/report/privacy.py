@@ -1,4 +1,4 @@
-"""Keeps what is private out of what is handed on: paths, names of people and machines, secrets, the script's source."""
+"""Keep private data out of shared files: paths, names of users and machines, secrets, the script's source."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", 
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
 PRIVATE = "private.json"
 _noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
-_SHORTEST_SECRET = 6
-_SHORTEST_NAME = 3
-# Names of users and machines that say nothing, and stand in many a sentence.
+_MIN_SECRET_CHARS = 6
+_MIN_NAME_CHARS = 3
+# Names of users and machines that are not private, and occur in ordinary sentences.
 _GENERIC = frozenset(
     {"root", "user", "admin", "ubuntu", "debian", "runner", "jenkins", "docker", "localhost", "nobody"}
 )
-# Fields of a Case that repeat what the script says, or say where it lies.
+# Fields of a Case with the script's source or location.
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"))
 
 
 @functools.cache
 def _installed() -> tuple[str, ...]:
-    """Where packages and the standard library are."""
+    """Return the folders of packages and of the standard library."""
     paths = sysconfig.get_paths()
     return tuple(dict.fromkeys(paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")))
 
 
 def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
-    """The text with the folders of packages, of the interpreter, of the user and of this run shortened;
-    `folders` are more of them, the script's own. A relative one says nothing."""
+    """Shorten the folders of packages, interpreter, user and run in the text.
+
+    `folders` are the script's own; relative ones are not private.
+    """
     paths = sysconfig.get_paths()
     known = [
         (paths["purelib"], "<site-packages>"),
@@ -62,32 +64,37 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text without values of environment variables that are called secrets, without the names of the user and of
-    the machine, and with the last two parts alone of an absolute path that is left."""
+    """Replace values of secret environment variables and the names of user and machine in the text.
+
+    Any other absolute path is cut to its last two components.
+    """
     for value in _secrets():
         text = text.replace(value, "<secret>")
-    for name, stands_for in _names():
-        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", stands_for, text)
+    for name, placeholder in _names():
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder, text)
     text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
     return _ABSOLUTE.sub(r"<path>\1", text)
 
 
 def _secrets() -> list[str]:
-    found = [value for name, value in os.environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
-    return sorted(found, key=len, reverse=True)
+    secrets = [value for name, value in os.environ.items() if is_secret(name) and len(value) >= _MIN_SECRET_CHARS]
+    return sorted(secrets, key=len, reverse=True)
 
 
 def note_private(folder: Path) -> None:
-    """Writes down beside a Case what is private on the machine where it was captured, as it may be reduced on another;
-    the file goes into no bundle."""
+    """Write this machine's private names next to a captured Case, which may be reduced on another machine.
+
+    The file goes into no bundle.
+    """
     write_atomically(folder / PRIVATE, json.dumps(_names()) + "\n")
 
 
 @contextlib.contextmanager
 def private_as_noted(folder: Path) -> Iterator[None]:
-    """Within it, what was noted there is private as well."""
+    """Inside the context, the names noted in this folder are private, too."""
     try:
-        noted = tuple((str(name), str(shown)) for name, shown in json.loads((folder / PRIVATE).read_text("utf-8")))
+        pairs = json.loads((folder / PRIVATE).read_text("utf-8"))
+        noted = tuple((str(name), str(placeholder)) for name, placeholder in pairs)
     except (OSError, ValueError, TypeError):  # captured on this machine
         noted = ()
     token = _noted.set(noted)
@@ -101,27 +108,26 @@ def _names() -> list[tuple[str, str]]:
     machine = socket.gethostname()
     names = [(machine, "<host>"), (machine.partition(".")[0], "<host>"), (_user(), "<user>")]
     names += _noted.get()
-    return [(name, shown) for name, shown in names if len(name) >= _SHORTEST_NAME and name.lower() not in _GENERIC]
+    return [pair for pair in names if len(pair[0]) >= _MIN_NAME_CHARS and pair[0].lower() not in _GENERIC]
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # no such user: in a container, say
+    except (KeyError, OSError):  # no such user, in a container for example
         return ""
 
 
 def without_source(trace: str) -> str:
-    """The traceback without lines of source that are not of an installed package, the standard library, or a repro."""
-    lines, kept, public = trace.splitlines(), [], True
-    for line in lines:
-        found = _FILE.match(line)
-        if found is not None:
-            public = _is_public(found["path"])
-            kept.append(line)
-        elif public or not line.startswith(("    ", "  |     ", "  +     ")):
-            kept.append(line)
-    return "\n".join(kept)
+    """Return the traceback with source lines of installed packages, the standard library and repros only."""
+    lines, public = [], True
+    for line in trace.splitlines():
+        frame = _FILE.match(line)
+        if frame is not None:
+            public = _is_public(frame["path"])
+        if frame is not None or public or not line.startswith(("    ", "  |     ", "  +     ")):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _is_public(path: str) -> bool:
@@ -132,17 +138,17 @@ def _is_public(path: str) -> bool:
 
 
 def shareable(text: str, folders: Iterable[str] = ()) -> str:
-    """Prose or a traceback as it may be handed on."""
+    """Return prose or a traceback without private data."""
     return without_secrets(without_private_paths(without_source(text), folders))
 
 
 def shareable_json(text: str, folders: Iterable[str]) -> str:
-    """The same for all strings of a file of JSON; names of fields stay."""
+    """Return JSON with private data removed from all strings. Field names stay."""
     return json.dumps(_changed(json.loads(text), lambda value: shareable(value, folders)), indent=1)
 
 
 def shareable_graph(text: str, folders: Iterable[str]) -> str:
-    """graph.json without the lines of the script that its nodes come from."""
+    """Return graph.json without private data and without its nodes' lines of the script."""
     data = json.loads(text)
     for holder in _dictionaries(data):
         if "target" in holder:
@@ -151,15 +157,15 @@ def shareable_graph(text: str, folders: Iterable[str]) -> str:
 
 
 def shareable_case(text: str, folders: Iterable[str], definitions: str) -> str:
-    """case.json without where the script lies, and with no more of its source than these definitions."""
+    """Return case.json without private data, and without the script except for these definitions."""
     data = json.loads(text)
-    for part, field in _OF_SCRIPT:
-        data[part].pop(field, None)
+    for section, field in _OF_SCRIPT:
+        data[section].pop(field, None)
     data.pop("definitions", None)
-    made: dict[str, Any] = json.loads(shareable_json(json.dumps(data), folders))
+    public: dict[str, Any] = json.loads(shareable_json(json.dumps(data), folders))
     if definitions:
-        made["definitions"] = without_private_paths(definitions, folders)
-    return json.dumps(made, indent=1)
+        public["definitions"] = without_private_paths(definitions, folders)
+    return json.dumps(public, indent=1)
 
 
 def _changed(value: Any, change: Callable[[str], str]) -> Any:

@@ -1,4 +1,4 @@
-"""What a report says, from a finished run: in the order of the fields of PyTorch's own bug report."""
+"""Compose a report from a finished run, in the order of PyTorch's own bug report form."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from minifier.report.outcome import Outcome
 from minifier.report.pictures import draw_reduced, overview, size_over_probes
 from minifier.report.privacy import without_private_paths
 
-_MOST_DRAWN = 60  # nodes of a graph that is still a picture
+_MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
-_OF_OPS = ("bypass", "pairs", "merge")  # passes whose refusals say once more that no op can go
+_OF_OPS = ("bypass", "pairs", "merge")  # passes whose rejections repeat that no op can go
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
     BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
@@ -29,7 +29,7 @@ _REACHED = {
 
 
 def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
-    """The whole report; `history` has the probes of the run."""
+    """Return the whole report. `history` has the probes of the run."""
     return Report(
         title_of(outcome.case),
         (
@@ -75,7 +75,7 @@ def _minimality(outcome: Outcome) -> str:
 
 
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
-    """Which backends fail on the same graph, and what the guilty one is."""
+    """List the backends that fail on the same graph, and describe the failing one."""
     case = outcome.minimal or outcome.case
     if case.level is Level.SOURCE:
         return ()
@@ -100,7 +100,7 @@ def _reference(case: Case) -> Table:
 
 
 def _needs(outcome: Outcome) -> Iterable[Section]:
-    """What the failure takes of all that is not an op."""
+    """List the failure's needs apart from ops: sizes, dtypes, state."""
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None or not summary.passes:
         return ()
@@ -126,7 +126,7 @@ def _nearest(outcome: Outcome) -> Iterable[Section]:
 
 
 def _parting(outcome: Outcome) -> Iterable[Section]:
-    """Where in the graph compiled and eager part, if the reduction looked: pairs of an op and a sentence."""
+    """List the ops where compiled and eager diverge, with a sentence each, if the reduction searched for them."""
     pairs = outcome.summary.parting if outcome.summary is not None else ()
     items = Items(tuple(f"`{op}`: {sentence}" for op, sentence in pairs)) if pairs else None
     return sections_of("Ops where compiled and eager part", items, level=3, weight=2)
@@ -150,15 +150,15 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
         return ()
     if len(case.graph.nodes) > _MOST_DRAWN:
         said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
-        return sections_of("The draw_reduced graph", said, level=3, weight=3)
+        return sections_of("The reduced graph", said, level=3, weight=3)
     whose = "It is the graph that AOTAutograd hands to the backend's compiler; the repro may be what it comes of."
     of_aot = Text(whose) if case.level is not Level.DYNAMO else None
     picture = Drawing(draw_reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
-    return sections_of("The draw_reduced graph", of_aot, picture, level=3, weight=3)
+    return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)
 
 
 def _original_graph(outcome: Outcome) -> Iterable[Section]:
-    """Kinds of ops as captured, and where among them those are that are left."""
+    """Show the captured ops by kind, and mark those that the reduced graph still has."""
     case, minimal = outcome.case, outcome.minimal
     if case.level is Level.SOURCE or not case.graph.ops:
         return ()
@@ -175,7 +175,7 @@ def _original_graph(outcome: Outcome) -> Iterable[Section]:
 
 
 def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
-    """The steps of the reduction, and how the size went down."""
+    """Show the steps of the reduction and the size over its probes."""
     summary = outcome.summary
     blocks: list[Block] = []
     size = f"{outcome.parts} left" if outcome.case.level is not Level.SOURCE else "lines left"
@@ -194,7 +194,7 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
         notes += [f"not finished: {', '.join(unfinished)}"] if unfinished else []
         blocks += [Items(tuple(notes))] if notes else []
-    return sections_of("How it was draw_reduced", *blocks, level=3, weight=5)
+    return sections_of("How it was reduced", *blocks, level=3, weight=5)
 
 
 def _or_none(value: int | None) -> str:
@@ -202,7 +202,7 @@ def _or_none(value: int | None) -> str:
 
 
 def _met(outcome: Outcome) -> Iterable[Section]:
-    """Other failures, and state that is not in the repro."""
+    """List other failures and state that is not in the repro."""
     if outcome.summary is not None and outcome.summary.others:
         items = (
             f"`{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "

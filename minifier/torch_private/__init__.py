@@ -1,8 +1,11 @@
-"""Every private API of torch that this tool touches, and nothing else does.
+"""All uses of torch's private APIs, read against torch 2.13.
 
-Each function here has a test in tests/test_torch_private.py that fails loudly when a release of torch
-changes what it stands on. Read against torch 2.13.
+Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes the API it needs.
 """
+
+# The names imported here are this package's public names.
+# ruff: noqa: F401
+# mypy: implicit-reexport
 
 from minifier.torch_private.aot import (
     BACKWARD,
@@ -35,11 +38,15 @@ from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_
 from minifier.torch_private.exported import inputs_written_to, module_of_export, observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,
+    as_hint,
+    expression_of,
     fake_tensor,
     graph_module,
+    is_fake,
     local_source,
     new_fake_mode,
     static_context,
+    storage_key,
 )
 from minifier.torch_private.inductor import (
     INDUCTOR,
@@ -62,7 +69,6 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
-from minifier.torch_private.numbers import as_hint, expression_of, is_fake, storage_key
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,
@@ -75,88 +81,3 @@ from minifier.torch_private.registrations import (
 from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of, warm_up_symbols
 from minifier.torch_private.transforms import outside_transforms, transforms_ended
 from minifier.torch_private.unsettled import move, unsettled
-
-__all__ = [
-    "BACKWARD",
-    "FORWARD",
-    "INDUCTOR",
-    "INDUCTOR_MODULES",
-    "INFERENCE",
-    "LAUNCH",
-    "MACHINE_SETTINGS",
-    "AskedBackend",
-    "Call",
-    "Draw",
-    "NoCompiler",
-    "NodeId",
-    "Observe",
-    "OtherDraws",
-    "Stack",
-    "SymbolicSizes",
-    "aot_autograd_arguments",
-    "as_aot_calls_backward",
-    "as_dynamo_calls",
-    "as_hint",
-    "as_while_compiling",
-    "asked_backend",
-    "assumes_dynamic",
-    "backend_error",
-    "backend_table",
-    "backward_arguments",
-    "call_compiled",
-    "compiler_for",
-    "config_values",
-    "copied_graph",
-    "default_device",
-    "entry_point_of",
-    "expression_of",
-    "fake_tensor",
-    "giving_draws",
-    "graph_module",
-    "has_config",
-    "inductor_cache",
-    "inductor_folder",
-    "inductor_headers",
-    "inference_mode_outside",
-    "inputs_written_to",
-    "is_default_config",
-    "is_failure",
-    "is_fake",
-    "kernel_arguments",
-    "kernel_of",
-    "library_stack",
-    "link_headers",
-    "link_libraries",
-    "local_source",
-    "marked_dims",
-    "module_of_export",
-    "move",
-    "new_fake_mode",
-    "node_of",
-    "nodes_below",
-    "note_backward_passes",
-    "note_inference_mode",
-    "note_registrations",
-    "noting_draws",
-    "numbered_launch",
-    "observe_aot_compilers",
-    "observe_aot_inductor",
-    "observe_backend_calls",
-    "other_function_modes",
-    "outside_transforms",
-    "parts_of",
-    "registered_names",
-    "registration_stack",
-    "set_config",
-    "static_context",
-    "storage_key",
-    "symbols_of",
-    "tame_inductor",
-    "transforms_ended",
-    "unsettled",
-    "versions_kept",
-    "warm_up_inductor",
-    "warm_up_symbols",
-    "with_aot_compiler",
-    "without_modes",
-]

@@ -1,4 +1,4 @@
-"""AOTAutograd: the compilers that a backend gave it, and its calls of them and of what they made."""
+"""AOTAutograd: its calls of a backend's compilers and of compiled graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-# Imported when first needed, which is a fifth of a second; untyped, as their functions are replaced.
+# Imported on demand, as this takes a fifth of a second. Untyped, as their functions are replaced.
 _GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
 _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
 _CACHE = "torch._functorch._aot_autograd.autograd_cache"
@@ -26,36 +26,39 @@ OnRun = Callable[[Any, list[Any], Call], Any]
 
 
 class _ByIdentity:
-    """Values by the identity of objects, as long as these live; what cannot be referred to weakly lives on."""
+    """A mapping by the identity of its keys, which it references weakly if their type allows it."""
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[Callable[[], Any], Any]] = {}
+        self._items: dict[int, tuple[Callable[[], Any], Any]] = {}
 
     def add(self, key: Any, value: Any) -> None:
-        number = id(key)
+        key_id = id(key)
         try:
-            held: Callable[[], Any] = weakref.ref(key, lambda _: self._held.pop(number, None))
+            reference: Callable[[], Any] = weakref.ref(key, lambda _: self._items.pop(key_id, None))
         except TypeError:
-            held = lambda: key  # noqa: E731 - the type of a weak reference
-        self._held[number] = held, value
+            reference = lambda: key  # noqa: E731 - the type of a weak reference
+        self._items[key_id] = reference, value
 
     def get(self, key: Any) -> Any:
-        held, value = self._held.get(id(key), (None, None))
-        return value if held is not None and held() is key else None
+        reference, value = self._items.get(id(key), (None, None))
+        return value if reference is not None and reference() is key else None
 
 
 def observe_aot_compilers(
     begin: Callable[[], Any], on_compile: OnCompile, on_run: OnRun | None = None
 ) -> Callable[[], None]:
-    """From now on `on_compile(token, part, graph_module, example_inputs, call)` stands around every call of a compiler
-    (`part` is FORWARD or BACKWARD, for a training graph, or INFERENCE), and `on_run(token, args, call)` around
-    every call of a compiled backward whose token is not None. Each must call `call()` and give back what that gives.
-    `token` is what `begin()` gave as the graph came to AOTAutograd: a backward graph is compiled only when it is
-    first needed. Nothing that was compiled is kept alive. Gives a function that ends this; the last that was begun has
-    to be ended first.
+    """Wrap AOTAutograd's calls of compilers and of compiled backward graphs.
 
-    With `on_run`, what AOTAutograd has in its cache on disk is passed over: of a backward that comes from there no
-    graph is known. Compilers have caches of their own, which go on to save the time."""
+    `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler. `part` is FORWARD or
+    BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled backward
+    whose token is not None. Both must return the result of `call()`. `token` is the result of `begin()`, which is
+    called when AOTAutograd receives the graph: it compiles the backward graph later, on demand.
+
+    Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is not read: the graph of a cached
+    backward is unknown. The compilers' own caches still save time.
+
+    Return a function that ends this. Observers must end in reverse order.
+    """
     graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
     runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
     autograd, inference = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
@@ -108,8 +111,10 @@ def observe_aot_compilers(
 
 
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
-    """From now on `note(roots)` is called before each backward pass of this process; the roots are the tensors, or
-    gradient edges, that it begins at."""
+    """Call `note(roots)` before each backward pass of this process, from now on.
+
+    The roots are the tensors or gradient edges at which it begins.
+    """
     import torch.autograd.graph as module
 
     engine: Callable[..., Any] = module._engine_run_backward
@@ -124,21 +129,21 @@ def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
 
 
 def backward_arguments() -> list[Any] | None:
-    """The real saved tensors and tangents of the backward pass that this code is called from; None outside one.
+    """Return the real saved tensors and tangents of the backward pass that calls this code, or None outside one.
 
-    A backward graph is compiled when it is first needed, with fake tensors; the real ones are a frame further up.
+    A backward graph is compiled on demand with fake tensors; the real ones are in an outer frame.
     """
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_backward_impl":
-            found = frame.f_locals.get("all_args")
-            return list(found) if isinstance(found, list) else None
+            arguments = frame.f_locals.get("all_args")
+            return list(arguments) if isinstance(arguments, list) else None
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
 class _LeaveBackend(BaseException):
-    """Leaves the backend, and AOTAutograd in it, with what was wanted. Not an Exception: nobody may catch it."""
+    """Leaves the backend with a result. Not an Exception, so that no handler in the backend catches it."""
 
 
 class NoCompiler(Exception):
@@ -146,11 +151,11 @@ class NoCompiler(Exception):
 
 
 def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..., Any]], Any]) -> Any:
-    """`work(compiler)`, done where the backend has just handed its compilers to AOTAutograd: whatever it set up for
-    them (options, configuration) is in place. `call_backend` calls it on some small graph; `part` is BACKWARD, or
-    FORWARD: then it is the compiler for training or for inference, whichever that graph came to.
+    """Return `work(compiler)`, called when the backend hands its compilers to AOTAutograd.
 
-    Raises NoCompiler if the backend does not use AOTAutograd on that graph.
+    The options and configuration that the backend sets for them are then in place. `call_backend` calls the backend on
+    some small graph. `part` is BACKWARD or FORWARD; the latter may be the compiler for training or for inference,
+    depending on that graph. Raises NoCompiler if the backend does not use AOTAutograd on that graph.
     """
 
     def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
@@ -169,15 +174,15 @@ def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..
     graph_compile.aot_stage2_inference = aot_stage2_inference
     try:
         call_backend()
-    except _LeaveBackend as done:
-        return done.args[0]
+    except _LeaveBackend as exit_:
+        return exit_.args[0]
     finally:
         graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = originals
     raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
 
 
 def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
-    """The graph as it is now: a compiler may change the one that it is given."""
+    """Return a copy of the module's graph, since a compiler may change its argument."""
     copied = torch.fx.Graph()
     copied.output(copied.graph_copy(gm.graph, {}))
     return copied
@@ -185,12 +190,12 @@ def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
 
 @contextmanager
 def as_aot_calls_backward() -> Iterator[None]:
-    """What is around the compilation of a backward graph: neither grad mode nor autocast."""
+    """Enter AOTAutograd's context for compiling a backward graph: neither grad mode nor autocast."""
     with torch.no_grad(), torch._C._DisableAutocast():
         yield
 
 
 def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
-    """Calls what a forward or backward compiler gave, as AOTAutograd does: with a list, if it takes one."""
+    """Call a compiled graph like AOTAutograd: with a list if it is boxed."""
     with as_aot_calls_backward():
         return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)

@@ -1,4 +1,4 @@
-"""Autograd's graph: which nodes a backward pass comes through, and version counters that stay."""
+"""Autograd's graph: the nodes of a backward pass, and version counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd import grad_mode
 
-# A node as long as its graph lives: its number in the thread that made it, and its name.
+# Identifies a node while its graph lives: its sequence number in its thread, and its name.
 NodeId = tuple[int, str]
 
 
@@ -18,15 +18,15 @@ def _identity(node: Any) -> NodeId:
 
 
 def node_of(value: Any) -> NodeId | None:
-    """The node that made a tensor; None for leaves, for tensors without a gradient, and for other values."""
+    """Return the node that made a tensor; None for leaves, tensors without a gradient, and other values."""
     node = value.grad_fn if isinstance(value, torch.Tensor) else None
     return None if node is None else _identity(node)
 
 
 def nodes_below(roots: Iterable[Any], most: int) -> Iterator[NodeId]:
-    """The nodes that a backward pass from these tensors (or gradient edges) comes through, `most` of them."""
-    found = [root.grad_fn if isinstance(root, torch.Tensor) else getattr(root, "node", None) for root in roots]
-    waiting = [node for node in found if node is not None]
+    """Yield up to `most` nodes of a backward pass from these tensors or gradient edges."""
+    starts = [root.grad_fn if isinstance(root, torch.Tensor) else getattr(root, "node", None) for root in roots]
+    waiting = [node for node in starts if node is not None]
     seen = set(waiting)
     while waiting and most > 0:
         most -= 1
@@ -40,7 +40,7 @@ def nodes_below(roots: Iterable[Any], most: int) -> Iterator[NodeId]:
 
 @contextlib.contextmanager
 def versions_kept(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """What is written to these tensors inside is not counted: autograd does not see that they were changed."""
+    """Keep the tensors' version counters: autograd does not notice writes inside the context."""
     counting = tuple(tensor for tensor in tensors if not tensor.is_inference())
     with grad_mode._unsafe_preserve_version_counter(counting):
         yield

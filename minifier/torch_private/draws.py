@@ -1,4 +1,4 @@
-"""Random numbers of one eager run noted, and given again to another."""
+"""Record the random numbers of one eager run and replay them in another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.flo
 
 
 class OtherDraws(Exception):
-    """A run asked for other random numbers than those noted."""
+    """A replaying run draws by other ops or shapes than the recorded run."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What one op drew: its name, its results, and the arguments that it wrote, by position."""
+    """The random numbers of one op: its name, its results, and the arguments that it wrote, by position."""
 
     op: str
     results: tuple[Any, ...]
@@ -31,13 +31,13 @@ def is_draw(func: Any) -> bool:
 
 
 def _written(func: Any, args: tuple[Any, ...]) -> list[int]:
-    """Positions of the tensors that the op writes."""
+    """Return the positions of the arguments that the op writes."""
     infos = [argument.alias_info for argument in func._schema.arguments[: len(args)]]
     return [i for i, info in enumerate(infos) if info is not None and info.is_write]
 
 
 class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode whose `call` stands around every op, higher-order ones included."""
+    """A dispatch mode whose `call` wraps every op, including higher-order ones."""
 
     supports_higher_order_operators = True
 
@@ -45,11 +45,11 @@ class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.call(func, args, kwargs or {})
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Gives what the op gives."""
+        """Return the op's result."""
         raise NotImplementedError
 
 
-class _Noting(Mode):  # type: ignore[no-untyped-call]
+class _Recording(Mode):  # type: ignore[no-untyped-call]
     def __init__(self, draws: list[Draw]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.draws = draws
@@ -59,11 +59,11 @@ class _Noting(Mode):  # type: ignore[no-untyped-call]
         if is_draw(func):
             written = _written(func, args)
             results = result if isinstance(result, (tuple, list)) else (result,)
-            kept = tuple(
+            copies = tuple(
                 None if any(r is args[i] for i in written) else r.clone() if isinstance(r, torch.Tensor) else r
                 for r in results
             )
-            self.draws.append(Draw(func.name(), kept, tuple((i, args[i].clone()) for i in written)))
+            self.draws.append(Draw(func.name(), copies, tuple((i, args[i].clone()) for i in written)))
         return result
 
 
@@ -71,15 +71,15 @@ def _widened(value: Any) -> Any:
     return value.to(_WIDER.get(value.dtype, value.dtype)) if isinstance(value, torch.Tensor) else value
 
 
-class _Giving(Mode):  # type: ignore[no-untyped-call]
+class _Replaying(Mode):  # type: ignore[no-untyped-call]
     def __init__(self, draws: list[Draw]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._left = iter(draws)
+        self._draws = iter(draws)
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not is_draw(func):
             return func(*args, **kwargs)
-        draw = next(self._left, None)
+        draw = next(self._draws, None)
         if draw is None or draw.op != func.name() or any(args[i].shape != value.shape for i, value in draw.written):
             raise OtherDraws(func.name())
         for i, value in draw.written:
@@ -90,12 +90,13 @@ class _Giving(Mode):  # type: ignore[no-untyped-call]
 
 
 def noting_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
-    """Inside, what each op makes that uses the random number generator is appended to `draws`. Like the others
-    here, the context can be entered again after it was left."""
-    return _Noting(draws)
+    """Append the results of ops that use the random number generator to `draws`. The context can be entered again."""
+    return _Recording(draws)
 
 
 def giving_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
-    """Inside, such ops get what was noted, in double precision, instead of drawing; raises OtherDraws where the
-    ops are not the same ones."""
-    return _Giving(draws)
+    """Replace the results of random ops by recorded ones in double precision. The context can be entered again.
+
+    Raises OtherDraws if an op is not the recorded one.
+    """
+    return _Replaying(draws)

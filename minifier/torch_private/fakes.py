@@ -1,4 +1,4 @@
-"""What Dynamo has around a backend call: fake tensors, a tracing context, lazy graph modules."""
+"""Fake tensors, symbolic numbers, and the context of Dynamo's backend calls."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateful
 def as_dynamo_calls(
     fake_mode: FakeTensorMode, inputs: Sequence[object] = (), known: Mapping[int, Any] = MappingProxyType({})
 ) -> Iterator[None]:
-    """The tracing context in which Dynamo calls a backend with these inputs, their sizes being plain numbers.
+    """Enter the tracing context in which Dynamo calls a backend with these inputs of constant sizes.
 
-    Where the context says nothing about a tensor, AOTAutograd takes all of its sizes for symbolic. `known` has, by the
-    id of a tensor, a `static_context` that was made already.
+    Without an entry for a tensor, AOTAutograd would treat all of its sizes as symbolic. `known` maps the ids of tensors
+    to existing results of `static_context`.
     """
     context = TracingContext(fake_mode)
     for number, tensor in enumerate(inputs):
         if isinstance(tensor, torch.Tensor):
-            of_tensor = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
-            context.tensor_to_context[tensor] = of_tensor
+            tensor_context = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
+            context.tensor_to_context[tensor] = tensor_context
     with tracing(context):
         yield
 
 
 def local_source(name: str) -> Source:
-    """Where Dynamo would have an input of this name from."""
+    """Return Dynamo's source of an input of this name."""
     return LocalSource(name, is_input=True)
 
 
 def static_context(tensor: torch.Tensor, source: Source) -> Any:
-    """What says of a tensor, and of the one that it is a view of, that their sizes are plain numbers."""
+    """Return the context that declares the sizes of a tensor, and of its base if it is a view, constant."""
     base = tensor._base
     return StatefulSymbolicContext(
         dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
@@ -50,20 +50,49 @@ def static_context(tensor: torch.Tensor, source: Source) -> Any:
 
 
 def new_fake_mode() -> FakeTensorMode:
-    """A fake mode as Dynamo makes one: its own shape environment, non-fake inputs refused."""
-    # Without a list of tracked fakes, as Dynamo has, torch.export refuses to work inside a backend.
+    """Return a fake mode like Dynamo's, with its own shape environment. It rejects real inputs."""
+    # Without a list of tracked fakes, torch.export refuses to work inside a backend.
     return FakeTensorMode(shape_env=ShapeEnv(tracked_fakes=[]), export=False)
 
 
 def fake_tensor(
     mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str
 ) -> torch.Tensor:
-    """A fake tensor made directly: the mode's own dispatch costs ten times as much."""
+    """Return a fake tensor. Made directly: the mode's own dispatch takes ten times as long."""
     empty = torch.empty_strided(tuple(shape), tuple(stride), dtype=dtype, device="meta")
     return FakeTensor(mode, empty, torch.device(device))
 
 
 def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
-    """A GraphModule as Dynamo makes it: its code is generated when somebody asks for it."""
+    """Return a GraphModule like Dynamo's, whose code is generated on demand."""
     with _use_lazy_graph_module(torch._dynamo.config.use_lazy_graph_module):
         return _make_graph_module(root, graph)
+
+
+def as_hint(value: Any) -> Any:
+    """Return the concrete number of a symbolic one, None without a hint. Other values are returned unchanged."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        node = value.node
+        return node.hint if node.has_hint() else None
+    return value
+
+
+def expression_of(value: Any) -> str | None:
+    """Return the expression of a symbolic number; None if it turned out to be constant, and for other values."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return None
+    expression = value.node.expr
+    return str(expression) if expression.free_symbols else None
+
+
+def storage_key(tensor: torch.Tensor) -> object | None:
+    """Return the identity of the tensor's storage, fake or real, or None without a storage."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def is_fake(values: Any) -> bool:
+    """Whether any of the values is a fake tensor."""
+    return any(isinstance(value, FakeTensor) for value in values)

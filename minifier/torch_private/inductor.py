@@ -1,4 +1,4 @@
-"""Inductor in a probe: alone in its process, answering from no cache."""
+"""Inductor in a probe: in a single process, without a cache of graphs; and its folders."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 
 INDUCTOR = "inductor"
-INDUCTOR_MODULES = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")  # nearly all that compiling imports
-# Configuration by which it finds out what the machine can do, so that one answer does not do for all children.
+INDUCTOR_MODULES = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")  # import nearly everything it needs
+# Settings that change its checks of the machine: if a Case has one, each child must check for itself.
 MACHINE_SETTINGS = {("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 
 
 def tame_inductor() -> None:
-    """Makes inductor compile in this process and answer from no cache of whole graphs.
+    """Make inductor compile in this process and without its cache of graphs.
 
-    Its worker processes would outlive a probe, and a cached graph would answer one candidate with the
-    compilation of another. Compiled C++ is kept by the hash of its source, which is sound.
+    Its worker processes would outlive a probe. A cached graph could be the compilation of another candidate. Its cache
+    of compiled C++ is sound: the key is a hash of the source.
     """
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
@@ -31,16 +31,17 @@ def tame_inductor() -> None:
 
 
 def inductor_headers() -> Path | None:
-    """The folder with inductor's precompiled C++ headers, which take ten seconds to make; None if there
-    are none yet. Inductor looks for them below the temporary folder, whatever its cache folder is."""
-    found = inductor_folder()
-    return found if (found / "precompiled_headers").is_dir() else None
+    """Return the folder with inductor's precompiled C++ headers, or None without any. They take ten seconds to make.
+
+    Inductor looks for them in the temporary folder, whatever its cache folder is.
+    """
+    folder = inductor_folder()
+    return folder if (folder / "precompiled_headers").is_dir() else None
 
 
 @functools.cache
 def inductor_folder() -> Path:
-    """Where inductor keeps things when not told otherwise: below the temporary folder, as that was when
-    this was first asked."""
+    """Return inductor's default cache folder. It is in the temporary folder at the time of the first call."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     return Path(default_cache_dir())
@@ -48,19 +49,21 @@ def inductor_folder() -> Path:
 
 @functools.cache
 def inductor_cache() -> Path:
-    """Where inductor keeps what it compiles, as the user has it when this is first asked."""
-    told = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    return Path(told).absolute() if told else inductor_folder()
+    """Return the user's cache folder of inductor, as set at the time of the first call."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    return Path(folder).absolute() if folder else inductor_folder()
 
 
-_CHECK = b"_chk_kernel"  # in the source of what inductor compiles to find out which vector instructions work
-_LONGEST_CHECK = 2_000  # bytes
+_CHECK_FUNCTION = b"_chk_kernel"  # in the sources by which inductor checks for vector instructions
+_MAX_CHECK_BYTES = 2_000  # of such a source
 
 
 def link_libraries(into: Path, *, checks_only: bool = False) -> None:
-    """Puts links to libraries that inductor has compiled for the user into another cache folder. They are kept by a
-    hash of source, flags and compiler, so one is what compiling the same again would make. With `checks_only` those
-    alone by which inductor finds out what the machine can do: ten seconds of compiling that no script is about."""
+    """Link the libraries that inductor compiled for the user into another cache folder.
+
+    Their names are hashes of source, flags and compiler, so compiling again would make the same. With `checks_only`,
+    only link its checks for vector instructions: they take ten seconds to compile and concern no script.
+    """
     for library in inductor_cache().glob("??/c*.so"):
         if checks_only and not _is_check(library.with_suffix(".cpp")):
             continue
@@ -72,14 +75,16 @@ def link_libraries(into: Path, *, checks_only: bool = False) -> None:
 
 def _is_check(source: Path) -> bool:
     try:
-        return source.stat().st_size < _LONGEST_CHECK and _CHECK in source.read_bytes()
-    except OSError:  # gone, or never there
+        return source.stat().st_size < _MAX_CHECK_BYTES and _CHECK_FUNCTION in source.read_bytes()
+    except OSError:  # there is no source
         return False
 
 
 def warm_up_inductor(cache: Path) -> None:
-    """Where inductor has been imported, has it find out what the machine can do, once for all children: that takes
-    nearly two seconds, and compilers if the answer is not in the `cache` folder. Runs other programs, but no op."""
+    """Make inductor, if imported, check for vector instructions once for all children.
+
+    This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. It runs no op.
+    """
     if "torch._inductor.cpu_vec_isa" not in sys.modules:
         return
     from torch._inductor.cpu_vec_isa import valid_vec_isa_list
@@ -87,7 +92,7 @@ def warm_up_inductor(cache: Path) -> None:
     before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     try:
-        with contextlib.suppress(Exception):  # no compiler, say: each child meets that for itself
+        with contextlib.suppress(Exception):  # no compiler, for example: each child will see that error itself
             valid_vec_isa_list()
     finally:
         if before is None:
@@ -97,8 +102,7 @@ def warm_up_inductor(cache: Path) -> None:
 
 
 def link_headers() -> None:
-    """Has inductor, when it is imported in this process, find the headers that it compiled for the user, though
-    temporary files go elsewhere now."""
+    """Link the user's precompiled headers into this process's temporary folder, where inductor looks for them."""
     headers = inductor_headers()
     link = Path(tempfile.gettempdir()) / inductor_folder().name
     if headers is not None and not link.exists():

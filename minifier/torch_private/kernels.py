@@ -1,4 +1,4 @@
-"""Triton kernels, which Dynamo keeps in a table beside the graph: nodes have numbers of it."""
+"""Triton kernels: Dynamo stores them in a side table, and nodes have their numbers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ LAUNCH = torch.ops.higher_order.triton_kernel_wrapper_mutation
 
 
 def kernel_of(kwargs: dict[str, Any]) -> Any:
-    """The kernel that a node with these arguments launches."""
+    """Return the kernel that a node with these arguments launches."""
     return kernel_side_table.get_kernel(kwargs["kernel_idx"])
 
 
 def kernel_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What the kernel gets, in the order of its parameters; launch options (`num_warps`) come last."""
+    """Return the kernel's arguments in the order of its parameters; launch options (`num_warps`) come last."""
     constants = kernel_side_table.get_constant_args(kwargs["constant_args_idx"])
-    given = {**kwargs["kwargs"], **constants}
-    order = [name for name in kernel_of(kwargs).arg_names if name in given]
-    return {name: given[name] for name in [*order, *(name for name in given if name not in order)]}
+    arguments = {**kwargs["kwargs"], **constants}
+    order = [name for name in kernel_of(kwargs).arg_names if name in arguments]
+    return {name: arguments[name] for name in [*order, *(name for name in arguments if name not in order)]}
 
 
 def numbered_launch(kernel: Any, arguments: dict[str, Any], grid: list[Any]) -> dict[str, Any]:
-    """The arguments of a node that launches the kernel: nodes stay in the graph, all else goes to the table."""
+    """Return the arguments of a node that launches the kernel. All arguments but nodes go to the side table."""
     in_graph = {name: value for name, value in arguments.items() if isinstance(value, torch.fx.Node)}
     constants = {name: value for name, value in arguments.items() if name not in in_graph}
     return {

@@ -1,4 +1,4 @@
-"""Modes of the user's thread that Dynamo turns off while it compiles."""
+"""Modes of the user's thread that Dynamo disables while it compiles."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OUTSIDE = threading.local()
 
 
 def note_inference_mode() -> None:
-    """From now on `inference_mode_outside` knows whether a compilation began under inference mode."""
+    """Record whether compilations begin under inference mode, for `inference_mode_outside`, from now on."""
     original = convert_frame.maybe_disable_inference_mode  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
-    def noting() -> Iterator[None]:
+    def maybe_disable_inference_mode() -> Iterator[None]:
         before = inference_mode_outside()
         _OUTSIDE.inference = torch.is_inference_mode_enabled()
         try:
@@ -36,7 +36,7 @@ def note_inference_mode() -> None:
         finally:
             _OUTSIDE.inference = before
 
-    convert_frame.maybe_disable_inference_mode = noting  # type: ignore[attr-defined]
+    convert_frame.maybe_disable_inference_mode = maybe_disable_inference_mode  # type: ignore[attr-defined]
 
 
 def inference_mode_outside() -> bool:
@@ -45,18 +45,18 @@ def inference_mode_outside() -> bool:
 
 
 def _function_modes() -> list[Any]:
-    """The torch function modes of the user's code, those included that Dynamo has taken off for the while."""
+    """Return the torch function modes of the user's code, including modes that Dynamo has disabled for now."""
     return [*torch_function_mode_stack_state_mgr.stack, *_stack()]
 
 
 def default_device() -> str | None:
-    """What torch.set_default_device or `with torch.device(...)` is in force; None if there is none."""
+    """Return the device of torch.set_default_device or `with torch.device(...)`, or None."""
     devices = [mode.device for mode in _function_modes() if isinstance(mode, DeviceContext)]
     return str(devices[-1]) if devices else None
 
 
 def other_function_modes() -> list[str]:
-    """The types of the torch function modes that are on, the default device aside."""
+    """Return the types of the active torch function modes, without the default device."""
     kinds = [type(mode) for mode in _function_modes() if not isinstance(mode, DeviceContext)]
     return [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
 
@@ -73,7 +73,7 @@ def _without_function_modes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def as_while_compiling() -> Iterator[None]:
-    """The modes in which Dynamo calls a backend: no_grad for inference mode, and no function modes."""
+    """Enter the modes in which Dynamo calls a backend: no_grad for inference mode, and no function modes."""
     grad = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
     with torch.inference_mode(False), torch.set_grad_enabled(grad), _without_function_modes():
         yield
@@ -81,6 +81,6 @@ def as_while_compiling() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_modes() -> Iterator[None]:
-    """No inference mode, no default device, grad mode on: where a script makes its inputs."""
+    """Enter the modes in which a script makes its inputs: grad mode, no inference mode, no default device."""
     with torch.inference_mode(False), torch.enable_grad(), _without_function_modes():
         yield

@@ -1,4 +1,4 @@
-"""The registry of backends, and who put what into it."""
+"""The registry of backends, and the code that registered each of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermo
 
 
 def _stack() -> Stack:
-    found = []
+    frames = []
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        found.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
+        frames.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(frames)
 
 
 class _Registrations(dict[str, Any]):
-    """The registry's table, noting from where each backend was put into it."""
+    """The registry's table. It records the stack at the registration of each backend."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         super().__init__(table)
@@ -37,15 +37,15 @@ class _Registrations(dict[str, Any]):
 
 
 def note_registrations() -> None:
-    """From now on it is remembered which code registered which backend, and which library of operators."""
+    """Record which code registers each backend and each library of operators, from now on."""
     if isinstance(registry._COMPILER_FNS, _Registrations):
         return
     registry._COMPILER_FNS = _Registrations(registry._COMPILER_FNS)
-    make: Callable[..., None] = torch.library.Library.__init__
+    original_init: Callable[..., None] = torch.library.Library.__init__
 
     def __init__(self: Any, ns: str, *args: Any, **kwargs: Any) -> None:
         _libraries.setdefault(ns, _stack())
-        make(self, ns, *args, **kwargs)
+        original_init(self, ns, *args, **kwargs)
 
     torch.library.Library.__init__ = __init__  # type: ignore[method-assign]
 
@@ -54,29 +54,29 @@ _libraries: dict[str, Stack] = {}
 
 
 def library_stack(namespace: str) -> Stack:
-    """The frames that first made a library of this namespace (`torch.ops.<namespace>`); empty if unknown."""
+    """Return the stack of the first library with this namespace (`torch.ops.<namespace>`); empty if unknown."""
     return _libraries.get(namespace, ())
 
 
 def registration_stack(name: str) -> Stack:
-    """The frames that registered the backend; empty if unknown."""
+    """Return the stack that registered the backend; empty if unknown."""
     table = registry._COMPILER_FNS
     return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
 
 
 def registered_names(function: Any) -> list[str]:
-    """All names under which this callable is registered."""
+    """Return all names under which this callable is registered."""
     return [name for name, known in registry._COMPILER_FNS.items() if known is function]
 
 
 @functools.cache
 def entry_point_of(name: str) -> EntryPoint | None:
-    """The entry point that provides this backend, if one does. Torch forgets it once it is loaded."""
+    """Return the backend's entry point or None. Torch forgets a loaded one, hence the cache."""
     points = entry_points(group="torch_dynamo_backends", name=name)
     return registry._BACKENDS.get(name) or next(iter(points), None)
 
 
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
-    """(name, callable or None if not loaded, entry point or None) of every backend torch can find."""
+    """Return (name, callable or None if not loaded, entry point or None) of every backend that torch finds."""
     registry.list_backends(exclude_tags=())
     return [(n, registry._COMPILER_FNS.get(n), entry_point_of(n)) for n in sorted(registry._BACKENDS)]

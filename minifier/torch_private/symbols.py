@@ -1,4 +1,4 @@
-"""Symbolic sizes around a backend call: what Dynamo knew of them, and the same made anew."""
+"""Symbolic sizes of a backend call: read Dynamo's facts about them and create equal ones."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from minifier.torch_private.fakes import static_context
 
-_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
+_DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
 
 Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
 
 
 def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
-    """Dimensions that torch._dynamo.mark_dynamic or one of its kin was used on."""
-    return frozenset(dim for name in _MARKS for dim in getattr(tensor, name, ()))
+    """Return the dimensions marked by torch._dynamo.mark_dynamic, maybe_mark_dynamic or mark_unbacked."""
+    return frozenset(dim for name in _DYNAMIC_MARKS for dim in getattr(tensor, name, ()))
 
 
 def assumes_dynamic() -> bool:
-    """Whether Dynamo takes every size for symbolic right now, as `dynamic=True` has it."""
+    """Whether Dynamo currently treats every size as symbolic, like with `dynamic=True`."""
     return not torch._dynamo.config.assume_static_by_default
 
 
@@ -46,8 +46,8 @@ def _bound(value: Any) -> int | None:
 
 
 def symbols_of(values: Sequence[Any]) -> list[Facts]:
-    """What is known of each symbol in these example values: name, hint, lower and upper bound."""
-    found: dict[str, Facts] = {}
+    """Return the name, hint, lower and upper bound of each symbol in these example values."""
+    facts: dict[str, Facts] = {}
     for value in values:
         numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
         for number in numbers:
@@ -59,12 +59,12 @@ def symbols_of(values: Sequence[Any]) -> list[Facts]:
                 hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
                 bounds = env.var_to_range.get(symbol)
                 low, high = (None, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
-                found.setdefault(str(symbol), (str(symbol), hint, low, high))
-    return list(found.values())
+                facts.setdefault(str(symbol), (str(symbol), hint, low, high))
+    return list(facts.values())
 
 
 class _Named(ShapeEnv):
-    """A shape environment that calls the next symbol as it is told to."""
+    """A shape environment whose next symbol gets the given number."""
 
     next_number: int | None = None
 
@@ -77,20 +77,20 @@ class _Named(ShapeEnv):
 
 
 class SymbolicSizes:
-    """Symbols, fake tensors and tracing context of one backend call, as Dynamo would have them.
+    """Symbols, fake tensors and tracing context of one backend call, like Dynamo's.
 
-    Dynamo traces with one fake mode, whose tensors are the nodes' example values, and calls the backend with
-    another one that has the same shape environment and makes the same symbols for the same inputs.
+    Dynamo traces with one fake mode, whose tensors are the nodes' example values, and calls the backend with another
+    one. Both share a shape environment and have the same symbols for the same inputs.
     """
 
     def __init__(self) -> None:
-        self.env = _Named(tracked_fakes=[])  # what torch.export asks for, if a backend exports
-        # A graph may hold tensors of its own, which are made fake when they are met.
+        self.env = _Named(tracked_fakes=[])  # torch.export needs the list, if a backend exports
+        # A graph may hold real tensors, which become fake on first use.
         self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self._context = TracingContext(FakeTensorMode(shape_env=self.env))
 
     def size(self, name: str, hint: int, *, duck: bool, low: int | None = None, high: int | None = None) -> Any:
-        """A symbol that stands for a size. With `duck`, strides of the same value become this symbol too."""
+        """Return a symbol for a size. With `duck`, strides of the same value become this symbol, too."""
         self._call_next(name)
         symbol = self.env.create_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
         if duck:
@@ -98,13 +98,13 @@ class SymbolicSizes:
         return self._bounded(self.env.create_symintnode(symbol, hint=hint), low, high)
 
     def number(self, name: str, hint: int, low: int | None = None, high: int | None = None) -> Any:
-        """A symbol that stands for a plain integer argument."""
+        """Return a symbol for an integer argument."""
         self._call_next(name)
-        made = self.env.create_unspecified_symint_and_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
-        return self._bounded(made, low, high)
+        symint = self.env.create_unspecified_symint_and_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
+        return self._bounded(symint, low, high)
 
     def unbacked(self, name: str) -> Any:
-        """A symbol whose value nobody knows before the graph runs: of torch._dynamo.decorators.mark_unbacked."""
+        """Return a symbol without a value before the graph runs, like torch._dynamo.decorators.mark_unbacked."""
         with self.env.ignore_fresh_unbacked_symbols():
             return self.env.create_unbacked_symint(LocalSource(name))
 
@@ -118,7 +118,7 @@ class SymbolicSizes:
         return symint
 
     def tensor(self, name: str, tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
-        """The fake tensor that stands for this input; `sizes` has a SymInt where a size is symbolic."""
+        """Return the fake tensor for this input; `sizes` has a SymInt for each symbolic size."""
         source = LocalSource(name, is_input=True)
         known: dict[str, sympy.Expr] = {}
         dynamic = []
@@ -137,19 +137,21 @@ class SymbolicSizes:
         return self.mode.from_tensor(tensor, source=source, symbolic_context=context)
 
     def trace(self, module: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
-        """Runs the graph on fake values and notes what each node evaluates to, as tracing it does.
+        """Run the graph on fake values and store each node's example value, like Dynamo's tracing.
 
-        Symbols may get more specific values by it, or become plain numbers. Raises what an op raises.
+        Symbols may get more specific ranges or become constant. Exceptions of ops propagate.
         """
-        fresh: Any = module.graph.find_nodes(op="placeholder")
-        for node, example in zip(fresh, examples, strict=True):
+        placeholders: Any = module.graph.find_nodes(op="placeholder")
+        for node, example in zip(placeholders, examples, strict=True):
             node.meta["example_value"] = example
         with self.mode, enable_python_dispatcher():
             _Tracer(module, self).run(*examples)
 
     def unused(self, module: torch.fx.GraphModule) -> list[int]:
-        """Positions of symbols among the inputs that no op reads and no size of another input needs any more:
-        Dynamo takes those out."""
+        """Return the positions of symbolic inputs that no op reads and no other input's size needs.
+
+        Dynamo removes these.
+        """
         nodes = module.graph.find_nodes(op="placeholder")
         examples = [node.meta.get("example_value") for node in nodes]
         needed: set[Any] = set()
@@ -168,19 +170,19 @@ class SymbolicSizes:
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """The tracing context in which Dynamo calls the backend."""
+        """Enter the tracing context in which Dynamo calls the backend."""
         with tracing(self._context):
             yield
 
     @contextlib.contextmanager
     def around_aten(self) -> Iterator[None]:
-        """The tracing context in which AOTAutograd calls a compiler: that of the fake tensors themselves."""
+        """Enter the tracing context in which AOTAutograd calls a compiler, with the fake tensors' own mode."""
         with tracing(TracingContext(self.mode)):
             yield
 
 
 def warm_up_symbols() -> None:
-    """Makes what symbols need when they are first used, a tenth of a second, for all children of this process."""
+    """Do the work of the first use of symbols, a tenth of a second, once for all children of this process."""
     sizes = SymbolicSizes()
     x = torch.empty(4, 3)
     fake = sizes.tensor("x", x, [sizes.size("s0", 4, duck=True), sizes.size("s1", 3, duck=True)])
@@ -192,7 +194,7 @@ def warm_up_symbols() -> None:
 
 
 def _base_context(tensor: torch.Tensor, source: Any) -> Any:
-    """For an input that is a view: its base, whose own sizes are nobody's business, as it is."""
+    """Return a context with constant sizes for the base of an input that is a view, else None."""
     base = tensor._base
     return None if base is None else static_context(base, AttrSource(source, "_base"))
 
@@ -203,7 +205,7 @@ class _Tracer(torch.fx.Interpreter):
         self._sizes = sizes
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        if n.target is operator.setitem:  # its bounds are symbols that nothing gives back
+        if n.target is operator.setitem:  # no output has the symbols of its bounds
             with self._sizes.env.ignore_fresh_unbacked_symbols():
                 return super().run_node(n)
         value = super().run_node(n)

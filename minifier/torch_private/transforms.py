@@ -1,4 +1,4 @@
-"""Values inside the transforms of torch.func, which are wrapped for as long as these are being made."""
+"""Values inside the transforms of torch.func, which wrap them while the transformed function runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from torch._C import _functorch as functorch
 
 @contextlib.contextmanager
 def outside_transforms(value: Any) -> Iterator[Any]:
-    """The value as a function inside `torch.vmap` or `torch.func.grad` sees it (of a batch the first element), in a
-    context in which no transform is active. Anything but a wrapped tensor is given as it is; None for an empty batch.
+    """Unwrap a value inside `torch.vmap` or `torch.func.grad`, in a context without active transforms.
+
+    Of a batch the value is the first element, None if it is empty. Any other value is yielded unchanged.
     """
     if not isinstance(value, torch.Tensor) or functorch.peek_interpreter_stack() is None:
         yield value
         return
-    from torch._functorch import pyfunctorch  # takes its time, and is needed for such graphs alone
+    from torch._functorch import pyfunctorch  # slow to import, and only needed here
 
     with pyfunctorch.temporarily_clear_interpreter_stack():
         dims = []
         while functorch.is_functorch_wrapped_tensor(value):
             dims.append(functorch.maybe_get_bdim(value))
             value = functorch.get_unwrapped(value)
-        for dim in reversed(dims):  # of nested batches the innermost is counted without the others' dimensions
+        for dim in reversed(dims):  # an inner batch's dimension is counted without those of the outer batches
             if dim >= 0 and value is not None:
                 value = value.select(dim, 0) if value.shape[dim] else None
         yield value
@@ -33,8 +34,10 @@ def outside_transforms(value: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def transforms_ended() -> Iterator[None]:
-    """Ends the transforms that are begun in it and left open, as by a graph that raises: whatever came after would be
-    part of them."""
+    """End the transforms that are still open at the end of the context, because a graph raised.
+
+    Otherwise all later code would run inside them.
+    """
     depth = functorch.get_dynamic_layer_stack_depth()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A run of eager in which all that torch leaves open comes out another way."""
+"""Run eager with other results for everything that torch leaves undefined."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _UNINITIALISED = {
     "aten::new_empty_strided",
 }
 _ARBITRARY_ORDER: dict[str, Callable[..., int]] = {
-    # which of equal elements comes first is not promised; the position of `dim` in each
+    # Ops that order equal elements arbitrarily, and a function that returns their `dim`.
     "aten::sort": lambda args: args[1] if len(args) > 1 else -1,
     "aten::topk": lambda args: args[2] if len(args) > 2 else -1,
     "aten::kthvalue": lambda args: args[2] if len(args) > 2 else -1,
     "aten::median.dim": lambda args: args[1],
     "aten::mode": lambda args: args[1] if len(args) > 1 else -1,
 }
-# Whose vectorised code is a polynomial that is good to a part of one, not of the result.
-_ABSOLUTE = {"aten::erf": 4.0, "aten::erfc": 4.0}
+# Vectorised as a polynomial with an absolute error, in eps.
+_ABSOLUTE_ERROR_EPS = {"aten::erf": 4.0, "aten::erfc": 4.0}
 
-# Ops that move, choose or make values without rounding them. Views are known by their schema.
-_NAMES = """
+# Ops that move, choose or create values without rounding them. Views are recognised by their schema.
+_EXACT_NAMES = """
     clone copy to_copy cat stack index index_select index_copy index_fill index_put gather scatter take where
     masked_fill masked_select masked_scatter constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d repeat repeat_interleave flip roll embedding relu clamp
@@ -42,17 +42,17 @@ _NAMES = """
     slice_backward select_scatter slice_scatter diagonal_scatter as_strided_scatter unique_dim unique2
     unique_consecutive native_dropout local_scalar_dense frexp ldexp heaviside copysign nextafter complex polar
 """
-_EXACT = frozenset(_NAMES.split())
+_EXACT = frozenset(_EXACT_NAMES.split())
 
-# Ops that add up many products or numbers. What they round is as large as what they add, not as what is left of it in
-# the end. Of inductor's sums of 4096 normal numbers the error was up to a quarter of eps times the sum of magnitudes.
+# Ops that add up many numbers or products. Their rounding errors scale with the summands, not with the result: with
+# inductor's sums of 4096 normal numbers, up to a quarter of eps times the sum of magnitudes.
 _SUM_NAMES = """
     sum nansum mean cumsum mm addmm bmm baddbmm addbmm mv addmv addr dot vdot linear convolution index_add scatter_add
     embedding_dense_backward
 """
 _SUMS = frozenset(_SUM_NAMES.split())
-_OF_SUM = 1 / 8
-_ACCUMULATED = torch.finfo(torch.float32).eps  # narrower types are added up in this one
+_SUM_ERROR_EPS = 1 / 8  # times the sum of magnitudes
+_ACCUMULATION_EPS = torch.finfo(torch.float32).eps  # narrower dtypes are accumulated in float32
 
 
 def _base(name: str) -> str:
@@ -65,7 +65,7 @@ def _magnitude(value: Any) -> Any:
 
 
 def _magnitudes(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The same for keywords, and for the factors `alpha` and `beta`."""
+    """Return keyword arguments with magnitudes, also of the factors `alpha` and `beta`."""
     return {key: abs(value) if key in ("alpha", "beta") else _magnitude(value) for key, value in kwargs.items()}
 
 
@@ -81,8 +81,8 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         name = str(func.name())
         if name in _ARBITRARY_ORDER and args[0].dim() and not kwargs:
             dim = _ARBITRARY_ORDER[name](args)
-            values, places = func(args[0].flip(dim), *args[1:])
-            return values, args[0].shape[dim] - 1 - places
+            values, positions = func(args[0].flip(dim), *args[1:])
+            return values, args[0].shape[dim] - 1 - positions
         result = func(*args, **kwargs)
         if name in _UNINITIALISED:
             result.fill_(float("nan") if result.is_floating_point() or result.is_complex() else 1)
@@ -94,8 +94,8 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
                     if name.partition("::")[2].partition(".")[0] in _SUMS and not func._schema.is_mutable:
                         self._move_sum(value, func(*map(_magnitude, args), **_magnitudes(kwargs)))
                     self.move(value)
-                    if name in _ABSOLUTE and value.is_floating_point():
-                        value.add_(self._change(value) * _ABSOLUTE[name])
+                    if name in _ABSOLUTE_ERROR_EPS and value.is_floating_point():
+                        value.add_(self._change(value) * _ABSOLUTE_ERROR_EPS[name])
         return result
 
     def _generator(self, device: torch.device) -> torch.Generator:
@@ -109,20 +109,24 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         return (signs * 2 - 1).to(value.dtype) * (self._steps * torch.finfo(value.dtype).eps)
 
     def _move_sum(self, value: torch.Tensor, magnitude: torch.Tensor) -> None:
-        """Moves each element by a part of eps times what was added up, which is `magnitude`; not by the same part for
-        all, as the errors of two sums would cancel too well."""
+        """Move each element by a fraction of eps times the sum of magnitudes, `magnitude`.
+
+        The fraction is random: with a constant one the errors of two sums would cancel too well.
+        """
         if not (value.is_floating_point() or value.is_complex()) or value.dtype.itemsize < 2 or not value.numel():
             return
-        real = magnitude.abs() * (_OF_SUM * self._steps * min(torch.finfo(value.dtype).eps, _ACCUMULATED))
+        error = magnitude.abs() * (_SUM_ERROR_EPS * self._steps * min(torch.finfo(value.dtype).eps, _ACCUMULATION_EPS))
         generator = self._generator(value.device)
-        part = torch.rand(real.shape, generator=generator, device=real.device, dtype=torch.float32) * 2 - 1
-        part += part.sign() * 0.5
+        fraction = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float32) * 2 - 1
+        fraction += fraction.sign() * 0.5
         whole = (value == value.round()) & (value.abs() <= 64) if value.is_floating_point() else value == 0
-        value.add_(torch.where(whole, 0.0, real * part).to(value.dtype))
+        value.add_(torch.where(whole, 0.0, error * fraction).to(value.dtype))
 
     def move(self, value: torch.Tensor) -> None:
-        """Moves each element by `steps` times eps, up or down. Small whole numbers stay as they are: they are
-        counts, masks and flags, whose exact value matters."""
+        """Move each element by `steps` times eps, up or down.
+
+        Small whole numbers do not move: counts, masks and flags are exact.
+        """
         if value.is_complex():
             value = torch.view_as_real(value)
         if not value.is_floating_point() or value.dtype.itemsize < 2 or not value.numel():
@@ -132,13 +136,15 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
 
 
 def unsettled(steps: float = 1.0, seed: int = 0) -> contextlib.AbstractContextManager[Any]:
-    """Inside, what torch leaves open comes out another way. Every op that rounds does so otherwise: each element
-    of its result moves by `steps` times eps, up or down, and that of a sum by a part of what was added. Memory that
-    nobody has written is NaN (1 in integers); of equal elements sort, topk, kthvalue, median and mode take another one
-    than usual; erf is as inexact as torch's own vectorised one. The context can be entered again after it was left."""
+    """Change all results that torch leaves undefined. The context can be entered again.
+
+    Every op that rounds does so differently: each element of its result moves by `steps` times eps, up or down, and a
+    sum also by a fraction of its summands' magnitudes. Unwritten memory is NaN, or 1 in integers. Among equal elements,
+    sort, topk, kthvalue, median and mode choose another one. erf is as inexact as torch's vectorised one.
+    """
     return _Unsettled(steps, seed)
 
 
 def move(value: torch.Tensor, steps: float, seed: int) -> None:
-    """Moves the elements of a dense tensor, in place, as `unsettled` does with the results of ops."""
+    """Move the elements of a dense tensor in place, like `unsettled` moves the results of ops."""
     _Unsettled(steps, seed).move(value)

@@ -1,4 +1,4 @@
-"""A fresh interpreter that runs a script, and what is seen of it from outside."""
+"""Run a script in a fresh interpreter and read its end from outside."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.shown_failure import End, failure_shown
 
-_SHARE = 0.3  # of the memory that is free, for each of the scripts that run side by side
+_MEMORY_FRACTION = 0.3  # of the free memory, the limit for each of the scripts that run at once
 
-
-_running: set[int] = set()  # interpreters that have been started and not ended
+_running: set[int] = set()  # pids of interpreters that have not ended
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a script: how it ended, and the failure that it showed, if it did not end well."""
+    """One run of a script: its exit status, None if it was killed, and the failure that it showed, if any."""
 
     status: int | None
     failure: Failure | None
@@ -36,10 +35,12 @@ class Run:
 
 
 class Started:
-    """An interpreter that runs the script; killed and cleaned away at the end of the `with`. `sought` is what its end
-    is read by; `memory` is in bytes, and never more than a share of what is free. Without it, and where the script is
-    not one that takes all memory, it may reserve what it likes, and use most of what is free. With `ahead` it may be an
-    interpreter that was started before there was a script."""
+    """An interpreter that runs a script; leaving the `with` kills it and removes its files.
+
+    `sought` tells how to read the script's end. `memory` is the limit in bytes, capped at a fraction of the free
+    memory. Without `memory`, unless running out of memory is sought, the script may reserve any amount and use most
+    of the free memory. `ahead` allows an interpreter that was started before the script existed.
+    """
 
     def __init__(
         self,
@@ -53,16 +54,16 @@ class Started:
         ahead: bool = False,
     ) -> None:
         self.sought, self.match_log = sought, match_log
-        plain = memory is None and (sought is None or sought.kind is not Kind.OUT_OF_MEMORY)
-        taken = take_ahead(script) if ahead and plain and more == () else None
-        self.ahead = taken is not None
-        self.interpreter = taken or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+        unlimited = memory is None and (sought is None or sought.kind is not Kind.OUT_OF_MEMORY)
+        started_ahead = take_ahead(script) if ahead and unlimited and more == () else None
+        self.ahead = started_ahead is not None
+        self.interpreter = started_ahead or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
         self.started = time.monotonic()
         self.deadline = self.started + timeout
-        self.memory = MemoryWatch() if plain else None
+        self.memory = MemoryWatch() if unlimited else None
         try:
-            self._start(script, extra_path, [] if plain else [memory, free_memory(_SHARE)], more)
+            self._start(script, extra_path, [] if unlimited else [memory, free_memory(_MEMORY_FRACTION)], more)
         except BaseException:
             self.interpreter.remove()
             raise
@@ -87,14 +88,14 @@ class Started:
             self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
 
     def _link_compiled(self) -> None:
-        """What takes inductor ten seconds and more each time, and is of the machine, not of the script."""
+        """Share inductor's compiled checks and headers. They depend on the machine alone and take ten seconds."""
         link_libraries(self.folder / "torchinductor_cache_dir", checks_only=True)
         headers = inductor_headers()
         if headers is not None:
             (self.folder / "tmpdir" / headers.name).symlink_to(headers)
 
     def wait(self, tick: Callable[[], object] = lambda: None) -> Run:
-        """Waits for the end, and calls `tick` several times a second; kills all that is left of the session."""
+        """Wait for the end and call `tick` several times a second. Kill all remaining processes of the session."""
         timed_out = not self._has_ended(tick)
         self.kill()
         seconds = time.monotonic() - self.started
@@ -104,21 +105,22 @@ class Started:
         return Run(status, failure, output, seconds)
 
     def _has_ended(self, tick: Callable[[], object]) -> bool:
-        """Waits until the interpreter has ended, or its time."""
+        """Wait for the interpreter's end or its deadline."""
         pause = LOOK
-        while (left := self.deadline - time.monotonic()) > 0:
+        while (remaining := self.deadline - time.monotonic()) > 0:
             tick()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(min(left, pause))
+                self.process.wait(min(remaining, pause))
                 return True
-            if self.memory is not None:  # of all that run side by side
-                pause = self.memory.look([pid for each in _running for pid in (each, *descendants(each))]) or LOOK
+            if self.memory is not None:  # of all interpreters that run at once
+                pids = [pid for parent in _running for pid in (parent, *descendants(parent))]
+                pause = self.memory.look(pids) or LOOK
                 if self.memory.exhausted:
                     self.kill()
         return self.process.poll() is not None
 
     def kill(self) -> None:
-        """Ends the interpreter and all it started."""
+        """Kill the interpreter and all processes it started."""
         self.interpreter.kill()
         _running.discard(self.process.pid)
 
@@ -126,7 +128,7 @@ class Started:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes every trace of the run."""
+        """Kill the interpreter and remove its files."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -140,8 +142,10 @@ def run_script(
     more: Collection[str] | None = None,
     tick: Callable[[], object] = lambda: None,
 ) -> Run:
-    """Runs the script once in a fresh interpreter; `timeout` in seconds, `more` as in `clean_environment`. What it
-    shows is read as a sighting of `sought`, where a script alone does not tell: the stage of a death, what a failed
-    assertion compares."""
+    """Run the script once in a fresh interpreter.
+
+    `timeout` is in seconds; `more` is as in `clean_environment`. `sought` adds to the failure what the script itself
+    does not tell: the stage of a death, what a failed assertion compares.
+    """
     with Started(script, extra_path, timeout, sought, match_log, more=more) as started:
         return started.wait(tick)

@@ -1,4 +1,4 @@
-"""What the end of a script shows, as a Failure that can be compared with the one that is sought."""
+"""Read the end of a script as a Failure, to be compared with the sought one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from minifier.failure.normalise import normalise
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a script ended: its status (negative: a signal; None: it had to be killed), what it printed, and the
-    folder in which its observer left what it noted."""
+    """How a script ended: its status (negative: a signal; None: it was killed), its output, its observer's folder."""
 
     status: int | None
     output: str
@@ -26,19 +25,19 @@ class End:
     observer: Path
 
 
-# What faulthandler.dump_traceback_later prints before it ends a process that hangs, with status 1.
+# Printed by faulthandler.dump_traceback_later before it ends a hanging process with status 1.
 _GUARD = re.compile(r"^Timeout \((\d+:\d\d:\d\d)(?:\.\d+)?\)!$", re.MULTILINE)
 
-_BACKWARD = "torch._functorch._aot_autograd.runtime_wrappers"
-# Whether a frame, by module and function, shows that a backward pass was going on; the first that fits.
+_RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
+# Frames (module, function) of a backward pass; the first match tells the stage.
 _FRAMES_OF_BACKWARD = (
-    ((_BACKWARD, "get_or_compile"), Stage.BACKWARD_COMPILE),
-    ((_BACKWARD, "_backward_impl"), Stage.BACKWARD_RUN),
+    ((_RUNTIME_WRAPPERS, "get_or_compile"), Stage.BACKWARD_COMPILE),
+    ((_RUNTIME_WRAPPERS, "_backward_impl"), Stage.BACKWARD_RUN),
     (("torch.autograd.graph", "_engine_run_backward"), Stage.BACKWARD_RUN),
 )
 
-# What assert_close, and the assertions that our templates have, say of each aspect.
-_SAID = (
+# Phrases in the messages of assert_close and of our templates' assertions.
+_ASPECT_PHRASES = (
     ("attribute 'shape'", Aspect.SHAPE),
     ("attribute 'dtype'", Aspect.DTYPE),
     ("attribute 'stride()'", Aspect.STRIDE),
@@ -53,12 +52,11 @@ _SAID = (
     ("eager raises", Aspect.NO_EXCEPTION),
     ("differs from", Aspect.PREDICATE),
 )
-_NOT_A_NUMBER = re.compile(r"[Aa]bsolute difference: -?(?:nan|inf)\b")
+_NON_FINITE_ERROR = re.compile(r"[Aa]bsolute difference: -?(?:nan|inf)\b")
 
 
 def _stage(links: Sequence[Link]) -> Stage:
-    """Where an exception that ended a script came from: Dynamo's call of the backend, the run after it, or the
-    backward pass after that."""
+    """Return the stage of an exception that ended a script: compilation, run, or backward pass."""
     frames = {(frame[0], frame[1]) for link in links for frame in link["frames"]}
     for frame, stage in _FRAMES_OF_BACKWARD:
         if frame in frames:
@@ -72,14 +70,14 @@ def _stage(links: Sequence[Link]) -> Stage:
 
 
 def _aspect(message: str) -> Aspect:
-    for words, aspect in _SAID:
-        if words in message:
+    for phrase, aspect in _ASPECT_PHRASES:
+        if phrase in message:
             return aspect
-    return Aspect.NON_FINITE if _NOT_A_NUMBER.search(message) else Aspect.VALUES
+    return Aspect.NON_FINITE if _NON_FINITE_ERROR.search(message) else Aspect.VALUES
 
 
 def _difference(links: Sequence[Link], text: str, sought: Fingerprint) -> Failure | None:
-    """The failed comparison that ended the script: an assertion of its own, or of torch.testing."""
+    """Return the failed comparison that ended the script: its own assertion or torch.testing's. Otherwise None."""
     last = links[-1]
     module = last["frames"][-1][0] if last["frames"] else ""
     if last["type"] != "AssertionError" or not (module == "__main__" or module.startswith("torch.testing")):
@@ -87,7 +85,7 @@ def _difference(links: Sequence[Link], text: str, sought: Fingerprint) -> Failur
     aspect = _aspect(last["message"])
     kind = Kind.NON_FINITE if aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
     if sought.message in (Aspect.MUTATION.value, Aspect.GRADIENT.value):
-        # Only the inputs, or only the gradients, are compared by a script that was made for these.
+        # Such a script compares only the inputs, or only the gradients.
         aspect, kind = Aspect(sought.message), sought.kind
     return Failure(
         Fingerprint(Stage.COMPARE, kind, message=aspect.value), "AssertionError", last["message"], traceback=text
@@ -95,25 +93,25 @@ def _difference(links: Sequence[Link], text: str, sought: Fingerprint) -> Failur
 
 
 def _fallback(end: End, sought: Fingerprint, match_log: str | None) -> Failure | None:
-    """The log record or warning in which the backend says that it gave up."""
+    """Return the log record or warning that reports the backend's fallback, or None."""
     path = end.observer / "records.jsonl"
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         level, logger, message = json.loads(line)
-        told = f"{level} {logger}: {message}"
+        log_line = f"{level} {logger}: {message}"
         if match_log is not None:
-            found = re.search(match_log, told) is not None
+            is_fallback = re.search(match_log, log_line) is not None
         else:
-            found = sought.message in (normalise(message), normalise(told))
-        if found:
+            is_fallback = sought.message in (normalise(message), normalise(log_line))
+        if is_fallback:
             return Failure(sought, sought.kind.value, message, end.output)
     return None
 
 
 def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = None) -> Failure | None:
-    """The failure that a script showed, or None if it ended well.
+    """Return the failure that a script showed, or None if it ended well.
 
-    What only the one who asks can know is taken from `sought`: the stage of a death or a hang, whose inputs or
-    gradients are compared, and which record of a log is a failure.
+    `sought` adds facts that the output does not tell: the stage of a death or a hang, whether inputs or gradients are
+    compared, and which log record is a failure.
     """
     stage = sought.stage if sought is not None else Stage.RUN
     record = end.observer / "seen.json"
@@ -121,10 +119,10 @@ def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = 
         return _hang(stage, f"no end after {end.seconds:.0f} s", end.output)
     if record.exists():
         seen = json.loads(record.read_text(encoding="utf-8"))
-        found = None
+        difference = None
         if sought is not None and sought.stage is Stage.COMPARE:
-            found = _difference(seen["links"], seen["text"], sought)
-        return found or failure_of(_stage(seen["links"]), seen["links"], seen["text"])
+            difference = _difference(seen["links"], seen["text"], sought)
+        return difference or failure_of(_stage(seen["links"]), seen["links"], seen["text"])
     guarded = _GUARD.search(end.output)
     if end.status == 1 and guarded:
         return _hang(stage, f"no end after {_seconds(guarded.group(1))} s", end.output)
@@ -135,7 +133,7 @@ def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = 
     if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
         return _fallback(end, sought, match_log)
     if sought is not None and (sought.kind, sought.message) == (Kind.EXIT, "exit status 0"):
-        # Such a script ends with the same status whether it fails or not, but says so if not.
+        # Such a script always ends with status 0, but prints THE_END only if it does not fail.
         return None if THE_END in end.output.splitlines() else _death(stage, Kind.EXIT, sought.message, end.output)
     return None
 

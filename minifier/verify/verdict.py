@@ -1,4 +1,4 @@
-"""Whether a script shows the failure that is sought, every time it is run."""
+"""Check that every run of a script shows the sought failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Several runs of a repro, and in how many of them the sought failure showed."""
+    """Several runs of a repro; `same` counts the runs that showed the sought failure."""
 
     runs: tuple[Run, ...]
     same: int
@@ -36,7 +36,7 @@ def shows(run: Run, sought: Fingerprint, match: str | None, any_stage: bool = Fa
     seen = run.failure
     if any_stage:
         seen = replace(seen, fingerprint=replace(seen.fingerprint, stage=sought.stage))
-    # The pattern is for messages of exceptions: a comparison speaks in the words of assert_close.
+    # The pattern is for messages of exceptions; a failed comparison has assert_close's message.
     if match is not None and sought.stage is not Stage.COMPARE and sought.kind is not Kind.SILENT_FALLBACK:
         return matches(sought, seen, match)
     return same(sought, seen.fingerprint, renamed=True)
@@ -57,14 +57,15 @@ def verify(
     at_once: int = 2,
     display: Display = SILENT,
 ) -> Verification:
-    """Runs the script `runs` times, up to `at_once` side by side, and compares what it shows.
+    """Run the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
 
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
-    `memory` is in bytes, for each run; if it is more, a share of what is free is the limit.
-    `more` are the environment variables that the script gets beside the ordinary ones; None: all that there are.
-    Interpreters are started only as long as every run so far has shown the failure. All but the first may have been
-    started ahead; where such a one does not show it, none of these counts.
+    `memory` is each run's limit in bytes, capped at a fraction of the free memory.
+    `more` are environment variables that the script gets besides the ordinary ones; None means all.
+
+    The first run that does not show the failure is the last one. All interpreters but the first may have been started
+    ahead. If one of these does not show the failure, none of them counts.
     """
     began = time.monotonic()
     done: list[Run] = []
@@ -75,7 +76,7 @@ def verify(
             return stack.enter_context(started)
 
         waiting: list[Started] = []
-        first: list[Run] = []  # of interpreters that were not started ahead
+        fresh_runs: list[Run] = []  # of interpreters that were not started ahead
         may_be_ahead = True
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
@@ -84,11 +85,11 @@ def verify(
             display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
             run = current.wait(display.tick)
             if current.ahead and not shows(run, sought, match, any_stage):
-                # To run it again instead would be one chance more: from here on only the others count.
-                done, waiting, may_be_ahead = first, [each for each in waiting if not each.ahead], False
+                # Repeating this run would be one more chance to fail: only fresh interpreters count from here on.
+                done, waiting, may_be_ahead = fresh_runs, [each for each in waiting if not each.ahead], False
                 continue
             done = [*done, run]
-            first = first if current.ahead else [*first, run]
+            fresh_runs = fresh_runs if current.ahead else [*fresh_runs, run]
             if not shows(run, sought, match, any_stage):
                 break
     agreeing = sum(shows(run, sought, match, any_stage) for run in done)

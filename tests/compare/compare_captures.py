@@ -47,6 +47,7 @@ class Capture:
     graph: Graph
     values: list[Any]
     tensors: StoredTensors
+    eager_runs: int = 0  # of the last comparison
 
     def inputs(self) -> list[Any]:
         return copies(self.values)
@@ -61,7 +62,13 @@ class Capture:
     def compare(
         self, compiled: Callable[..., Any], measure: Tolerance | None = None, *, backward: bool = False
     ) -> Comparison:
-        return compare(compiled, self.graph, self.inputs, self.build, measure, backward=backward, names=self.names)
+        self.eager_runs = 0
+
+        def build(graph: Graph) -> torch.fx.GraphModule:
+            self.eager_runs += 1
+            return self.build(graph)
+
+        return compare(compiled, self.graph, self.inputs, build, measure, backward=backward, names=self.names)
 
 
 def capture_of(gm: torch.fx.GraphModule, values: Sequence[Any]) -> Capture:

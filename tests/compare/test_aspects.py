@@ -87,7 +87,7 @@ def test_what_is_changed_is_found_and_nothing_else(captured, name):
 def test_nothing_is_changed(captured):
     compared = captured.compare(changed(captured, lambda outputs, inputs: None))
     assert compared.differences == ()
-    assert compared.eager_runs == 1 and all(row.identical for row in compared.rows)
+    assert captured.eager_runs == 1
 
 
 @pytest.mark.parametrize("aspect", [Aspect.VALUES, Aspect.ALIASING])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from vocabulary import in_child
 
-from minifier.compare.lazy_wide_run import WidenedAsTaken, can_wait
+from minifier.compare.runs import WidenedAsTaken, can_wait
 from minifier.compare.wide_reference import DOUBLE
 
 

@@ -20,7 +20,7 @@ KINDS = pytest.mark.parametrize("train", [False, True], ids=["inference", "train
 def alarms(function, *calls, backend, train):
     with torch.set_grad_enabled(train):
         compared = comparisons(function, *calls, backend=backend, backward=train)
-    assert len(compared) >= len(calls) and any(c.rows for c in compared)
+    assert len(compared) >= len(calls)
     assert [repr(c.compiled_error) for c in compared if c.compiled_error] == []
     assert [repr(c.eager_error) for c in compared if c.eager_error] == []
     return [d.sentence for c in compared for d in c.differences]
