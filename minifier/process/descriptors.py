@@ -1,5 +1,7 @@
-"""Open files of this tool's own in processes that run code of the user's, which may close what it finds open, or open
-files until there are no numbers left."""
+"""Files that the tool keeps open in processes that run the user's code.
+
+That code may close every file it finds open, or open files until there are no descriptors left.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,24 @@ import fcntl
 import os
 import resource
 
-_RESERVED = 16
-_HIGHEST = 1024  # of the numbers that are taken for this, where more may be had
+_RESERVED_FILES = 16
+_MAX_DESCRIPTOR = 1024  # that is used, even where the limit is higher
 
 
 def out_of_the_way(file: int) -> int:
-    """The open file under a high number; the old one is closed. Numbers are given out from the lowest: a script that
-    closes what it finds open, or the first so many, does not get this one again for a file of its own."""
+    """Move an open file to a high descriptor, and return that.
+
+    The system assigns the lowest free descriptor. A script that closes all low ones does not get this one for a file
+    of its own.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, _HIGHEST) - 40))
+    number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, _MAX_DESCRIPTOR) - 40))
     os.close(file)
     return number
 
 
 class Reserve:
-    """Some open files, which make room for others while `with` this: where a script has opened so many that there are
-    no numbers left, that can still be written down."""
+    """Open files that make room for others within `with`, so that a script that ran out of descriptors can be saved."""
 
     def __init__(self) -> None:
         self._held: list[tuple[int, tuple[int, int]]] = []
@@ -31,7 +35,7 @@ class Reserve:
 
     def _fill(self) -> None:
         with contextlib.suppress(OSError):  # there are no more
-            while len(self._held) < _RESERVED:
+            while len(self._held) < _RESERVED_FILES:
                 number = out_of_the_way(os.memfd_create("reserve"))
                 self._held.append((number, identity(number)))
 
@@ -47,28 +51,34 @@ class Reserve:
 
 
 def identity(number: int) -> tuple[int, int]:
-    """What tells an open file from another that has got its number; raises OSError if it is closed."""
-    found = os.fstat(number)
-    return found.st_dev, found.st_ino
+    """Return (device, inode), by which the file is told from a later one with its descriptor.
+
+    Raises OSError if the descriptor is closed.
+    """
+    status = os.fstat(number)
+    return status.st_dev, status.st_ino
 
 
-_kept: list[int] = []  # open files that this tool talks to its own processes through
+_hidden: list[int] = []  # descriptors of pipes to the tool's own processes
 
 
 def keep_from_scripts(number: int) -> int:
-    """Remembers an open file that no process which runs code of the user's is to have."""
-    _kept.append(number)
+    """Note a descriptor that no process with the user's code may have, and return it."""
+    _hidden.append(number)
     return number
 
 
 def let_go(number: int) -> None:
-    """Closes it: what gets its number next is not this tool's to close."""
-    _kept.remove(number)
+    """Close the descriptor, and forget it: its number may become the user's."""
+    _hidden.remove(number)
     os.close(number)
 
 
 def close_for_scripts() -> None:
-    """In a process that is about to run such code: what a daemon of its holds open would never end."""
-    while _kept:
+    """Close the noted descriptors, in a process that is about to run the user's code.
+
+    A daemon started by that code would hold the pipes open for ever.
+    """
+    while _hidden:
         with contextlib.suppress(OSError):
-            os.close(_kept.pop())
+            os.close(_hidden.pop())

@@ -1,4 +1,4 @@
-"""Memory on huge pages, so that forking a process with torch in it costs a few milliseconds less."""
+"""Move memory to huge pages: forking a process that has torch costs a few milliseconds less."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import ctypes
 import re
 from pathlib import Path
 
-_COLLAPSE = 25  # MADV_COLLAPSE, of Linux 6.1
-_HUGE = 2**21  # bytes
-_OURS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0 +(\[heap\])?\n")
+_MADV_COLLAPSE = 25  # Linux 6.1
+_PAGE_BYTES = 2**21
+_PRIVATE_MAP = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0 +(\[heap\])?\n")
 
 
 def collapse() -> int:
-    """Has the kernel move this process's own memory to huge pages, and gives how many it made.
+    """Ask the kernel to move this process's private memory to huge pages; return how many it made.
 
-    A fork copies the page tables of what the process has written, and the child, at its end, takes them apart: 65,000
-    entries for 256 MiB of small pages, 128 for huge ones. A kernel that does not know this, or has no such page
-    free, says so, and nothing is changed.
+    A fork copies the page table of all written memory: 65,000 entries for 256 MiB of small pages, 128 for huge ones. A
+    kernel without this call, or without a free huge page, changes nothing.
     """
     advise = ctypes.CDLL(None, use_errno=True).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -25,8 +24,8 @@ def collapse() -> int:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return 0
-    for found in _OURS.finditer(maps):
+    for found in _PRIVATE_MAP.finditer(maps):
         first, end = (int(part, 16) for part in found.group(1, 2))
-        for start in range(-(-first // _HUGE) * _HUGE, end - _HUGE + 1, _HUGE):
-            made += advise(start, _HUGE, _COLLAPSE) == 0
+        for start in range(-(-first // _PAGE_BYTES) * _PAGE_BYTES, end - _PAGE_BYTES + 1, _PAGE_BYTES):
+            made += advise(start, _PAGE_BYTES, _MADV_COLLAPSE) == 0
     return made

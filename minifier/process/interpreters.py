@@ -1,8 +1,8 @@
-"""Fresh interpreters for the verification: how one is started, and some that are started ahead of it.
+"""Fresh interpreters for the verification; some are started ahead of it.
 
-Nearly all the time of a short script is that of importing torch. An interpreter that was started ahead has done so when
-there is a script to run: it waits for that where Python looks for a `sitecustomize`, before it opens the script. Knows
-no torch, so that the first one can be started before this process imports it.
+A short script spends nearly all its time importing torch. An interpreter that was started ahead has imported torch when
+the script is ready. It waits in its `sitecustomize`, before it opens the script. This module imports no torch, so that
+the first interpreter can start before this process imports torch.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from minifier.process.steps import spare
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]
-_SPARE = 4 * 2**30  # bytes of memory below which nothing is started ahead
-_MOST = 2
-_WAITS = "waits"  # the file beside the sitecustomize that has the number of the pipe to wait at
+_MIN_FREE_BYTES = 4 * 2**30  # with which an interpreter is started ahead
+_MAX_AHEAD = 2
+_WAITS = "waits"  # the file next to the sitecustomize with the descriptor of the pipe to wait at
 
 
 class Launched(Protocol):
@@ -77,8 +77,10 @@ launch: Callable[..., Launched] = launch_fresh
 
 @dataclass
 class Interpreter:
-    """One that runs a script in an empty folder of its own: `work`, where the script is to be, `observer`, where what
-    watches it notes what it sees, and `output`, what it prints."""
+    """An interpreter that runs a script in `work`, an empty folder of its own.
+
+    Its `sitecustomize` notes in the folder `observer` how the script fails.
+    """
 
     folder: Path
     observer: Path = field(init=False)
@@ -102,7 +104,7 @@ class Interpreter:
         first: Callable[[], None] | None = None,
         given: Sequence[int] = (),
     ) -> None:
-        """Starts it; `first` is done in the new process, which gets the open files `given`."""
+        """Start it; the new process calls `first`, and inherits the descriptors `given`."""
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
         environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
@@ -111,22 +113,22 @@ class Interpreter:
         spare(self.process.pid)
 
     def go_on(self, path: Sequence[str]) -> None:
-        """Has one that was started ahead run its script, with these folders on its import path."""
+        """Let an interpreter that waits run its script, with these folders on its import path."""
         self.say(path=list(path))
         self._close()
 
     def say(self, **word: list[str]) -> None:
-        """Gives one that was started ahead a word: `imports`, or that of `go_on`."""
-        assert self.word is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died: its end will tell
+        """Send a message to an interpreter that waits: `imports` (modules), or `path`, which ends the waiting."""
+        assert self.word is not None, "only an interpreter that waits has a pipe"
+        with contextlib.suppress(BrokenPipeError):  # it has died, which its exit status shows
             os.write(self.word, json.dumps(word).encode() + b"\n")
 
     def output(self) -> str:
-        """What it has printed, standard error included."""
+        """Return the text it printed, standard error included."""
         return (self.folder / "output").read_text(errors="replace")
 
     def kill(self) -> None:
-        """Ends it and all it started, if it was started."""
+        """Kill it and all its descendants in its session, if it was started."""
         if not self.started:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -136,7 +138,7 @@ class Interpreter:
         self._printed.close()
 
     def remove(self) -> None:
-        """Ends it, and removes every trace."""
+        """Kill it, and remove its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -149,15 +151,17 @@ class Interpreter:
 def clean_environment(
     folder: Path, extra_path: Sequence[str] = (), more: Collection[str] | None = None
 ) -> dict[str, str]:
-    """This process's environment without what changes torch or Python, and with caches in `folder`; with `more` without
-    all but these variables and those that any shell has."""
-    kept = ordinary(os.environ, more)
+    """Return this process's environment without variables that change torch or Python, and with caches in `folder`.
+
+    With `more`, only these variables and the ones of every shell stay.
+    """
+    environment = ordinary(os.environ, more)
     for variable in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "XDG_CACHE_HOME"):
-        kept[variable] = str(folder / variable.lower())
+        environment[variable] = str(folder / variable.lower())
         (folder / variable.lower()).mkdir()
-    entries = [e for e in kept.get("PYTHONPATH", "").split(os.pathsep) if e]
-    kept["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
-    return kept
+    entries = [e for e in environment.get("PYTHONPATH", "").split(os.pathsep) if e]
+    environment["PYTHONPATH"] = os.pathsep.join([*extra_path, *map(os.path.abspath, entries)])
+    return environment
 
 
 _waiting: list[Interpreter] = []
@@ -165,61 +169,65 @@ _wanted = 0
 
 
 def want_ahead(count: int) -> None:
-    """How many interpreters are worth starting ahead from now on."""
+    """Set how many interpreters may still be started ahead, at most `_MAX_AHEAD`."""
     global _wanted
-    _wanted = min(count, _MOST)
+    _wanted = min(count, _MAX_AHEAD)
 
 
 def may_do_more() -> bool:
-    """Whether there is a second core, and memory, for what is done beside the user's script."""
-    return cores() > 1 and (room() or 0) > _SPARE
+    """Whether a second core and memory are free while the user's script runs."""
+    return cores() > 1 and room() > _MIN_FREE_BYTES
 
 
 def start_ahead() -> None:
-    """Starts one more interpreter that imports torch and then waits for a script, if one more is wanted and the machine
-    has room for it. To be ended with `end_ahead`; it ends itself if this process does."""
+    """Start an interpreter that imports torch and waits for a script, if one is wanted and the machine has room.
+
+    `end_ahead` ends it; it ends itself if this process does.
+    """
     global _wanted
     if _wanted < 1 or not may_do_more() or launch is not launch_fresh:
         return
     _wanted -= 1
     with contextlib.suppress(OSError):  # no room after all: the verification starts its own
-        made = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+        interpreter = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
         theirs, ours = os.pipe()
-        made.word = keep_from_scripts(out_of_the_way(ours))
+        interpreter.word = keep_from_scripts(out_of_the_way(ours))
         try:
-            (made.observer / _WAITS).write_text(str(theirs))
-            made.start(SCRIPT, clean_environment(made.folder, more=()), given=(theirs,))
+            (interpreter.observer / _WAITS).write_text(str(theirs))
+            interpreter.start(SCRIPT, clean_environment(interpreter.folder, more=()), given=(theirs,))
         except OSError:
-            shutil.rmtree(made.folder, ignore_errors=True)
-            let_go(made.word)
+            shutil.rmtree(interpreter.folder, ignore_errors=True)
+            let_go(interpreter.word)
             raise
         finally:
             os.close(theirs)
-        _waiting.append(made)
+        _waiting.append(interpreter)
 
 
 def import_ahead(modules: Sequence[str]) -> None:
-    """Has those that wait import these modules as well."""
-    for waiting in _waiting:
-        waiting.say(imports=list(modules))
+    """Let the waiting interpreters import these modules too."""
+    for interpreter in _waiting:
+        interpreter.say(imports=list(modules))
 
 
 def take_ahead(script: Path) -> Interpreter | None:
-    """One that was started ahead and still waits, if there is one and this script is for it: not one that sets
-    environment variables before it imports torch. It is the caller's from then on."""
+    """Take a waiting interpreter, or None.
+
+    A script that sets environment variables before it imports torch needs a new interpreter.
+    """
     first, _, _ = script.read_text(encoding="utf-8").partition("import torch\n")
     if script.name != SCRIPT or "environ" in first:
         return None
     while _waiting:
-        taken = _waiting.pop(0)
-        if taken.process.poll() is None:
-            return taken
-        taken.remove()
+        interpreter = _waiting.pop(0)
+        if interpreter.process.poll() is None:
+            return interpreter
+        interpreter.remove()
     return None
 
 
 def end_ahead() -> None:
-    """Ends those that nobody took."""
+    """End the waiting interpreters."""
     want_ahead(0)
     while _waiting:
         _waiting.pop().remove()

@@ -1,4 +1,4 @@
-"""What backends say while they work: log records of any logger, and warnings."""
+"""Log records of all loggers, and warnings, as backends emit them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class LogLine:
 
     @property
     def line(self) -> str:
-        """As `--match-log` looks at it: `WARNING acme.lowering: falling back to eager`."""
+        """The text that `--match-log` searches: `WARNING acme.lowering: falling back to eager`."""
         return f"{logging.getLevelName(self.level)} {self.logger}: {self.message}"
 
 
 Listener = Callable[[LogLine], None]
 
 
-def _told(record: logging.LogRecord, tell: Listener) -> None:
+def _pass_on(record: logging.LogRecord, tell: Listener) -> None:
     try:
         message = record.getMessage()
     except Exception:  # noqa: BLE001 - a record whose arguments do not fit; logging itself tells the user so
@@ -37,13 +37,16 @@ def _told(record: logging.LogRecord, tell: Listener) -> None:
 
 @contextlib.contextmanager
 def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
-    """Within this, `tell` hears every log record of at least `level` that the loggers let through, whether it is
-    propagated or not, and every warning that the filters let through. All go on as they would."""
+    """Call `tell` with every log record of at least `level` that passes its logger, and every warning that passes the
+    filters.
+
+    Records need not be propagated. All reach their handlers as before.
+    """
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
     def heard_handle(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.levelno >= level and record.name != "py.warnings":  # a warning that was heard already
-            _told(record, tell)
+        if record.levelno >= level and record.name != "py.warnings":  # a warning, which heard_show passes on
+            _pass_on(record, tell)
         handle(self, record)
 
     def heard_show(message: Any) -> None:
@@ -60,8 +63,7 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
 
 
 def let_through(line: str) -> None:
-    """Has the logger of a line that was heard let lines of its level through, whatever level the script had set for
-    which logger."""
+    """Lower the level of this line's logger, so that lines of its level pass."""
     level, _, rest = line.partition(" ")
     number = logging.getLevelName(level)
     logger = logging.getLogger(rest.partition(":")[0])

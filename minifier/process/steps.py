@@ -25,8 +25,8 @@ from minifier.process.usage import descendants
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_PATIENCE = 1.0  # seconds that a child has to end of a Ctrl-C of its own
-LOOK = 0.25  # seconds between two looks at a child
+_INTERRUPT_SECONDS = 1.0  # that a child has to end by itself after Ctrl-C
+LOOK = 0.25  # seconds between two polls of a child
 _MAX_ERROR_CHARACTERS = 1 << 14
 _MAX_ERROR_BYTES = 16 * _MAX_ERROR_CHARACTERS  # JSON has up to 12 bytes for a character, and a little beside it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)  # errors of a disk that takes no more
@@ -37,38 +37,40 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def die_with_parent() -> None:
-    """Asks the kernel to kill this process when the one that forked it ends."""
+    """Ask the kernel to kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 _adopter: int | None = None
-_found: set[int] = set()  # descendants that the adopter had before: jobs of the shell that it was, say
+_spared: set[int] = set()  # descendants from before the adoption, such as jobs of a shell
 
 
 def adopt_orphans() -> None:
-    """From now on descendants whose parent ends become children of this process, so that none is lost."""
+    """From now on, adopt descendants whose parent ends, so that none is lost."""
     global _adopter
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if _adopter != os.getpid():
-        _found.clear()
-        _found.update(descendants(os.getpid()))
+        _spared.clear()
+        _spared.update(descendants(os.getpid()))
     _adopter = os.getpid()
 
 
 def spare(pid: int) -> None:
-    """Has `kill_orphans` leave this child of ours alone."""
-    _found.add(pid)
+    """Let `kill_orphans` spare this child."""
+    _spared.add(pid)
 
 
 def kill_orphans() -> None:
-    """Kills all children of a process that adopts orphans, but for those that it had before: what a probe left
-    behind in a session of its own. Repeated, since the death of one brings its children."""
+    """Kill the adopted orphans: descendants that a probe left in sessions of their own.
+
+    Repeated, since the death of an orphan brings its children. Does nothing in a process that adopts none.
+    """
     if _adopter != os.getpid():
         return
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(20):
         try:
-            left = [int(pid) for pid in children.read_text().split() if int(pid) not in _found]
+            left = [int(pid) for pid in children.read_text().split() if int(pid) not in _spared]
         except OSError:  # a kernel without that file
             return
         if not left:
@@ -80,23 +82,23 @@ def kill_orphans() -> None:
 
 
 def as_before_the_tool() -> None:
-    """Takes back this tool's own handlers of signals, in a process that runs code of the user's."""
+    """Reset the tool's signal handlers, in a process that runs the user's code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if callable(signal.getsignal(number)):  # one that was ignored is so still
+        if callable(signal.getsignal(number)):  # an ignored one stays ignored
             signal.signal(number, signal.SIG_DFL)
 
 
 def interrupt_once() -> None:
-    """From now on a second SIGINT within some seconds of the first counts as the same Ctrl-C.
+    """Ignore a second SIGINT within seconds of the first.
 
-    A process that is sent one itself and with its group would else be interrupted again while it saves.
+    A process that gets the signal by itself and with its group would be interrupted while it saves.
     """
     last = float("-inf")
 
     def handle(_number: int, _frame: object) -> None:
         nonlocal last
         before, last = last, time.monotonic()
-        if last - before > 3 * _PATIENCE:
+        if last - before > 3 * _INTERRUPT_SECONDS:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, handle)
@@ -104,7 +106,7 @@ def interrupt_once() -> None:
 
 @contextlib.contextmanager
 def deaf() -> Iterator[None]:
-    """Within it a Ctrl-C is not heard: what cleans up is done in a moment, and leaves a mess if it is interrupted."""
+    """Ignore Ctrl-C during a short clean-up."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -151,7 +153,7 @@ def run_step(
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
         if not interrupted and os.getpgid(0) != _foreground_group():
-            until = time.monotonic() + _PATIENCE
+            until = time.monotonic() + _INTERRUPT_SECONDS
             while time.monotonic() < until and not _has_ended(pid):
                 time.sleep(0.02)
             if not _has_ended(pid):
@@ -225,7 +227,7 @@ def _error_in(raised: mmap.mmap) -> MinifyError | None:
 
 
 def _wait(pid: int, look: Callable[[int], float | None]) -> int:
-    """The wait status of the child, once it has ended."""
+    """Wait for the child, and return its wait status."""
     process = os.pidfd_open(pid)
     try:
         poll = select.poll()
@@ -243,7 +245,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _foreground_group() -> int:
-    """The process group that the terminal sends Ctrl-C to, or -1 without a terminal."""
+    """Return the process group that the terminal sends Ctrl-C to, or -1 without a terminal."""
     try:
         with open("/dev/tty") as terminal:
             return os.tcgetpgrp(terminal.fileno())
@@ -252,7 +254,7 @@ def _foreground_group() -> int:
 
 
 def kill_tree(pid: int) -> None:
-    """Kills a process and all its descendants, whatever group or session they are in."""
+    """Kill a process and all its descendants, whatever group or session they are in."""
     known: dict[int, int] = {}
     try:
         for _ in range(3):  # some may be starting more

@@ -1,18 +1,21 @@
-"""What running processes take: time of the processor and memory, read from /proc."""
+"""Descendants of running processes, and the processor time and memory that they use."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-_KINDS = ("RssAnon:", "VmSwap:")  # what a process alone has; mapped files and shared memory are not its own
+import psutil
+
+_GONE = (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied)
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that this one has started, and those that they have, whatever session they are in."""
+    """Return the process ids of all children, grandchildren and so on, whatever session they are in.
+
+    The kernel lists the children of a thread. psutil would read every process of the machine, several times a second.
+    """
     found = []
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has ended
@@ -21,24 +24,25 @@ def descendants(pid: int) -> list[int]:
 
 
 def processor_seconds(pids: Iterable[int]) -> float:
-    """Seconds of processor time that the processes have used, and those which they started and saw end."""
-    total = 0
+    """Return the processor time, in seconds, of these processes and of their children that they waited for."""
+    total = 0.0
     for pid in pids:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
-    return total / _TICKS
+        with contextlib.suppress(*_GONE):
+            times = psutil.Process(pid).cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
-def resident_bytes(pid: int) -> int:
-    """What the process holds in memory, or in swap, that is no file's; 0 if it has ended."""
-    return sum(status_bytes(pid, kind) for kind in _KINDS)
+def private_bytes(pid: int) -> int:
+    """Return the memory that the process holds and no file backs, in bytes; 0 if it has ended."""
+    with contextlib.suppress(*_GONE):
+        memory = psutil.Process(pid).memory_info()
+        return int(memory.rss - memory.shared)
+    return 0
 
 
-def status_bytes(pid: int | str, name: str) -> int:
-    """A line of /proc/PID/status, in bytes; 0 if there is none."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
+def data_bytes(pid: int | None = None) -> int:
+    """Return the writable private memory that the process has reserved, in bytes; by default of this process."""
+    with contextlib.suppress(*_GONE):
+        return int(psutil.Process(pid).memory_info().data)
     return 0

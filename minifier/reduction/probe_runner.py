@@ -119,7 +119,7 @@ class ProbeRunner:
         that share a device other than the CPU, all memory, or a time limit that is met get in each other's way."""
         alone = self.limits.memory is not None or self.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
         if self.may_spread and seconds > _WORTH_SPREADING and not alone and self.bench.case.devices <= {"cpu"}:
-            self.workers = min(cores(), max(1, (room() or 0) // _ROOM_FOR_ONE))
+            self.workers = min(cores(), max(1, room() // _ROOM_FOR_ONE))
 
     def allow(self, seconds: float) -> None:
         """Sets the timeout as it is."""
