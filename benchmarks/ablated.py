@@ -49,7 +49,7 @@ def without_fork_server() -> None:
 
 def without_guess() -> None:
     """Nothing of what the error names is tried first."""
-    from minifier.reduction.op_adapter import OpSearchAdapter
+    from minifier.reduction.op_search import OpSearchAdapter
 
     problem = OpSearchAdapter.problem
     OpSearchAdapter.problem = lambda self: replace(problem(self), hints=())  # type: ignore[method-assign]

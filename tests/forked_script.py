@@ -18,7 +18,7 @@ from typing import BinaryIO, NoReturn
 
 from minifier.failure import Fingerprint
 from minifier.process import interpreters
-from minifier.verify import Run, run_script
+from minifier.verify import ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
 # The import path of an interpreter without PYTHONPATH, behind the script's own folder.
@@ -27,7 +27,7 @@ PATH = [entry for entry in sys.path if TESTS not in (Path(entry).resolve(), *Pat
 
 def run_forked(
     script: Path, sought: Fingerprint, match_log: str | None = None, timeout: float = 60, path: Sequence[str] = ()
-) -> Run:
+) -> ScriptRun:
     """`minifier.verify.run_script` with a fork as the interpreter."""
     with forked_interpreters():
         return run_script(script, timeout, path, sought, match_log)
@@ -144,7 +144,7 @@ def become_program(folder: str | Path, environment: dict[str, str], files: Seque
 
 
 def run_main(source: str, path: str) -> int:
-    """Run the source as `__main__`; return the exit status that Python would give. `path` is the script's, or
+    """ScriptRun the source as `__main__`; return the exit status that Python would give. `path` is the script's, or
     `<string>`."""
     main = ModuleType("__main__")
     main.__file__ = path

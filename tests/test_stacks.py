@@ -11,8 +11,8 @@ import time
 import pytest
 
 from minifier.errors import MachineFailed, MinifyError, NoRepro
+from minifier.process.forked_step import kill_tree, run_step
 from minifier.process.stacks import ASK, read_stack, stack_file
-from minifier.process.steps import kill_tree, run_step
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 

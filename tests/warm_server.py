@@ -35,7 +35,7 @@ MAX_REQUEST_BYTES = 1 << 18
 def warm_up() -> None:
     """Import what a command, the captured script and the probes import, and collect the report's environment once."""
     from minifier.cli import commands, running  # noqa: F401
-    from minifier.process.steps import run_step
+    from minifier.process.forked_step import run_step
     from minifier.report import environment
     from minifier.workflow.machine import import_torch
 

@@ -26,11 +26,11 @@ from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
+from minifier.process.forked_step import StepEnd, adopt_orphans, kill_orphans, run_step
 from minifier.process.logs import LogLine, overheard
 from minifier.process.memory import limit_data
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
-from minifier.process.steps import StepEnd, adopt_orphans, kill_orphans, run_step
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.watch import Watch, sent_from_outside
 from minifier.failure import Failure, Fingerprint, Kind
+from minifier.process.forked_step import StepEnd
 from minifier.process.stacks import read_stack
-from minifier.process.steps import StepEnd
 
 STACKS = "stacks.txt"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.failure import Stage
+from minifier.process.forked_step import kill_tree
 from minifier.process.memory import MemoryWatch
 from minifier.process.stacks import ASK, read_stack
-from minifier.process.steps import kill_tree
 from minifier.process.usage import descendants, processor_seconds
 
 LEAST = 120.0  # seconds that a backend call gets, unless the user says otherwise

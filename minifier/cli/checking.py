@@ -21,7 +21,7 @@ from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import normalise
 from minifier.process.progress import Phase, Progress
-from minifier.verify import Run, run_script, shows
+from minifier.verify import ScriptRun, run_script, shows
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
 
@@ -113,7 +113,7 @@ def _folders(minimal: Path) -> tuple[str, ...]:
     return load(minimal).folders if (minimal / CASE).exists() else ()
 
 
-def _agrees(run: Run, sought: _Sought | None, script: Path) -> bool:
+def _agrees(run: ScriptRun, sought: _Sought | None, script: Path) -> bool:
     assert run.failure is not None
     if sought is not None:
         return shows(run, sought.fingerprint, sought.match, any_stage=sought.any_stage)

@@ -16,7 +16,7 @@ import click
 from minifier import __version__
 from minifier.cli.options import Options, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
-from minifier.process.steps import FULL
+from minifier.process.forked_step import FULL
 
 # Torch's own minifier, switched on by these, would start in our children.
 _OWN_MINIFIER = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")

@@ -1,6 +1,6 @@
-"""Probes on a Ray cluster: the reduction stays where it is, candidates go out as edits, and how they ended comes back.
+"""Probes on a Ray cluster: candidates go out as edits of the Case, and the ends of their children come back.
 
-    reduction ─ pipe ─ driver (knows Ray) ─ Ray ─ actor, one a slot ─ pipe ─ prober (has the Case) ─ probe, a child
+    reduction ─ pipe ─ driver (knows Ray) ─ Ray ─ actor, one a slot ─ pipe ─ worker (has the Case) ─ probe, a child
 
-Ray runs threads, which no fork survives: it is kept out of every process that forks.
+Ray starts threads, which do not survive a fork: no process that forks imports it.
 """

@@ -1,4 +1,4 @@
-"""What runs in a Ray worker: it owns a process with the Case, starts it anew when it dies, and passes messages on."""
+"""Runs in a Ray worker: owns a process with the Case, restarts it when it dies, and forwards messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import zipfile
 from pathlib import Path
 
 from minifier.cluster.messages import ConnectionEnded, Message, Talk
-from minifier.process.steps import kill_tree
+from minifier.process.forked_step import kill_tree
 
 
 class Actor:
-    """One slot of the cluster. Knows Ray as little as the driver knows torch."""
+    """One slot of the cluster. It does not import Ray."""
 
     def __init__(self, variables: dict[str, str]) -> None:
         self._environment = {**os.environ, **variables}
-        if "OMP_NUM_THREADS" not in variables:  # which Ray sets for its workers
+        if "OMP_NUM_THREADS" not in variables:  # Ray sets it for its workers
             self._environment.pop("OMP_NUM_THREADS", None)
         self._folder = Path(tempfile.mkdtemp(prefix="minify-slot-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -29,26 +29,26 @@ class Actor:
         self._recorded = False
 
     def load(self, case: bytes) -> Message:
-        """Takes up the Case, a zip of its folder; {} or {"error": text}."""
+        """Load the Case, a zip of its folder; return {} or {"error": text}."""
         self._end()
-        for left in self._folder.iterdir():
-            shutil.rmtree(left)
+        for old in self._folder.iterdir():
+            shutil.rmtree(old)
         _unpack(case, self._folder / "case")
         self._recorded = False
         return self._ask({})
 
     def record(self, values: bytes) -> Message:
-        """Takes up values of an eager run of the whole graph, a zip of their folder."""
+        """Load values of an eager run of the whole graph, a zip of their folder."""
         _unpack(values, self._folder / "recorded")
         self._recorded = True
         return self._ask({"recorded": str(self._folder / "recorded")})
 
     def probe(self, question: Message) -> Message:
-        """Probes one candidate."""
+        """Probe one candidate."""
         return self._ask(question)
 
     def close(self) -> None:
-        """Ends the process and removes the Case from this machine."""
+        """End the process, and remove the Case from this machine."""
         self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -99,7 +99,7 @@ class Actor:
 
 
 def packed(folder: Path) -> bytes:
-    """The files of a folder, not of those below it, as a zip."""
+    """Return the files of a folder, without its subfolders, as a zip."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as file:
         for path in sorted(folder.iterdir()):
@@ -109,7 +109,7 @@ def packed(folder: Path) -> bytes:
 
 
 def _unpack(content: bytes, folder: Path) -> None:
-    """The inverse, into a new folder; names alone are taken, not paths."""
+    """Unzip files into a new folder. Only their names are used, not their paths."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     with zipfile.ZipFile(io.BytesIO(content)) as file:

@@ -1,7 +1,5 @@
 """`python -m minifier.cluster.driver ADDRESS SLOTS FOLDER`: connects to Ray, and gives candidates to its workers.
-
-Knows Ray, and no torch. Questions come on standard input, answers go to standard output.
-"""
+Imports Ray, but not torch. Questions come on standard input, answers go to standard output."""
 
 from __future__ import annotations
 
@@ -18,113 +16,117 @@ from minifier.cluster.actor import Actor, packed
 from minifier.cluster.messages import ConnectionEnded, Message, Talk
 
 LOCAL = "local"
-_LOSSES = 3  # of workers over one candidate, after which it is given up
-_PATIENCE = 60.0  # seconds without any worker, after which the cluster is taken for gone
-_FETCHING = 10.0  # seconds
-_SLACK = 120.0  # seconds beyond its own limit that a probe may take to come back
+_MAX_LOST_WORKERS = 3  # over one candidate, which is then given up
+_NO_WORKER_SECONDS = 60.0  # without any worker, after which the cluster counts as gone
+_FETCH_SECONDS = 10.0
+_DELIVERY_SECONDS = 120.0  # for the answer of a probe, in addition to the probe's timeout
 
 
 class Slots:
-    """The workers, each with an actor that has the Case or is taking it up. A lost one is asked for again: Ray starts
-    it where there is room."""
+    """The workers, each an actor that has the Case or is loading it. Ray is asked to replace a lost one."""
 
     def __init__(self, ray: Any, count: int, talk: Talk) -> None:
         self._ray, self._count, self._talk = ray, count, talk
-        self._most = count
+        self._max_count = count
         self._case: Any = None
         self._recorded: Any = None
         self._options: dict[str, Any] = {"num_cpus": 1}
         self._idle: list[Any] = []
-        self._coming: dict[Any, Any] = {}
+        self._loading: dict[Any, Any] = {}
         self._errors: list[str] = []
 
     def load(self, folder: Path, gpus: int) -> Message:
-        """Gives the Case to every worker; waits for the first that has it. `gpus` is how many each of them needs."""
-        for actor in [*self._idle, *self._coming.values()]:
+        """Send the Case to every worker; wait for the first that has it. `gpus` is the number for each worker."""
+        for actor in [*self._idle, *self._loading.values()]:
             self._ray.kill(actor)
-        self._idle, self._coming, self._errors, self._recorded = [], {}, [], None
+        self._idle, self._loading, self._errors, self._recorded = [], {}, [], None
         self._options = {"num_cpus": 1, "num_gpus": gpus}
-        self._count = min(self._most, int(self._ray.cluster_resources().get("GPU", 0)) // gpus) if gpus else self._most
+        self._count = self._max_count
+        if gpus:
+            self._count = min(self._max_count, int(self._ray.cluster_resources().get("GPU", 0)) // gpus)
         if not self._count:
             return {"error": f"the cluster has not the {gpus} GPUs that the graph is on"}
         self._case = self._ray.put(packed(folder))
         for _ in range(self._count):
-            self._ask_for_one()
-        until = time.monotonic() + _PATIENCE
-        while not self._idle and self._coming and time.monotonic() < until:
-            self._welcome(1.0)
+            self._add_worker()
+        deadline = time.monotonic() + _NO_WORKER_SECONDS
+        while not self._idle and self._loading and time.monotonic() < deadline:
+            self._collect_loaded(1.0)
         if not self._idle:
-            return {"error": self._errors[0] if self._errors else f"it gave no worker within {_PATIENCE:.0f} s"}
+            return {
+                "error": self._errors[0] if self._errors else f"it gave no worker within {_NO_WORKER_SECONDS:.0f} s"
+            }
         return {"slots": self._count}
 
     def record(self, folder: Path) -> Message:
-        """Gives the values of an eager run to every worker, those that are still taking up the Case included."""
+        """Send the values of an eager run to every worker, including those that are still loading the Case."""
         self._recorded = self._ray.put(packed(folder))
-        actors = [*self._idle, *self._coming.values()]
+        actors = [*self._idle, *self._loading.values()]
         self._idle = []
-        self._coming = {actor.record.remote(self._recorded): actor for actor in actors}
+        self._loading = {actor.record.remote(self._recorded): actor for actor in actors}
         return {}
 
     def probe(self, edits: list[Message], rest: Message) -> Message:
-        """Every candidate at some worker; one that is lost on the way is given to another. Left alone where another
-        question comes, or none will: who asked has been interrupted."""
+        """Probe every candidate on some worker; a candidate whose worker is lost goes to another worker.
+        Stops when the next message or the end of messages arrives: the reduction was interrupted."""
         waiting = deque(range(len(edits)))
-        losses = [0] * len(edits)
+        lost_workers = [0] * len(edits)
         answers: list[Message | None] = [None] * len(edits)
-        asked: dict[Any, tuple[int, Any, float]] = {}
-        lonely = time.monotonic()
+        running: dict[Any, tuple[int, Any, float]] = {}  # reference: (place, actor, deadline)
+        last_worker_seen = time.monotonic()
         while None in answers:
             while waiting and self._idle:
                 place, actor = waiting.popleft(), self._idle.pop()
                 question = {"probe": edits[place], **rest}
-                asked[actor.probe.remote(question)] = place, actor, time.monotonic() + rest["seconds"] + _SLACK
-            if asked or self._idle:
-                lonely = time.monotonic()
-            elif time.monotonic() - lonely > _PATIENCE or not self._coming:
+                deadline = time.monotonic() + rest["seconds"] + _DELIVERY_SECONDS
+                running[actor.probe.remote(question)] = place, actor, deadline
+            if running or self._idle:
+                last_worker_seen = time.monotonic()
+            elif time.monotonic() - last_worker_seen > _NO_WORKER_SECONDS or not self._loading:
                 return {"error": "the cluster has no worker left" + "".join(f": {e}" for e in self._errors[:1])}
             if self._talk.is_due:
-                self._coming |= {reference: actor for reference, (_, actor, _) in asked.items()}
+                self._loading |= {reference: actor for reference, (_, actor, _) in running.items()}
                 return {"error": "another question came"}
-            self._ray.wait([*asked, *self._coming], timeout=1.0)
-            done, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0) if asked else ([], [])
-            late = [reference for reference, (_, _, until) in asked.items() if time.monotonic() > until]
+            self._ray.wait([*running, *self._loading], timeout=1.0)
+            done, _ = self._ray.wait(list(running), num_returns=len(running), timeout=0) if running else ([], [])
+            late = [reference for reference, (_, _, deadline) in running.items() if time.monotonic() > deadline]
             for reference in dict.fromkeys([*done, *late]):
-                place, actor, _ = asked.pop(reference)
+                place, actor, _ = running.pop(reference)
                 answers[place] = self._answer(reference)
                 if answers[place] is not None:
                     self._idle.append(actor)
                     continue
-                losses[place] += 1
+                lost_workers[place] += 1
                 self._ray.kill(actor)
-                self._ask_for_one()
-                if losses[place] < _LOSSES:
+                self._add_worker()
+                if lost_workers[place] < _MAX_LOST_WORKERS:
                     waiting.append(place)
                 else:
-                    answers[place] = {"lost": f"{_LOSSES} workers were lost over it"}
-            self._welcome(0.0)
+                    answers[place] = {"lost": f"{_MAX_LOST_WORKERS} workers were lost over it"}
+            self._collect_loaded(0.0)
         return {"answers": answers}
 
     def close(self) -> None:
-        """Has every worker remove the Case from its machine."""
-        actors = [*self._idle, *self._coming.values()]
+        """Let every worker remove the Case from its machine."""
+        actors = [*self._idle, *self._loading.values()]
         if actors:
             self._ray.wait([actor.close.remote() for actor in actors], num_returns=len(actors), timeout=5)
         for actor in actors:
             self._ray.kill(actor)
 
-    def _ask_for_one(self) -> None:
+    def _add_worker(self) -> None:
         actor = self._ray.remote(Actor).options(**self._options).remote(dict(variables(os.environ)))
         reference = actor.load.remote(self._case)
         if self._recorded is not None:
-            reference = actor.record.remote(self._recorded)  # calls of one actor are made in their order
-        self._coming[reference] = actor
+            reference = actor.record.remote(self._recorded)  # Ray keeps the order of an actor's calls
+        self._loading[reference] = actor
 
-    def _welcome(self, seconds: float) -> None:
-        """Takes in those that have the Case by now, waiting so long for the first."""
-        if not self._coming:
+    def _collect_loaded(self, seconds: float) -> None:
+        """Make workers idle that have loaded the Case; wait this long for the first."""
+        if not self._loading:
             return
-        for reference in self._ray.wait(list(self._coming), num_returns=1, timeout=seconds)[0]:
-            actor = self._coming.pop(reference)
+        for reference in self._ray.wait(list(self._loading), num_returns=1, timeout=seconds)[0]:
+            actor = self._loading.pop(reference)
             answer = self._answer(reference)
             if answer is None or "error" in answer:
                 self._errors.append("it was lost" if answer is None else answer["error"])
@@ -133,9 +135,9 @@ class Slots:
                 self._idle.append(actor)
 
     def _answer(self, reference: Any) -> Message | None:
-        """What a worker said; None if it is lost, or late."""
+        """Return the answer of a worker; None if the worker is lost, or late."""
         try:
-            answer: Message = self._ray.get(reference, timeout=_FETCHING)
+            answer: Message = self._ray.get(reference, timeout=_FETCH_SECONDS)
         except self._ray.exceptions.RayTaskError as error:
             return {"error": str(error)}
         except self._ray.exceptions.RayError:
@@ -144,7 +146,7 @@ class Slots:
 
 
 def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
-    """(Ray, how many workers there are to be)."""
+    """Connect to Ray; return it and the number of workers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -155,15 +157,15 @@ def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
         return ray, count
     ray.init(address=address, **quiet)
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    found = int(resources.get("CPU", 1))
-    return ray, min(slots, found) if slots else found
+    cpus = int(resources.get("CPU", 1))
+    return ray, min(slots, cpus) if slots else cpus
 
 
 def main() -> None:
-    """Serves one reduction after the other until nobody asks any more."""
+    """Serve one reduction after another until standard input ends."""
     address, slots = sys.argv[1], int(sys.argv[2])
     talk = Talk(os.dup(0), os.dup(1))
-    os.dup2(2, 1)  # Ray speaks to standard output
+    os.dup2(2, 1)  # Ray prints to standard output
     try:
         try:
             ray, count = _connect(address, slots, sys.argv[3])

@@ -1,4 +1,4 @@
-"""The reduction's side of a cluster: a prober whose candidates go elsewhere."""
+"""The reduction's side of a cluster: a prober that sends candidates to it."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from minifier.probe.prober import LocalProber, Prober
 
 
 class ClusterProber:
-    """Probes on a cluster; where that is lost, in children of this process."""
+    """Probes on a cluster; after its loss, in children of this process."""
 
     def __init__(
         self, cluster: Cluster, bench: PreparedCase, folder: Path, scratch: Path, say: Callable[[str], None]
     ) -> None:
         self._cluster, self._bench, self._scratch, self._say = cluster, bench, scratch, say
-        self._base = load(folder)  # as the other side has it
+        self._base = load(folder)  # equal to the cluster's Case
         self._recorded: object = None
-        self._instead: Prober | None = None
+        self._fallback: Prober | None = None
         self.slots: int | None = cluster.wait()
-        places = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in bench.case.devices - {"cpu"}]
+        indices = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in bench.case.devices - {"cpu"}]
         try:
-            self.slots = cluster.ask(load=str(folder), gpus=max(places, default=-1) + 1)["slots"]
+            self.slots = cluster.ask(load=str(folder), gpus=max(indices, default=-1) + 1)["slots"]
         except Lost as lost:
-            self._go_on_here(lost)
+            self._continue_here(lost)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """How each candidate ended, wherever that was."""
-        if self._instead is None:
+        """Return how each candidate ended; stages after `until` are not run."""
+        if self._fallback is None:
             try:
-                return self._elsewhere(cases, until, limits)
+                return self._probe_on_cluster(cases, until, limits)
             except Lost as lost:
-                self._go_on_here(lost)
-        assert self._instead is not None
-        return [self._instead.probe([case], until, limits)[0] for case in cases]
+                self._continue_here(lost)
+        assert self._fallback is not None
+        return [self._fallback.probe([case], until, limits)[0] for case in cases]
 
-    def _elsewhere(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
+    def _probe_on_cluster(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
         recorded = self._bench.recorded
         if recorded is not None and recorded is not self._recorded:
             self._cluster.ask(recorded=str(recorded.folder))
@@ -54,15 +54,15 @@ class ClusterProber:
         answers = self._cluster.ask(edits=edits, rest=rest)["answers"]
         return [_ended(answer, limits) for answer in answers]
 
-    def _go_on_here(self, lost: Lost) -> None:
+    def _continue_here(self, lost: Lost) -> None:
         self._say(f"the cluster {self._cluster.address} cannot be used any more, going on on this machine: {lost}")
         self.slots = 1
-        self._instead = LocalProber(self._bench, self._scratch)
+        self._fallback = LocalProber(self._bench, self._scratch)
 
 
 def _ended(answer: Message, limits: Limits) -> ChildEnd:
     if "ended" in answer:
-        found = answer["ended"]
-        return ChildEnd(**{**found, "loaded": tuple(found["loaded"])})
-    # What takes down every machine that tries it is not tried again, and says nothing about the failure.
+        fields = answer["ended"]
+        return ChildEnd(**{**fields, "loaded": tuple(fields["loaded"])})
+    # A candidate that takes down every machine is not tried again, and tells nothing about the failure.
     return ChildEnd(None, limits.seconds, fault=str(answer.get("lost") or answer["error"]))

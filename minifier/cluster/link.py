@@ -1,4 +1,4 @@
-"""The pipes to the driver of a cluster. Knows no torch, so that it can be started before that is imported."""
+"""Pipes to the driver of a cluster. It does not import torch, so that the driver can start first."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from minifier.cluster.messages import ConnectionEnded as NobodyThere
-from minifier.cluster.messages import Message, Talk
+from minifier.cluster.messages import ConnectionEnded, Message, Talk
 from minifier.errors import UsageError
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.steps import LOOK, spare
+from minifier.process.forked_step import LOOK, spare
 
-_KNOCKING = 10.0  # seconds
-_PATIENCE = 10.0  # seconds that the driver has to end
-_TAIL = 2_000  # bytes of what it has printed
+_CONNECT_SECONDS = 10.0
+_DRIVER_END_SECONDS = 10.0
+_MAX_OUTPUT_BYTES = 2_000  # of the driver's output, for an error message
 
 
 class Lost(Exception):
-    """The cluster is gone, or of no use for this Case."""
+    """The cluster is gone, or cannot be used for this Case."""
 
 
 class Cluster:
-    """The pipes to the driver, made before the first fork: whoever reduces asks through them. `address` is for people,
-    `said` has what the driver prints."""
+    """The pipes to the driver, opened before the first fork and inherited by each reduction.
+    `address` is for messages; `output` is the file of the driver's output."""
 
-    def __init__(self, address: str, talk: Talk, said: IO[bytes]) -> None:
+    def __init__(self, address: str, talk: Talk, output: IO[bytes]) -> None:
         self.address = address
-        self._talk, self._said = talk, said
+        self._talk, self._output = talk, output
         self._numbers = itertools.count(1)
         self._greeting: Message | None = None
 
     def wait(self, tick: Callable[[], object] = lambda: None) -> int:
-        """Waits until the driver is connected, before the first fork, as it tells that once; gives how many probes it
-        makes at once. Calls `tick` several times a second. Raises UsageError if there is no such cluster."""
+        """Wait until the driver is connected; return how many probes it runs at once.
+        Calls `tick` several times a second. The first call must precede the first fork: the driver reports its
+        connection only once. Raises UsageError if there is no such cluster."""
         if self._greeting is None:
             try:
                 while not self._talk.is_due:
                     tick()
                     time.sleep(LOOK)
                 self._greeting = self._talk.hear()
-            except NobodyThere:
-                self._said.seek(0)
-                text = self._said.read()[-_TAIL:].decode(errors="replace")
+            except ConnectionEnded:
+                self._output.seek(0)
+                text = self._output.read()[-_MAX_OUTPUT_BYTES:].decode(errors="replace")
                 self._greeting = {"error": f"its driver ended:\n{text}"}
         if "error" in self._greeting:
             raise UsageError(f"--cluster {self.address}: {self._greeting['error']}\n{_HELP}")
         return int(self._greeting["slots"])
 
     def ask(self, **question: object) -> Message:
-        """The driver's answer; those to another reduction, which was interrupted, are left aside. Raises Lost."""
+        """Ask the driver; skip answers to an earlier, interrupted reduction. Raises Lost if the cluster is gone."""
         number = os.getpid() * 1_000_000 + next(self._numbers)
         try:
             self._talk.say({"number": number, **question})
             while (answer := self._talk.hear()).get("number") != number:
                 pass
-        except NobodyThere:
+        except ConnectionEnded:
             raise Lost("its driver has died") from None
         if "error" in answer:
             raise Lost(str(answer["error"]))
@@ -74,32 +74,32 @@ class Cluster:
 _HELP = "Give the address of a running Ray cluster, `auto` on one of its machines, or `local`."
 
 
-def _knock(address: str) -> None:
-    """Raises UsageError if nobody listens at host:port or ray://host:port: Ray itself would try for minutes."""
+def _check_address(address: str) -> None:
+    """Raise UsageError if nobody listens at host:port or ray://host:port: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdigit()):
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_KNOCKING).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise UsageError(f"--cluster {address}: {type(error).__name__}: {error}\n{_HELP}") from None
 
 
 @contextlib.contextmanager
 def connected(address: str, slots: int | None) -> Iterator[Cluster]:
-    """A driver for this cluster, or for one of this machine's cores (`local`), which ends with the `with`. It connects
-    while the caller goes on. Raises UsageError where Ray is not installed, or nobody is at the address."""
+    """Start a driver for this cluster, or for this machine's cores (`local`); it ends with the block.
+    It connects in the background. Raises UsageError if Ray is not installed, or nobody listens at the address."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--cluster takes Ray, which is not installed: `pip install torch-minify[ray]`.")
-    _knock(address)
-    folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short name, as there are sockets in it
-    with tempfile.TemporaryFile() as said:
+    _check_address(address)
+    folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short path: the paths of sockets in it are limited
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "minifier.cluster.driver", address, str(slots or 0), folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
-            start_new_session=True,  # a Ctrl-C is for this process
+            stderr=output,
+            start_new_session=True,  # a Ctrl-C goes only to this process
         )
         spare(process.pid)
         assert process.stdin is not None and process.stdout is not None
@@ -108,12 +108,12 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
         process.stdout.close()
         talk = Talk(*ends)
         try:
-            yield Cluster(address, talk, said)
+            yield Cluster(address, talk, output)
         finally:
             for number in ends:
                 let_go(number)
             try:
-                process.wait(_PATIENCE)
+                process.wait(_DRIVER_END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

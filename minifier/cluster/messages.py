@@ -1,4 +1,4 @@
-"""Messages between processes: a line of JSON each."""
+"""Messages between processes, each a line of JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 Message = dict[str, Any]
-_CHUNK = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 class ConnectionEnded(Exception):
@@ -17,15 +17,14 @@ class ConnectionEnded(Exception):
 
 
 class Talk:
-    """Both ends of a talk that a Ctrl-C may interrupt, but not in the middle of a message. `read` and `write` are open
-    files."""
+    """Sends and receives messages through two file descriptors; a Ctrl-C never interrupts within a message."""
 
     def __init__(self, read: int, write: int) -> None:
         self.read, self.write = read, write
         self._data = b""
 
     def say(self, message: Message) -> None:
-        """Raises ConnectionEnded where nobody reads any more."""
+        """Send a message. Raises ConnectionEnded if the other side has ended."""
         data = json.dumps(message).encode() + b"\n"
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -38,17 +37,15 @@ class Talk:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to hear, if only the end."""
+        """Whether `hear` would not wait: a message, or the end, has arrived."""
         return bool(self._data or select.select([self.read], [], [], 0)[0])
 
     def hear(self) -> Message:
-        """Return the next message; skip lines that are none, such as the tail of one that a killed process was reading.
-
-        Raises ConnectionEnded if no further message can come.
-        """
+        """Return the next message; skip invalid lines: a killed process may have read the start of one.
+        Raises ConnectionEnded if no further message can come."""
         while True:
-            line, found, rest = self._data.partition(b"\n")
-            if found:
+            line, newline, rest = self._data.partition(b"\n")
+            if newline:
                 self._data = rest
                 try:
                     message: Message = json.loads(line)
@@ -60,7 +57,7 @@ class Talk:
             select.select([self.read], [], [])
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                chunk = os.read(self.read, _CHUNK)
+                chunk = os.read(self.read, _CHUNK_BYTES)
                 self._data += chunk
             except OSError as error:
                 raise ConnectionEnded(str(error)) from error

@@ -1,5 +1,5 @@
-"""`python -m minifier.cluster.worker FOLDER`: holds a Case, and probes candidates of it in children of its own. All
-that it has is in FOLDER, which goes away when nobody asks any more."""
+"""`python -m minifier.cluster.worker FOLDER`: holds a Case, and probes its candidates in children.
+All its files are in FOLDER, which it removes at the end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from minifier.failure import Stage
 from minifier.probe.life import Limits
 from minifier.probe.prepared_case import StartsThreads, prepare_case
 from minifier.probe.prober import LocalProber
-from minifier.process.steps import adopt_orphans
+from minifier.process.forked_step import adopt_orphans
 from minifier.torch_private import inductor_cache, inductor_folder
 
 
 class CaseWorker:
-    """One Case, and what is asked about it."""
+    """One Case, and the answers to questions about it."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         self.base = load(folder)
@@ -35,22 +35,23 @@ class CaseWorker:
             bench = prepare_case(self.base, late=True)
         self.prober = LocalProber(bench, scratch)
 
-    def answer(self, asked: Message) -> Message:
-        """The answer to `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
-        if "recorded" in asked:
-            self.prober.bench.record(Path(asked["recorded"]))
+    def answer(self, question: Message) -> Message:
+        """Answer `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
+        if "recorded" in question:
+            self.prober.bench.record(Path(question["recorded"]))
             return {}
-        case = edited(self.base, asked["probe"])
-        (ended,) = self.prober.probe([case], Stage(asked["until"]), Limits(asked["seconds"], asked["memory"]))
+        case = edited(self.base, question["probe"])
+        limits = Limits(question["seconds"], question["memory"])
+        (ended,) = self.prober.probe([case], Stage(question["until"]), limits)
         return {"ended": dataclasses.asdict(ended)}
 
 
 def serve(talk: Talk, scratch: Path) -> None:
-    """Answers until nobody asks any more. What goes wrong here is an answer too."""
-    inductor_folder(), inductor_cache()  # as they are found now
+    """Answer questions until the connection ends; an error is an answer, too."""
+    inductor_folder(), inductor_cache()  # cache the current values
     scratch.mkdir(parents=True, exist_ok=True)
     tempfile.tempdir = str(scratch)
-    session: CaseWorker | None = None
+    worker: CaseWorker | None = None
     while True:
         try:
             message = talk.hear()
@@ -58,21 +59,21 @@ def serve(talk: Talk, scratch: Path) -> None:
             return
         try:
             if "load" in message:
-                session = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()))
+                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()))
                 answer: Message = {}
-            elif session is None:
+            elif worker is None:
                 raise RuntimeError("there is no Case yet")
             else:
-                answer = session.answer(message)
+                answer = worker.answer(message)
         except MinifyError as error:
             answer = {"error": str(error)}
-        except Exception:  # noqa: BLE001 - told to whom it concerns
+        except Exception:  # noqa: BLE001 - reported in the answer
             answer = {"error": traceback.format_exc()}
         talk.say(answer)
 
 
 def main() -> None:
-    """Standard input has the questions, standard output the answers; what a backend prints goes nowhere."""
+    """Serve questions on standard input, answers on standard output; discard the output of backends."""
     talk = Talk(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -82,7 +83,7 @@ def main() -> None:
     try:
         with contextlib.suppress(ConnectionEnded):
             serve(talk, folder / "scratch")
-    finally:  # who owns this process has been killed: nobody else removes the Case from this machine
+    finally:  # if the owner was killed, nobody else removes the Case from this machine
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,1 +1,1 @@
-"""Builds and runs candidates in child processes, and says how they did."""
+"""Builds and runs candidates in child processes, and judges them."""

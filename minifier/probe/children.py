@@ -1,4 +1,4 @@
-"""Child processes for probes: forked, alone in their session, limited in time and memory, killed as a group."""
+"""Child processes for jobs: each in its own session, limited in time and memory, killed with its descendants."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.probe.life import STACKS, Job, Limits, live
+from minifier.probe.life import STACKS, Job, Limits, run_job
 from minifier.process.descriptors import out_of_the_way
+from minifier.process.forked_step import LOOK, kill_orphans
 from minifier.process.memory import MemoryWatch
 from minifier.process.stacks import ASK, read_stack
-from minifier.process.steps import LOOK, kill_orphans
 from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers
 
-_TAIL = 4_000
-_MOMENT = 0.05  # seconds
-COMPILED = "compiled"  # below the scratch folder: compiled code, shared by the probes of a run that are not at once
+_MAX_OUTPUT_BYTES = 4_000
+_STACK_SECONDS = 0.05  # for a child to write its stack
+COMPILED = "compiled"  # below the scratch folder: compiled code, shared by consecutive probes
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child ended. `result` is what its job gave back; without one, `signal`, `status`, `timed_out` or
-    `exhausted` (it was killed for the memory that it took) says why, and `stage` how far it had come. `fault` is a
-    traceback of the job's own code; `output` the Python stack at its death, or the end of what it printed; `loaded`
-    the modules of torch's that it had to import for itself."""
+    """How a child ended.
+
+    `result` is the job's return value. Without one, `signal`, `status`, `timed_out` or `exhausted` (killed for its
+    memory use) tells why, and `stage` how far it came. `fault` is a traceback of the job's own code. `output` is the
+    Python stack at its death, or else the end of its output. `loaded` are the modules of torch that it imported.
+    """
 
     result: dict[str, Any] | None
     seconds: float
@@ -50,16 +52,16 @@ class ChildEnd:
 
 
 RunJobs = Callable[[Sequence[Job], Limits, Path], list[ChildEnd]]
-"""Runs jobs below a scratch folder, as `run_children` does, and returns how each ended."""
+"""Runs jobs with a scratch folder, as `run_children` does."""
 
 
 class _Child:
     def __init__(self, job: Job, limits: Limits, scratch: Path, compiled: Path) -> None:
         self.compiled = compiled
         self.folder = Path(tempfile.mkdtemp(dir=scratch))
-        self.pipe, into = os.pipe()
+        self.pipe, write_end = os.pipe()
         self.data, self.closed = b"", False
-        headers = inductor_headers()  # looked for here: the child has another temporary folder
+        headers = inductor_headers()  # found by the parent: the child has another temporary folder
         self.started = time.monotonic()
         self.deadline = self.started + limits.seconds
         self.timed_out = self.exhausted = False
@@ -68,15 +70,14 @@ class _Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
-            into = out_of_the_way(into)
-            live(job, limits, self.folder, compiled, headers, into)
-        os.close(into)
+            run_job(job, limits, self.folder, compiled, headers, out_of_the_way(write_end))
+        os.close(write_end)
         os.set_blocking(self.pipe, False)
-        # The process, not the pipe, tells the end: a grandchild may hold the pipe open.
+        # The process tells the end: a grandchild may hold the pipe open.
         self.process = os.pidfd_open(self.pid)
 
     def read(self) -> None:
-        """Takes what is in the pipe."""
+        """Read the pipe until it is empty."""
         try:
             while chunk := os.read(self.pipe, 1 << 16):
                 self.data += chunk
@@ -85,13 +86,13 @@ class _Child:
             return
 
     def ask_for_stack(self) -> None:
-        """Has the child write down where it is, and gives it a moment for that."""
+        """Let the child write its stack, and wait a moment."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, ASK)
-        time.sleep(_MOMENT)
+        time.sleep(_STACK_SECONDS)
 
     def kill(self) -> None:
-        """Kills the child and all it started in its session's group."""
+        """Kill the child and its process group."""
         for kill, target in ((os.killpg, self.pid), (os.kill, self.pid)):
             try:
                 kill(target, signal.SIGKILL)
@@ -99,7 +100,7 @@ class _Child:
                 continue
 
     def end(self) -> ChildEnd:
-        """Waits for the child, cleans up after it, and tells how it ended."""
+        """Wait for the child, and clean up after it."""
         _, code = os.waitpid(self.pid, 0)
         self.read()
         os.close(self.pipe)
@@ -108,12 +109,12 @@ class _Child:
         seconds = time.monotonic() - self.started
         output = read_stack(self.folder / STACKS) or _tail(self.folder / "output")
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self.timed_out or os.WIFSIGNALED(code):  # it may have died while writing a library there
+        if self.timed_out or os.WIFSIGNALED(code):  # a library there may be half-written
             shutil.rmtree(self.compiled, ignore_errors=True)
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
         status = None if number is not None else os.WEXITSTATUS(code)
         message: dict[str, Any] = {}
-        for line in self.data.split(b"\n")[:-1]:  # the child may have died while writing the last
+        for line in self.data.split(b"\n")[:-1]:  # the last may be incomplete
             message.update(json.loads(line))
         result = None if self.timed_out or self.exhausted else message.get("result")
         stage, fault = message.get("stage"), message.get("fault", "")
@@ -121,7 +122,7 @@ class _Child:
         return ChildEnd(result, seconds, number, status, self.timed_out, stage, fault, output, loaded, self.exhausted)
 
     def kill_group(self) -> None:
-        """Ends grandchildren that outlived the child."""
+        """Kill grandchildren that outlived the child."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -131,17 +132,17 @@ class _Child:
 def _tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
+            file.seek(max(0, path.stat().st_size - _MAX_OUTPUT_BYTES))
             return file.read().decode(errors="replace")
     except OSError:
         return ""
 
 
-def _look_at_memory(memory: MemoryWatch, live: Sequence[_Child]) -> float:
-    """Ends the children where they go on taking memory; gives the seconds until the next look."""
-    pause = memory.look([pid for child in live for pid in (child.pid, *descendants(child.pid))])
+def _check_memory(memory: MemoryWatch, running: Sequence[_Child]) -> float:
+    """Kill the children if they use up the memory; return the seconds until the next check."""
+    pause = memory.look([pid for child in running for pid in (child.pid, *descendants(child.pid))])
     if memory.exhausted:
-        for child in live:
+        for child in running:
             if not child.timed_out:
                 child.exhausted = True
                 child.ask_for_stack()
@@ -151,7 +152,7 @@ def _look_at_memory(memory: MemoryWatch, live: Sequence[_Child]) -> float:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Has a Ctrl-C wait for the end of this."""
+    """Delay a Ctrl-C until the end of the block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -159,13 +160,13 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _compiled(scratch: Path, place: int) -> Path:
-    """Where the child at this place of those that run at once has its compiled code. What dies there may leave half a
-    library, which no other is to find."""
+def _cache_folder(scratch: Path, number: int) -> Path:
+    """Return the cache folder of a concurrent child.
+    Each has its own: a crashed child may leave a half-written library, which no other child must load."""
     first = scratch / COMPILED
-    if not place:
+    if not number:
         return first
-    folder = scratch / f"{COMPILED}-{place}"
+    folder = scratch / f"{COMPILED}-{number}"
     if first.exists() and not folder.exists():
         shutil.copytree(first, folder, symlinks=True)
     return folder
@@ -174,37 +175,36 @@ def _compiled(scratch: Path, place: int) -> Path:
 def run_children(
     jobs: Sequence[Job], limits: Limits, scratch: Path, tick: Callable[[], object] = lambda: None
 ) -> list[ChildEnd]:
-    """Runs each job in a child of its own, all at once, and waits for all; calls `tick` several times a second.
-
-    Whatever interrupts the waiting, no child is left behind.
-    """
-    gc.freeze()  # children then share the parent's pages instead of touching them in their own collections
+    """Run each job in its own child, all at once, and wait for all; call `tick` several times a second.
+    An interrupt leaves no child behind."""
+    gc.freeze()  # children share the parent's pages: their garbage collections do not touch them
     children: list[_Child] = []
     ended: dict[int, ChildEnd] = {}
-    folders = [_compiled(scratch, place) for place in range(len(jobs))]  # while no child writes to any
+    folders = [_cache_folder(scratch, number) for number in range(len(jobs))]  # copied before any child writes
     memory = MemoryWatch() if limits.memory is None else None
-    due = time.monotonic() + LOOK
+    next_check = time.monotonic() + LOOK
     with selectors.DefaultSelector() as selector:
         try:
             for job, compiled in zip(jobs, folders, strict=True):
-                # A Ctrl-C inside fork() would be swallowed by its hooks, one right after it lose the child.
+                # The hooks of fork() would swallow a Ctrl-C; one right after it would lose the child.
                 with _uninterrupted():
                     child = _Child(job, limits, scratch, compiled)
                     children.append(child)
                 selector.register(child.pipe, selectors.EVENT_READ, child)
                 selector.register(child.process, selectors.EVENT_READ, child)
-            while live := [child for child in children if child.pid not in ended]:
+            while running := [child for child in children if child.pid not in ended]:
                 now = time.monotonic()
-                for child in live:
+                for child in running:
                     if now >= child.deadline and not child.timed_out:
                         child.timed_out = True
                         child.ask_for_stack()
                         child.kill()
-                if memory is not None and now >= due:
-                    due = now + _look_at_memory(memory, live)
+                if memory is not None and now >= next_check:
+                    next_check = now + _check_memory(memory, running)
                 tick()
-                until = min((c.deadline for c in live if not c.timed_out), default=now + 60)
-                ready = selector.select(max(0.0, min(until, due if memory is not None else now + LOOK) - now))
+                deadline = min((c.deadline for c in running if not c.timed_out), default=now + 60)
+                wake = min(deadline, next_check if memory is not None else now + LOOK)
+                ready = selector.select(max(0.0, wake - now))
                 for key, _ in ready:
                     child = key.data
                     if key.fd != child.process:
@@ -217,7 +217,7 @@ def run_children(
                         selector.unregister(child.process)
                         if not child.closed:
                             selector.unregister(child.pipe)
-                        with _uninterrupted():  # a child can be waited for once
+                        with _uninterrupted():  # waitpid works once
                             ended[child.pid] = child.end()
         finally:
             for child in children:

@@ -1,4 +1,4 @@
-"""How a candidate goes to its backend: as Dynamo hands over its graph, or as AOTAutograd hands over one of its own."""
+"""Hands a candidate to its backend, as Dynamo hands over a graph or as AOTAutograd hands over an ATen graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import torch
 from minifier.case import Case, Level
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.fx.build import build_graph
+from minifier.fx.symbolic_inputs import symbolic_inputs
+from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.symbolic import aten_with_symbols, call_with_symbols
 from minifier.torch_private import (
+    SymbolicSizes,
     as_aot_calls_backward,
     as_dynamo_calls,
     call_compiled,
@@ -21,42 +23,43 @@ from minifier.torch_private import (
 )
 
 Compiled = Callable[[Sequence[Any]], Any]
+Compiler = Callable[[torch.fx.GraphModule, list[Any]], Any]
 
 
 def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
-    """Compiles the candidate; gives a function of its inputs. Raises what the backend raises."""
+    """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
     compiler = bench.compiler(case.backend)
     if case.level is not Level.DYNAMO:
-        return _compile_part(bench, case, values, compiler)
+        return _compile_aten(bench, case, values, compiler)
     if is_symbolic(case):
         compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
     else:
         module = bench.module(case.graph)
         with bench.around_call(values):
             compiled, needed = compiler(module, list(values)), list
-    if not callable(compiled):  # Dynamo's own words
+    if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
     return lambda args: compiled(*needed(args))
 
 
-def _compile_part(bench: PreparedCase, case: Case, values: Sequence[Any], compiler: Callable[..., Any]) -> Compiled:
-    """Gives an ATen graph to the forward or backward compiler that the backend has for such graphs."""
-    around: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+def _compile_aten(bench: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
+    """Compile an ATen graph with the backend's forward or backward compiler."""
+    context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if is_symbolic(case):
-        symbols, module, inputs = aten_with_symbols(case, values, bench.tensors)
-        around = symbols.around_aten
+        symbols, module, inputs = _aten_with_symbols(case, values, bench.tensors)
+        context = symbols.around_aten
     else:
         module = build_graph(case.graph, bench.tensors, bench.example, key="val")
         inputs = [bench.example(node) for node in case.graph.placeholders]
 
-    def work(part: Callable[..., Any]) -> tuple[Any, BaseException | None]:
+    def compile_with(aten_compiler: Callable[..., Any]) -> tuple[Any, BaseException | None]:
         try:
-            with as_aot_calls_backward(), around():
-                return part(module, inputs), None
-        except BaseException as error:  # noqa: BLE001 - raised again outside of what the backend may catch
+            with as_aot_calls_backward(), context():
+                return aten_compiler(module, inputs), None
+        except BaseException as error:  # noqa: BLE001 - raised later, where the backend cannot catch it
             return None, error
 
-    # Whether there are gradients decides to which of the backend's compilers a graph goes.
+    # A backend's compiler for a graph depends on whether there are gradients.
     trains = case.state.grad or case.level is Level.AOT_BACKWARD
 
     def call_backend() -> None:
@@ -66,7 +69,52 @@ def _compile_part(bench: PreparedCase, case: Case, values: Sequence[Any], compil
         with torch.set_grad_enabled(trains), as_dynamo_calls(bench.fakes):
             compiler(small, [torch.ones(2, requires_grad=True)])
 
-    compiled, error = with_aot_compiler(call_backend, case.level.value, work)
+    compiled, error = with_aot_compiler(call_backend, case.level.value, compile_with)
     if error is not None:
         raise error
     return lambda args: call_compiled(compiled, args)
+
+
+def call_with_symbols(
+    compiler: Compiler, case: Case, values: Sequence[Any], tensors: StoredTensors
+) -> tuple[Any, Callable[[Sequence[Any]], list[Any]]]:
+    """Call the backend with the Case's graph and symbolic sizes, as Dynamo does. Raises the backend's exception.
+    Returns the compiled object, and a function that selects its arguments from the Case's inputs: symbols that tracing
+    made concrete are no longer inputs."""
+    symbols, inputs, fakes = symbolic_inputs(case, values)
+    module = build_graph(case.graph, tensors, lambda node: None, names=case.graph.input_names)
+    _trace(symbols, module, fakes)
+    unused = frozenset(symbols.unused(module))
+    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        if position in unused:
+            module.graph.erase_node(node)
+    module.recompile()
+
+    def needed(items: Sequence[Any]) -> list[Any]:
+        return [item for position, item in enumerate(items) if position not in unused]
+
+    with symbols.around():
+        return compiler(module, needed(inputs)), needed
+
+
+def _aten_with_symbols(
+    case: Case, values: Sequence[Any], tensors: StoredTensors
+) -> tuple[SymbolicSizes, torch.fx.GraphModule, list[Any]]:
+    """Return (symbols, the Case's ATen graph, its example inputs); the inputs are fake, as in AOTAutograd."""
+    symbols, _, fakes = symbolic_inputs(case, values)
+    module = build_graph(case.graph, tensors, lambda node: None)
+    _trace(symbols, module, fakes)
+    for node in module.graph.nodes:
+        if "example_value" in node.meta:
+            node.meta["val"] = node.meta.pop("example_value")
+    return symbols, module, fakes
+
+
+def _trace(symbols: SymbolicSizes, module: torch.fx.GraphModule, fakes: Sequence[Any]) -> None:
+    grad = torch.is_grad_enabled()
+    try:
+        symbols.trace(module, fakes)
+    except Exception:  # noqa: BLE001, S110 - an op of a cut-out graph may have no fake form; its nodes lack the value
+        pass
+    finally:
+        torch.set_grad_enabled(grad)

@@ -1,4 +1,4 @@
-"""What a probe's child does: build the candidate, call the backend, run the result if that is where it fails."""
+"""The jobs of children: compile and run a candidate, run its graph eagerly, look at its inputs, store them."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from minifier.torch_private import (
 )
 
 
-class _Steps:
-    """Which step a candidate is at; told to the parent before it is taken, so that a death has a stage."""
+class _JobProgress:
+    """The current stage of a candidate, reported to the parent in advance, so that a death has a stage."""
 
     def __init__(self) -> None:
-        self.at = Stage.COMPILE
+        self.stage = Stage.COMPILE
         self.failed_at: Stage | None = None
 
     def enter(self, stage: Stage) -> None:
-        self.at = stage
+        self.stage = stage
         tell(stage=stage.value)
 
     def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
-        """Stands around AOTAutograd's calls of compilers: a backward graph is compiled within another step."""
+        """Wrap AOTAutograd's call of a compiler: a backward graph is compiled during another stage."""
         if part != Level.AOT_BACKWARD.value:
             return call()
-        before = self.at
+        before = self.stage
         self.enter(Stage.BACKWARD_COMPILE)
         try:
             compiled = call()
@@ -60,13 +60,13 @@ class _Steps:
         return compiled
 
     def failure(self, error: BaseException) -> dict[str, Any]:
-        """The answer for what the backend raised."""
+        """Return the answer for an exception of the backend."""
         inner = backend_error(error)
-        stage = self.failed_at or self.at
+        stage = self.failed_at or self.stage
         return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
 
 
-_STAGES = {  # what compiling and running are called where the graph is AOTAutograd's backward graph
+_STAGES = {  # of compiling and running, by the graph's level
     Level.DYNAMO: (Stage.COMPILE, Stage.RUN),
     Level.AOT_FORWARD: (Stage.COMPILE, Stage.RUN),
     Level.AOT_BACKWARD: (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN),
@@ -74,25 +74,25 @@ _STAGES = {  # what compiling and running are called where the graph is AOTAutog
 
 
 def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
-    """Compiles the candidate, runs it, and its backward pass, as far as `until` and the Case ask for it.
+    """Compile the candidate, run it, and its backward pass if the Case has one, up to the stage `until`.
 
-    Gives {"status": "pass"} or a failure with stage, links and traceback (or differences, after a comparison), or,
-    where a fallback is sought, {"status": "said", "lines": [[stage, line], ...]}. An exception that leaves this
-    function is a fault of this tool: only the backend's own calls are judged.
+    Gives {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). For a
+    silent fallback it gives {"status": "said", "lines": [[stage, line], ...]}. An exception raised by this function
+    is a fault of this tool: only the backend's own calls are judged.
     """
-    steps = _Steps()
+    progress = _JobProgress()
     if bench.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
-        return _evaluate(bench, case, until, steps)
+        return _evaluate(bench, case, until, progress)
     lines: list[tuple[str, str]] = []
     let_through(bench.case.failure.message)
-    with overheard(lambda said: lines.append((steps.at.value, said.line)), logging.INFO):
-        answer = _evaluate(bench, case, until, steps)
+    with overheard(lambda said: lines.append((progress.stage.value, said.line)), logging.INFO):
+        answer = _evaluate(bench, case, until, progress)
     return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
 
 
-def _evaluate(bench: PreparedCase, case: Case, until: Stage, steps: _Steps) -> dict[str, Any]:
+def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgress) -> dict[str, Any]:
     compiling, running = _STAGES[case.level]
-    set_globals(case.state)  # first, as in a repro: the default dtype matters to how values are drawn
+    set_globals(case.state)  # first, as in a repro: drawn values depend on the default dtype
     try:
         if case.calls > 1:
             values = make_inputs(case.inputs, bench.tensors, bench.recorded)
@@ -102,37 +102,37 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, steps: _Steps) -> d
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
     if case.backward:
-        observe_aot_compilers(lambda: None, steps.around_compiler)
+        observe_aot_compilers(lambda: None, progress.around_compiler)
     with in_modes(case.state):
-        steps.enter(compiling)
+        progress.enter(compiling)
         try:
             with as_while_compiling():
                 compiled = compile_candidate(bench, case, values)
         except NoCompiler:
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is what is judged
-            return steps.failure(error)
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
+            return progress.failure(error)
         if until is compiling:
             return {"status": "pass"}
         if until is Stage.COMPARE:
-            return _compared(bench, case, compiled, steps)
+            return _compare(bench, case, compiled, progress)
         for call in range(case.calls):
-            again = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
-            steps.enter(running)
+            inputs = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
+            progress.enter(running)
             try:
-                result = compiled(again)
+                result = compiled(inputs)
                 if case.backward:
-                    steps.enter(Stage.BACKWARD_RUN)
+                    progress.enter(Stage.BACKWARD_RUN)
                     run_backward(result)
             except BaseException as error:  # noqa: BLE001 - as above
-                return steps.failure(error)
+                return progress.failure(error)
     return {"status": "pass"}
 
 
-def _compared(bench: PreparedCase, case: Case, compiled: Compiled, steps: _Steps) -> dict[str, Any]:
-    """How the compiled candidate does against eager."""
-    steps.enter(Stage.RUN)
-    found = compare(
+def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _JobProgress) -> dict[str, Any]:
+    """Compare the compiled candidate with eager."""
+    progress.enter(Stage.RUN)
+    comparison = compare(
         lambda *args: compiled(args),
         case.graph,
         lambda: make_inputs(case.inputs, bench.tensors, bench.recorded),
@@ -140,26 +140,26 @@ def _compared(bench: PreparedCase, case: Case, compiled: Compiled, steps: _Steps
         case.measure,
         backward=case.backward,
         names=[item.name for item in case.inputs],
-        before_backward=lambda: steps.enter(Stage.BACKWARD_RUN),
+        before_backward=lambda: progress.enter(Stage.BACKWARD_RUN),
     )
-    if found.compiled_error is not None:
-        steps.at = found.compiled_stage
-        return steps.failure(found.compiled_error)
-    if found.differences:
-        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(found.differences)}
-    if found.eager_error is not None:
-        return {"status": "invalid", "links": describe(found.eager_error), "traceback": text(found.eager_error)}
+    if comparison.compiled_error is not None:
+        progress.stage = comparison.compiled_stage
+        return progress.failure(comparison.compiled_error)
+    if comparison.differences:
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(comparison.differences)}
+    if (error := comparison.eager_error) is not None:
+        return {"status": "invalid", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
 
 
 def evaluate_and_tell(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
-    """The same; the parent is told what was imported on the way."""
+    """Call `evaluate`, and report the modules that it imported."""
     with imports_told():
         return evaluate(bench, case, until)
 
 
 def run_backward(result: Any) -> None:
-    """The backward pass of all results that require grad, with random tangents."""
+    """Run the backward pass of all results that require grad, with random tangents."""
     outputs = [leaf for leaf in leaves(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])
@@ -168,7 +168,7 @@ def run_backward(result: Any) -> None:
 def run_eagerly(
     bench: PreparedCase, graph: Graph, inputs: Sequence[Input], state: State, wanted: Collection[str], folder: Path
 ) -> dict[str, Any]:
-    """Runs the graph without a backend, recording `wanted` values into `folder`."""
+    """Run the graph without a backend; record the values of the nodes `wanted` into `folder`."""
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     module = build_graph(graph, bench.tensors)
     with in_state(state):
@@ -181,16 +181,16 @@ def run_eagerly(
 
 
 def look_at_inputs(bench: PreparedCase, inputs: Sequence[Input]) -> dict[str, Any]:
-    """Bounds and, of small tensors, values: {"facts": {name: [low, high, values or None]}}."""
+    """Return bounds of tensors, and values of small ones: {"facts": {name: [low, high, values or None]}}."""
     facts: dict[str, Any] = {}
-    for item, made in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
-        if not isinstance(made, torch.Tensor) or made.is_complex():
+    for item, tensor in zip(inputs, make_inputs(inputs, bench.tensors, bench.recorded), strict=True):
+        if not isinstance(tensor, torch.Tensor) or tensor.is_complex():
             continue
-        value = made.detach()
+        value = tensor.detach()
         try:
             finite = value[torch.isfinite(value)] if value.is_floating_point() else value
             low, high = (finite.min().item(), finite.max().item()) if finite.numel() else (None, None)
-        except (NotImplementedError, RuntimeError):  # a dtype without these ops: nothing is known of it
+        except (NotImplementedError, RuntimeError):  # the dtype lacks these ops
             continue
         small = is_small(value.numel()) and finite.numel() == value.numel()
         facts[item.name] = [low, high, value.flatten().tolist() if small else None]
@@ -198,7 +198,7 @@ def look_at_inputs(bench: PreparedCase, inputs: Sequence[Input]) -> dict[str, An
 
 
 def store_inputs(bench: PreparedCase, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
-    """Writes the tensors that a Case needs to a file: {"stored": {name: [key, shared]}}."""
+    """Write the tensors that a Case needs to a file; return {"stored": {name: [key, shared]}}."""
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     file = TensorFile()
     needed = {

@@ -1,4 +1,4 @@
-"""The life of a probe's child, from the inside."""
+"""Code that runs inside a child process: set up the process, run the job, report to the parent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minifier.process.forked_step import as_before_the_tool, die_with_parent
 from minifier.process.memory import limit_data
 from minifier.process.stacks import calls_user_code, stack_file
-from minifier.process.steps import as_before_the_tool, die_with_parent
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks
@@ -25,25 +25,25 @@ STACKS = "stacks"  # the file with a dying child's stacks
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """For each child: wall seconds, and bytes of memory beyond what the parent has (None: together they may use most of
-    what is free)."""
+    """For each child: wall seconds, and bytes of memory more than the parent has.
+    With None, all children together may use most of the free memory."""
 
     seconds: float
     memory: int | None = None
 
 
-_told_to: int | None = None
+_parent_pipe: int | None = None
 
 
 def tell(**facts: Any) -> None:
-    """From inside a child: facts that the parent is to know even if the child dies at its next step."""
-    if _told_to is not None:
-        _write(_told_to, json.dumps(facts).encode() + b"\n")
+    """Report facts from a child to its parent, which has them even if the child dies at its next step."""
+    if _parent_pipe is not None:
+        _write(_parent_pipe, json.dumps(facts).encode() + b"\n")
 
 
 @contextlib.contextmanager
 def imports_told() -> Iterator[None]:
-    """Within it the parent is told what was imported of torch, so that no later child has to."""
+    """Report the modules of torch imported in the block, so that the parent can import them for later children."""
     before = set(sys.modules)
     try:
         yield
@@ -52,11 +52,11 @@ def imports_told() -> Iterator[None]:
 
 
 @calls_user_code
-def live(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, into: int) -> None:
-    """It never returns. `folder` is the child's own, `compiled` where what others compiled is, `headers` what
-    inductor has; into the pipe `into` goes what it tells."""
-    global _told_to
-    _told_to = into
+def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, pipe: int) -> None:
+    """Run the job in a new child, and exit. `folder` is the child's own, `compiled` the cache of compiled code.
+    `headers` are inductor's precompiled headers; `pipe` leads to the parent."""
+    global _parent_pipe
+    _parent_pipe = pipe
     message: dict[str, Any] = {}
     try:
         os.setsid()
@@ -64,29 +64,29 @@ def live(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path |
         as_before_the_tool()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        _quiet(folder, compiled, headers)
+        _isolate(folder, compiled, headers)
         stack_file(folder / STACKS)
         _limit(limits)
         message = {"result": job()}
-    except BaseException:  # noqa: BLE001 - a fault of the job's own code, told to the parent
+    except BaseException:  # noqa: BLE001 - a fault of the job's own code, reported to the parent
         message = {"fault": traceback.format_exc()}
     finally:
         try:
             tell(**message)
-            for stream in (sys.stdout, sys.stderr):  # which the job may have closed or replaced
+            for stream in (sys.stdout, sys.stderr):  # the job may have closed or replaced them
                 with contextlib.suppress(OSError, ValueError, AttributeError):
                     stream.flush()
         finally:
             os._exit(0)
 
 
-def _write(into: int, data: bytes) -> None:
+def _write(pipe: int, data: bytes) -> None:
     while data:
-        data = data[os.write(into, data) :]
+        data = data[os.write(pipe, data) :]
 
 
-def _quiet(folder: Path, compiled: Path, headers: Path | None) -> None:
-    """No terminal, no input, and temporary files in a folder that goes away with the child."""
+def _isolate(folder: Path, compiled: Path, headers: Path | None) -> None:
+    """Detach the child from the terminal; let its temporary files go away with it."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(nothing, 0)

@@ -1,5 +1,4 @@
-"""What every probe of a Case stands on, made once before the first fork: the graph's targets and the
-backend imported, the stored tensors in memory."""
+"""Prepares a Case once for all its probes, before the first fork: imports, tensors, inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from minifier.fx.node_arguments import write
 from minifier.fx.recorded_values import RecordedValues, is_as_stored, make_inputs
 from minifier.fx.script_definitions import define
 from minifier.fx.tensors import StoredTensors
-from minifier.probe.set_state import known_state, make_plain, set_environment
+from minifier.probe.set_state import known_state, reset_state, set_environment
 from minifier.torch_private import (
     MACHINE_SETTINGS,
     as_dynamo_calls,
@@ -40,16 +39,13 @@ from minifier.torch_private import (
 
 
 class StartsThreads(MinifyError):
-    """Importing the backend started threads, which do not survive the fork of a probe."""
+    """The import of the backend started threads, which do not survive a fork."""
 
 
 @dataclass
 class PreparedCase:
-    """Imported and loaded things that children inherit by the fork, so that none of them has to make them.
-
-    With `late`, the backend and what the graph calls are imported by each child for itself: slower, but
-    right for a backend that starts threads when it is imported.
-    """
+    """Objects that every probe of a Case needs; children inherit them by the fork. With `late`, each child imports the
+    backend and the graph's targets itself: slower, but right for a backend that starts threads at import."""
 
     case: Case
     tensors: StoredTensors
@@ -64,36 +60,36 @@ class PreparedCase:
     _whole: tuple[Graph, torch.fx.GraphModule] | None = None
 
     def record(self, folder: Path) -> None:
-        """Takes up values that a child recorded into `folder`."""
+        """Use values that a child recorded into `folder`."""
         self.recorded = RecordedValues(folder)
 
     def example(self, node: Node) -> Any:
-        """The node's `example_value`, made once for all children: each has the fork's own copy."""
-        key = node.name, id(node.value)  # candidates share it; looking at all of it takes as long as making the tensor
+        """Return the node's `example_value`, made once for all children: each has its own copy by the fork."""
+        key = node.name, id(node.value)  # candidates share values; comparing them is as slow as making the tensor
         if key not in self._examples:
-            self._examples[key] = node.value, example_of(node.value, self._fake)  # held, so that the id stays its own
+            self._examples[key] = node.value, example_of(node.value, self._fake)  # the reference keeps the id unique
         return self._examples[key][1]
 
     def _fake(self, meta: TensorMeta) -> torch.Tensor:
-        made = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device)
-        return made.requires_grad_() if meta.requires_grad else made
+        tensor = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device)
+        return tensor.requires_grad_() if meta.requires_grad else tensor
 
     def prepare(self) -> None:
-        """Makes for all children what they would each make for themselves: the whole graph, and the inputs that are in
-        the file as they are. A child changes its own copy alone."""
+        """Build the whole graph and the inputs that are stored unchanged, once for all children.
+        A child changes only its own copy."""
         for number, item in enumerate(filter(is_as_stored, self.case.inputs)):
-            (made,) = make_inputs((item,), self.tensors, None, own=False)
-            self._inputs[id(item)] = item, made
-            self._contexts[id(made)] = static_context(made, local_source(f"ready{number}"))
+            (tensor,) = make_inputs((item,), self.tensors, None, own=False)
+            self._inputs[id(item)] = item, tensor
+            self._contexts[id(tensor)] = static_context(tensor, local_source(f"ready{number}"))
         self._whole = self.case.graph, self._built(self.case.graph)
 
     def ready(self, item: Input) -> torch.Tensor | None:
-        """The input, if it is made already: for a child that calls what it compiles once."""
-        found = self._inputs.get(id(item))
-        return None if found is None else found[1]
+        """Return a prepared input, or None: for a child that calls the compiled object only once."""
+        prepared = self._inputs.get(id(item))
+        return None if prepared is None else prepared[1]
 
     def module(self, graph: Graph) -> torch.fx.GraphModule:
-        """A module of the graph as Dynamo has it, for a child that wants one alone."""
+        """Return a module of the graph in Dynamo's form, for a child that needs only one."""
         if self._whole is not None and self._whole[0] == graph:
             return self._whole[1]
         return self._built(graph)
@@ -102,35 +98,35 @@ class PreparedCase:
         return build_graph(graph, self.tensors, self.example, names=graph.input_names)
 
     def around_call(self, inputs: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
-        """What is around Dynamo's calls of a backend, for one with these inputs."""
+        """Return the context in which Dynamo calls a backend with these inputs."""
         return as_dynamo_calls(self.fakes, inputs, self._contexts)
 
     def backend(self) -> Any:
-        """What torch.compile takes as `backend=`; imported on the first call in this process."""
+        """Return the value of `backend=` for torch.compile; imported by the first call in this process."""
         if self._backend is None:
             self._backend = imported_backend(self.case.backend, self.case.definitions)
         return self._backend
 
     def compiler(self, reference: BackendReference) -> Any:
-        """The function that Dynamo calls with a graph, made from the backend with the mode and options it is given."""
+        """Return the function that Dynamo calls with a graph: the backend with its mode and options."""
         return _compiler(self.backend(), reference)
 
     @property
     def asks_for_imports(self) -> bool:
-        """Whether children are to tell what they had to import of torch: the first do, until one had nothing to."""
-        return not self.late and self.preloaded < _PRELOADS
+        """Whether children must report their imports of torch: the first do, until one imports nothing."""
+        return not self.late and self.preloaded < _MAX_PRELOADS
 
     def preload(self, modules: Sequence[str], compiled: Path) -> None:
-        """Imports what a child had to import of torch (AOTAutograd, inductor): a second or more for each of them.
-        `compiled` is where children find what inductor has compiled."""
-        self.preloaded = self.preloaded + 1 if modules else _PRELOADS
+        """Import modules of torch that a child had to import (AOTAutograd, inductor): they cost a second or more.
+        `compiled` is the children's cache of compiled code."""
+        self.preloaded = self.preloaded + 1 if modules else _MAX_PRELOADS
         preload(modules)
-        # What inductor finds out about the machine depends on some of its configuration, which children set.
+        # Inductor's detection of the machine depends on configuration that children may set.
         if modules and not any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config):
             warm_up_inductor(compiled)
 
     def import_all(self) -> None:
-        """Imports what the graph calls and the backend; raises NoRepro if that is not possible."""
+        """Import the backend and the targets of the graph. Raises NoRepro if that fails."""
         self.backend()
         try:
             for line in self.case.script.imports:
@@ -141,47 +137,47 @@ class PreparedCase:
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
 
 
-_PRELOADS = 3
+_MAX_PRELOADS = 3
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Imports modules of torch's that a child had to import, for those that come after it."""
+    """Import modules of torch that a child had to import, for later children."""
     if not modules:
         return
-    tame_inductor()  # which would start its workers when it is imported
+    tame_inductor()  # an import would start its workers
     link_headers()
     for name in modules:
-        with contextlib.suppress(ImportError):  # a module that makes itself up at run time
+        with contextlib.suppress(ImportError):  # a module that was created at run time
             importlib.import_module(name)
 
 
 def extend_path(path: Sequence[str]) -> None:
-    """Puts before the ordinary import path what the script had there: its folder, and what it added itself;
-    a copy of a package beside the script hides the installed one, as it did for the script."""
+    """Put the script's own entries, such as its folder, first in the import path.
+    A package next to the script then hides an installed one, as it did for the script."""
     sys.path[:1] = path
 
 
 def imported_backend(backend: BackendReference, definitions: str = "") -> Any:
-    """What torch.compile takes as `backend=`; raises NoRepro, naming what is in the way."""
+    """Import the value of `backend=` for torch.compile. Raises NoRepro with the reason if that fails."""
     names: dict[str, Any] = {}
     try:
         names.update(define(definitions) if definitions else {}, torch=torch)
         for line in backend.imports:
             exec(line, names)
-        found = eval(backend.expression, names)
-        _compiler(found, backend)
+        value = eval(backend.expression, names)
+        _compiler(value, backend)
     except (Exception, SystemExit) as error:
         wanted = "; ".join((*backend.imports, f"backend={backend.expression}"))
         raise NoRepro(
             f"the backend {backend.name} cannot be had outside the script: `{wanted}` ends with "
             f"{type(error).__name__}: {error}"
         ) from error
-    return found
+    return value
 
 
-def _compiler(found: Any, backend: BackendReference) -> Any:
+def _compiler(value: Any, backend: BackendReference) -> Any:
     options = None if backend.options is None else {k: write(v) for k, v in backend.options.items()}
-    return compiler_for(found, backend.mode, options, backend.dynamic)
+    return compiler_for(value, backend.mode, options, backend.dynamic)
 
 
 def _threads() -> int:
@@ -189,11 +185,11 @@ def _threads() -> int:
 
 
 def prepare_case(case: Case, late: bool = False) -> PreparedCase:
-    """The bench for a Case, everything imported unless `late`; raises NoRepro, or StartsThreads."""
+    """Prepare a Case; import everything unless `late`. Raises NoRepro or StartsThreads."""
     extend_path(case.import_path)
-    make_plain()
+    reset_state()
     case = replace(case, state=known_state(case.state))
-    set_environment(case.state)  # a backend may look at it when it is imported
+    set_environment(case.state)  # a backend may read it at import
     bench = PreparedCase(case, StoredTensors(case.tensors), late)
     if not late:
         before = _threads()

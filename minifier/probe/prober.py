@@ -1,4 +1,4 @@
-"""Who makes the probes: children of this process, one for each candidate."""
+"""Probes candidates in children of this process, one for each candidate."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _KILLED = (Kind.TIMEOUT, Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 
 
 class Prober(Protocol):
-    """Builds and runs candidates, all at once, each where its death harms nobody. `slots` is how many that may be; None
-    where somebody else decides."""
+    """Builds and runs candidates, all at once, each in a process that may die.
+    `slots` is their maximal number; None if the caller decides."""
 
     slots: int | None
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """How each candidate ended; a stage beyond `until` is not run."""
+        """Return how each candidate ended; stages after `until` are not run."""
 
 
 class LocalProber:
-    """Forks a child for each candidate. What the first children had to import of torch is imported for later ones."""
+    """Forks a child for each candidate. Modules of torch that the first children import are then preloaded."""
 
     slots: int | None = None
 
     def __init__(self, bench: PreparedCase, scratch: Path) -> None:
         self.bench, self.scratch = bench, scratch
-        # Where the script was killed, one of the libraries that it left may be half of one.
+        # A killed script may have left a half-written library.
         killed = bench.case.failure.fingerprint.kind in _KILLED
         link_libraries(scratch / COMPILED, checks_only=killed)
         if bench.case.backend.name == INDUCTOR and not bench.late:
             self.preload(INDUCTOR_MODULES)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """How each candidate ended."""
+        """Return how each candidate ended; stages after `until` are not run."""
 
         def job(case: Case) -> Job:
             work = evaluate_and_tell if self.bench.asks_for_imports else evaluate
             return lambda: work(self.bench, case, until)
 
         ended = run_children([job(case) for case in cases], limits, self.scratch)
-        told = [end.loaded for end in ended if end.loaded or end.result is not None]  # one that has died tells nothing
-        if self.bench.asks_for_imports and told:
-            self.preload(max(told, key=len))
+        loaded = [end.loaded for end in ended if end.loaded or end.result is not None]  # a dead child reports nothing
+        if self.bench.asks_for_imports and loaded:
+            self.preload(max(loaded, key=len))
         return ended
 
     def preload(self, modules: Sequence[str]) -> None:
-        """Imports modules of torch's for all later children."""
+        """Import modules of torch for all later children."""
         self.bench.preload(modules, self.scratch / COMPILED)

@@ -1,4 +1,4 @@
-"""Puts a process that is used for nothing else into the state of a Case."""
+"""Puts a process into the state of a Case; the process must have no other use."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from minifier.fx.node_arguments import write
 from minifier.torch_private import config_values, has_config, set_config
 
 
-def make_plain() -> None:
-    """Takes back what environment variables of torch's made of this process, where that can be done: it
-    is then set as the interpreter that will run the repro. What a Case needs of it, its state says."""
+def reset_state() -> None:
+    """Undo, as far as possible, the effects of torch's environment variables on this process.
+    It is then configured like the interpreter that will run the repro; a Case's state has the rest."""
     if not own(variables(os.environ)):
         return
     baseline = baseline_of_a_repro()
@@ -33,19 +33,19 @@ def make_plain() -> None:
     set_environment(State())
 
 
-_before: dict[str, str | None] = {}  # what this process had, of other variables that a Case has set
+_original: dict[str, str | None] = {}  # values of other variables before a Case set them
 
 
 def set_environment(state: State) -> None:
-    """Of the variables that belong to a Case this process has those of this one, and no others. Of all others it has
-    what it had, but for those that the Case sets."""
-    for name, value in _before.items():
+    """Set `os.environ` to this Case's variables.
+    Compiler variables that the Case lacks are removed; all others are restored."""
+    for name, value in _original.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
     for name, _ in state.environment:
-        _before.setdefault(name, os.environ.get(name))
+        _original.setdefault(name, os.environ.get(name))
     for name, _ in variables(os.environ):
         if name not in dict(state.environment):
             del os.environ[name]
@@ -53,8 +53,8 @@ def set_environment(state: State) -> None:
 
 
 def known_state(state: State) -> State:
-    """The state without what this torch does not know, as in a Case captured elsewhere: `skipped` has a
-    line for each such thing."""
+    """Return the state without settings that this torch does not know: the Case may come from another version.
+    `skipped` gets a line for each."""
     config, skipped = [], []
     for module, key, value in state.config:
         try:
@@ -76,7 +76,7 @@ def _execute(line: str) -> None:
 
 
 def set_globals(state: State) -> None:
-    """Environment, default dtype, configuration and switches: what a repro sets at its top."""
+    """Set environment, default dtype, configuration and switches, as a repro does at its top."""
     set_environment(state)
     torch.set_default_dtype(getattr(torch, state.default_dtype))
     for module, key, value in state.config:
@@ -87,7 +87,7 @@ def set_globals(state: State) -> None:
 
 @contextlib.contextmanager
 def in_modes(state: State) -> Iterator[None]:
-    """The contexts in which the call was made."""
+    """Enter the contexts of the captured call."""
     with contextlib.ExitStack() as stack:
         for text in contexts(state):
             stack.enter_context(eval(text, {"torch": torch}))
@@ -96,7 +96,7 @@ def in_modes(state: State) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_state(state: State) -> Iterator[None]:
-    """All of it, for good but for the modes."""
+    """Set the whole state; only its modes end with the block."""
     set_globals(state)
     with in_modes(state):
         yield

@@ -1,4 +1,4 @@
-"""From the way a probe's child ended to a verdict."""
+"""Turns the end of a probe's child into a verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minifier.probe.children import ChildEnd
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict, and the failure that was seen, if one was; `fault` is the tool's own, if it had one."""
+    """A verdict, and the failure seen, if any; `fault` is a traceback of the tool's own code."""
 
     verdict: Verdict
     seconds: float
@@ -28,13 +28,13 @@ class Judged:
 
 def _death(ended: ChildEnd, kind: Kind, message: str) -> Failure:
     stage = Stage(ended.stage or Stage.COMPILE.value)
-    # How long the limit was says nothing about the failure; an exit status does.
-    told = "no end" if kind is Kind.TIMEOUT else message
-    return Failure(Fingerprint(stage, kind, message=told), kind.value, message, ended.output)
+    # The length of the timeout is no property of the failure; an exit status is.
+    identity = "no end" if kind is Kind.TIMEOUT else message
+    return Failure(Fingerprint(stage, kind, message=identity), kind.value, message, ended.output)
 
 
 def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
-    """The failure that a child showed, or None if it passed; of several differences the one sought."""
+    """Return the failure that a child showed, or None if it passed; among several differences, the sought one."""
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
     if ended.exhausted:
@@ -52,7 +52,7 @@ def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = Non
 
 
 def _judge_lines(ended: ChildEnd, sought: Fingerprint, match_log: str | None) -> Judged:
-    """The same for a fallback, which is told by a line in a log."""
+    """Judge a silent fallback, which shows as a line in a log."""
     assert ended.result is not None
     for stage, line in ended.result["lines"]:
         fingerprint = Fingerprint(Stage(stage), Kind.SILENT_FALLBACK, message=normalise(line))
@@ -71,9 +71,8 @@ def judge(
     match_log: str | None = None,
     first: Failure | None = None,
 ) -> Judged:
-    """How a candidate did, `first` being the sighting that what it shows has to be like. What is not sought leaves the
-    question open if it is a timeout, a lack of memory, or a SIGKILL, by which the kernel ends who has too much of it.
-    """
+    """Judge how a child ended; a failure is the sought one only if it is also like `first`, the first sighting.
+    Other timeouts, lack of memory, and SIGKILL (the kernel's reaction to memory use) leave the verdict open."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
     if ended.result is not None and ended.result["status"] == "invalid":

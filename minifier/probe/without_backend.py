@@ -1,4 +1,4 @@
-"""What a changed graph evaluates to, by running it without a backend; and which changes leave it a program at all."""
+"""Runs changed graphs without a backend: which changes leave a runnable program, and with which values?"""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.set_state import in_state
 from minifier.torch_private import outside_transforms
 
-_ONCE = "num_interop_threads"  # which a process can set only once, and which changes no value
+_SETTABLE_ONCE = "num_interop_threads"  # skipped: it changes no value
 
 
 class _ValueRecorder(torch.fx.Interpreter):
-    """Notes what each node evaluates to. All values are kept, so that no two live in one place by chance."""
+    """Records the metadata of each node's value. All values stay alive, so that no two share a storage by chance."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
@@ -37,14 +37,14 @@ class _ValueRecorder(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         value = super().run_node(n)
         if n.op != "output":
-            with outside_transforms(value) as seen:
-                self.values[n.name] = meta_of(seen, self._storages)
+            with outside_transforms(value) as plain_value:
+                self.values[n.name] = meta_of(plain_value, self._storages)
         return value
 
 
-def _as_seen(node: Node, seen: dict[str, Value]) -> Node:
-    """The node with the value that was seen; what is symbolic about it stays."""
-    value = seen.get(node.name)
+def _with_value(node: Node, values: dict[str, Value]) -> Node:
+    """Return the node with its recorded value; its symbols stay."""
+    value = values.get(node.name)
     if value is None or isinstance(node.value, Opaque):
         return node
     return replace(node, value=_with_symbols(value, node.value))
@@ -61,53 +61,52 @@ def _with_symbols(value: Value, old: Value) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """A Case with values as eager has them, and what eager warned of, without the numbers."""
+class _EagerRun:
+    """A Case with the values of an eager run, and the warnings of that run, without their numbers."""
 
     case: Case
     warnings: frozenset[str]
 
 
-def _run(bench: PreparedCase, case: Case) -> _Seen | None:
-    """What running the graph without a backend shows; None if it raises."""
-    state = replace(case.state, switches=tuple(pair for pair in case.state.switches if pair[0] != _ONCE))
+def _run(bench: PreparedCase, case: Case) -> _EagerRun | None:
+    """Run the graph without a backend; None if it raises."""
+    state = replace(case.state, switches=tuple(pair for pair in case.state.switches if pair[0] != _SETTABLE_ONCE))
     try:
         values = make_inputs(case.inputs, bench.tensors, bench.recorded)
         with in_state(state), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            observer = _ValueRecorder(build_graph(case.graph, bench.tensors))
-            observer.run(*values)
-    except Exception:  # noqa: BLE001 - a graph that is no program any more is an answer
+            recorder = _ValueRecorder(build_graph(case.graph, bench.tensors))
+            recorder.run(*values)
+    except Exception:  # noqa: BLE001 - a graph that is no longer runnable is an answer
         return None
-    nodes = tuple(_as_seen(node, observer.values) for node in case.graph.nodes)
-    made = replace(case, graph=replace(case.graph, nodes=nodes))
-    return _Seen(made, frozenset(re.sub(r"\d+", "", str(each.message)) for each in caught))
+    nodes = tuple(_with_value(node, recorder.values) for node in case.graph.nodes)
+    case = replace(case, graph=replace(case.graph, nodes=nodes))
+    return _EagerRun(case, frozenset(re.sub(r"\d+", "", str(each.message)) for each in caught))
 
 
 def run_without_backend(bench: PreparedCase, case: Case, steps: Sequence[Sequence[Edit]]) -> dict[str, Any]:
-    """Makes one change after the other, of each step the first that changes something and leaves a program which runs
-    without a backend, and without new warnings (of an argument, say, that has to be given). Gives the Case packed, None
-    where no step could be made."""
+    """Make one edit of each step: the first that changes the Case and leaves a program that runs without a backend.
+    New warnings (of a missing argument, for example) rule an edit out. Gives the changed sections, or None."""
     first = _run(bench, case)
-    found = case
+    changed = case
     for edits in steps:
         for edit in edits:
-            candidate = edit(found)
-            done = _run(bench, candidate) if candidate != found else None
-            if done is not None and (first is None or done.warnings <= first.warnings):
-                found = done.case
+            candidate = edit(changed)
+            eager = _run(bench, candidate) if candidate != changed else None
+            if eager is not None and (first is None or eager.warnings <= first.warnings):
+                changed = eager.case
                 break
-    return {"status": "pass", "case": None if found is case else pack_sections(found)}
+    return {"status": "pass", "case": None if changed is case else pack_sections(changed)}
 
 
 def runs(bench: PreparedCase, case: Case) -> dict[str, Any]:
-    """The Case as eager has it, packed; None if eager raises."""
-    done = _run(bench, case)
-    return {"status": "pass", "case": None if done is None else pack_sections(done.case)}
+    """Run the Case eagerly; give its sections with the values of that run, or None if it raises."""
+    eager = _run(bench, case)
+    return {"status": "pass", "case": None if eager is None else pack_sections(eager.case)}
 
 
 def pack_sections(case: Case) -> dict[str, Any]:
-    """What passes change of a Case, as JSON."""
+    """Return the sections of a Case that passes change, as JSON."""
     return {
         "graph": graph_to_text(case.graph),
         "inputs": [pack(item) for item in case.inputs],
@@ -120,16 +119,16 @@ def pack_sections(case: Case) -> dict[str, Any]:
     }
 
 
-def with_sections(case: Case, parts: dict[str, Any]) -> Case:
-    """The Case with the sections that `pack_sections` packed."""
-    kept = {key: value for key, value in (case.backend.options or {}).items() if key in parts["options"]}
-    backend = replace(case.backend, mode=parts["mode"], dynamic=parts["dynamic"], options=kept or None)
+def with_sections(case: Case, sections: dict[str, Any]) -> Case:
+    """Return the Case with sections that `pack_sections` packed."""
+    options = {key: value for key, value in (case.backend.options or {}).items() if key in sections["options"]}
+    backend = replace(case.backend, mode=sections["mode"], dynamic=sections["dynamic"], options=options or None)
     return replace(
         case,
-        graph=graph_from_text(parts["graph"]),
-        inputs=unpack(tuple[Input, ...], parts["inputs"]),
-        symbols=unpack(tuple[Symbol, ...], parts["symbols"]),
-        symbolic=unpack(Symbolic | None, parts["symbolic"]),
-        state=unpack(State, parts["state"]),
+        graph=graph_from_text(sections["graph"]),
+        inputs=unpack(tuple[Input, ...], sections["inputs"]),
+        symbols=unpack(tuple[Symbol, ...], sections["symbols"]),
+        symbolic=unpack(Symbolic | None, sections["symbolic"]),
+        state=unpack(State, sections["state"]),
         backend=backend,
     )

@@ -22,8 +22,8 @@ from typing import BinaryIO, Protocol
 
 from minifier.case.variables import ordinary
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
+from minifier.process.forked_step import spare
 from minifier.process.memory import cores, room
-from minifier.process.steps import spare
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]

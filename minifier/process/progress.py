@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from minifier.process.descriptors import identity, out_of_the_way
-from minifier.process.steps import StepEnd, run_step
+from minifier.process.forked_step import StepEnd, run_step
 
 _CHUNK = 1 << 16
 

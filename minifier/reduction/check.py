@@ -1,117 +1,167 @@
-"""The check phase: does the captured failure show when the graph goes to the backend again, and how often?"""
+"""The check phase: how often does the captured failure show when the graph goes to the backend again?"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from pathlib import Path
 
-from minifier.case import Case, TensorMeta
+from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
+from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
-from minifier.case.symbolic_sizes import has_symbols, specialised
+from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Aspect, Kind, Stage, Verdict
-from minifier.probe.evaluate import run_eagerly
+from minifier.failure import Aspect, Difference, Kind, Stage, Verdict
+from minifier.failure.likeness import is_alike
+from minifier.fx.recorded_values import RecordedValues
+from minifier.probe.evaluate import evaluate, run_eagerly
 from minifier.probe.verdicts import Judged
-from minifier.reduction.concrete_sizes import with_seen_sizes
-from minifier.reduction.divergence import begins_at
 from minifier.reduction.flakiness import fewest_calls, in_one_call, tries_of
 from minifier.reduction.probe_runner import ProbeRunner
 
-_PASSING = 60.0  # seconds that an innocent candidate may take, where a hang is sought
+_MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
+_MAX_OUTPUT_BYTES = 2**29  # all values of the graph together; several copies are in memory at once
+_MAX_HINTS = 3
+_MAX_ITEM_BYTES = 8
 
 
-def record_values(lab: ProbeRunner, case: Case) -> str:
-    """Runs the whole graph eagerly and keeps every value: cuts of a failure at run time need them. Gives the op that
-    raised, where eager is to raise and the compiled graph not.
-
-    Raises NothingToReduce if eager fails as well: then it is not the backend's failure.
-    """
-    wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
-    folder = Path(lab.scratch)
-    (result,) = lab.run([lambda: run_eagerly(lab.bench, case.graph, case.inputs, case.state, wanted, folder)])
-    if result is None:
-        raise NoRepro(
-            "the graph could not be run without the backend to record its values"
-            + (f":\n{lab.faults[-1]}" if lab.faults else " (the process died)")
-        )
-    eager_is_to_raise = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
-    if result["status"] != "pass" and not eager_is_to_raise:
-        raise NothingToReduce(
-            "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
-            f"{result['traceback']}"
-        )
-    lab.bench.record(folder)
-    return str(result.get("at", ""))
-
-
-def check(lab: ProbeRunner) -> Case:
-    """Probes the whole graph, more often where it is cheap or the failure flaky, and the empty one; sets the
-    timeout and the rate.
-
-    Raises NoRepro if the failure does not show again, saying what was seen instead.
-    """
-    case = with_seen_sizes(lab, lab.bench.case)
-    raising = "" if case.failure.fingerprint.stage.compiles else record_values(lab, case)
+def check(runner: ProbeRunner) -> Case:
+    """Probe the whole graph and the empty one; set the timeout and the failure rate. A cheap or flaky graph is probed
+    more often. Raises NoRepro, with what was seen instead, if the failure does not show again."""
+    case = _with_concrete_sizes(runner, runner.bench.case)
+    raising_op = "" if case.failure.fingerprint.stage.compiles else _record_values(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        _time_the_innocent(lab, case)
-    case = _static(lab, fewest_calls(lab, case))
-    tries = tries_of(lab, case)
+        _calibrate_without_hang(runner, case)
+    case = _without_symbols(runner, fewest_calls(runner, case))
+    tries = tries_of(runner, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
-        raise _not_again(tries[0], case)
-    lab.expect(len(shown), len(tries))
-    if lab.repeats > 1:
-        case = in_one_call(lab, case)
+        raise _not_again(tries[0])
+    runner.expect(len(shown), len(tries))
+    if runner.repeats > 1:
+        case = in_one_call(runner, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:
-        lab.calibrate(max(judged.seconds for judged in shown))
-    lab.spread(min(judged.seconds for judged in shown))  # the first may have imported for all of them
-    (empty,) = lab.probe([with_ops(case, ())])
+        runner.calibrate(max(judged.seconds for judged in shown))
+    runner.spread(min(judged.seconds for judged in shown))  # the first may include the imports
+    (empty,) = runner.probe([with_ops(case, ())])
     if empty.verdict is Verdict.SAME:
         raise NoRepro(
             "the backend fails in the same way on a graph without any op, so no op is to blame: "
             "look at how the backend is set up"
         )
     if case.failure.fingerprint.stage is Stage.COMPARE and not case.failure.hints:
-        hints = ((raising,),) if raising else begins_at(lab, case)
+        hints = ((raising_op,),) if raising_op else begins_at(runner, case)
         case = replace(case, failure=replace(case.failure, hints=hints))
     return case
 
 
-def start(lab: ProbeRunner) -> Case:
-    """The Case to reduce: of a backward pass the ops that a smaller graph has already accused, if they show it
-    by themselves; else the whole one, checked."""
-    case = lab.bench.case
+def start(runner: ProbeRunner) -> Case:
+    """Return the Case to reduce: the checked whole graph, or a smaller one that is known to fail.
+    A smaller graph may already have named the guilty ops of a backward pass. They suffice if they fail alone."""
+    case = runner.bench.case
     if case.backward and case.failure.fingerprint.stage.compiles:
         for names in case.failure.hints:
             accused = with_ops(case, names)
-            (judged,) = lab.probe([accused])
+            (judged,) = runner.probe([accused])
             if judged.verdict is Verdict.SAME:
-                lab.calibrate(judged.seconds)
-                lab.spread(judged.seconds)
+                runner.calibrate(judged.seconds)
+                runner.spread(judged.seconds)
                 return accused
-    return check(lab)
+    return check(runner)
 
 
-def _time_the_innocent(lab: ProbeRunner, case: Case) -> None:
-    """Sets the timeout by candidates that end: how long a hang is waited for is what every probe of it costs."""
-    lab.allow(min(_PASSING, lab.timeout or _PASSING))
+def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
+    """Return hints for the search: the first ops whose compiled value differs from eager's.
+    One more run returns every value as an output. That graph is compiled differently (nothing can be fused away), so
+    the hints are guesses. There are none if all values together are too large."""
+    ops = [(node, node.value.elements) for node in case.graph.ops if isinstance(node.value, TensorMeta)]
+    if sum(elements for _, elements in ops) * _MAX_ITEM_BYTES > _MAX_OUTPUT_BYTES:
+        return ()
+    names = [node.name for node, _ in ops]
+    candidate = replace(case, graph=_returning(case.graph, names), backward=False)
+    (result,) = runner.run([lambda: evaluate(runner.bench, candidate, Stage.COMPARE)])
+    differences = unpack(tuple[Difference, ...], (result or {}).get("differences", []))
+    by_output = {int(m.group(1)): each for each in differences if (m := re.match(r"output (\d+)", each.where))}
+    # Ops that are only computed in another way do not make the whole result wrong: they come last.
+    outputs = sorted(by_output, key=lambda output: (not _is_alike(case, by_output[output]), output))
+    return tuple((names[output],) for output in outputs[:_MAX_HINTS] if output < len(names))
+
+
+def _is_alike(case: Case, difference: Difference) -> bool:
+    return is_alike(case.failure, replace(case.failure, differences=(difference,)))
+
+
+def _returning(graph: Graph, names: list[str]) -> Graph:
+    output = replace(graph.output, args=(tuple(Ref(name) for name in names),))
+    return replace(graph, nodes=(*graph.nodes[:-1], output))
+
+
+def _with_concrete_sizes(runner: ProbeRunner, case: Case) -> Case:
+    """Replace sizes and numbers that depend on tensor values by those of an eager run: then their ops can be cut off.
+    The Case is unchanged if it has none, or if eager fails."""
+    unknown = [node.name for node in case.graph.ops if is_unbacked_value(node.value)]
+    if not unknown:
+        return case
+    folder = runner.scratch / "sizes"
+    folder.mkdir(exist_ok=True)
+    (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, unknown, folder)])
+    if result is None or result["status"] != "pass":
+        return case
+    values = RecordedValues(folder)
+    nodes = tuple(_concrete(node, values) if is_unbacked_value(node.value) else node for node in case.graph.nodes)
+    return replace(case, graph=replace(case.graph, nodes=nodes))
+
+
+def _concrete(node: Node, values: RecordedValues) -> Node:
+    layout, number = values.layout(node.name), values.number(node.name)
+    if isinstance(node.value, TensorMeta) and layout is not None:
+        return replace(node, value=replace(node.value, shape=layout[0], stride=layout[1]))
+    if isinstance(node.value, Scalar) and number is not None:
+        return replace(node, value=replace(node.value, value=number))
+    return node
+
+
+def _record_values(runner: ProbeRunner, case: Case) -> str:
+    """Run the whole graph eagerly and keep every value: cuts of a run-time failure need them.
+    Returns the op that raised, for a failure where only eager raises. Raises NothingToReduce if eager fails in any
+    other case: then the backend is not at fault."""
+    wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
+    folder = runner.scratch
+    (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, wanted, folder)])
+    if result is None:
+        raise NoRepro(
+            "the graph could not be run without the backend to record its values"
+            + (f":\n{runner.faults[-1]}" if runner.faults else " (the process died)")
+        )
+    only_eager_raises = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
+    if result["status"] != "pass" and not only_eager_raises:
+        raise NothingToReduce(
+            "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
+            f"{result['traceback']}"
+        )
+    runner.bench.record(folder)
+    return str(result.get("at", ""))
+
+
+def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
+    """Set the timeout from candidates that pass: every probe that hangs waits that long."""
+    runner.allow(min(_MAX_PASSING_SECONDS, runner.timeout or _MAX_PASSING_SECONDS))
     groups = atoms(case.graph)
     seconds = 0.0
     for names in ((), *groups[:1], *groups[-1:]):
-        (judged,) = lab.probe([with_ops(case, names)])
+        (judged,) = runner.probe([with_ops(case, names)])
         if judged.verdict is Verdict.PASS:
             seconds = max(seconds, judged.seconds)
-    lab.calibrate(seconds)
+    runner.calibrate(seconds)
 
 
-def _static(lab: ProbeRunner, case: Case) -> Case:
-    """Most failures of graphs with symbolic sizes do not need these; without them every probe is cheaper."""
-    if has_symbols(case.inputs) and lab.probe([specialised(case)])[0].verdict is Verdict.SAME:
+def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
+    """Make symbolic sizes concrete if the failure stays, as it mostly does: every probe is cheaper then."""
+    if has_symbols(case.inputs) and runner.probe([specialised(case)])[0].verdict is Verdict.SAME:
         return specialised(case)
     return case
 
 
-def _not_again(judged: Judged, case: Case) -> MinifyError:
+def _not_again(judged: Judged) -> MinifyError:
     head = "calling the backend on the captured graph again does not show the failure: "
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")

@@ -1,4 +1,4 @@
-"""Composite ops that are left: whether the failure needs all of their parts."""
+"""Replaces composite ops that are left by part of their decomposition."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from minifier.reduction.op_search import Limit, reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_private import parts_of
 
-_MOST = 3  # ops that are left, of which each is tried
+_MAX_OPS = 3  # of a graph whose ops are decomposed; each costs a search
 
 
-def reduce_parts(lab: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, search.Ending]:
-    """The Case with a composite op replaced by some of its parts, if the failure does not need all of them and no more
-    ops are left than before. Of failures of compiling alone: others would need values that nobody has recorded."""
+def reduce_parts(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, search.Ending]:
+    """Replace a composite op by ops of its decomposition, if these are no more ops and the failure stays.
+    Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
     ended = search.Ending.PROVED
     kind, stage = case.failure.fingerprint.kind, case.failure.fingerprint.stage
-    if case.level is not Level.DYNAMO or not stage.compiles or kind is Kind.TIMEOUT or lab.repeats > 1:
+    if case.level is not Level.DYNAMO or not stage.compiles or kind is Kind.TIMEOUT or runner.repeats > 1:
         return case, ended
-    for node in case.graph.ops if len(case.graph.ops) <= _MOST else ():
-        candidate = _in_parts(lab, case, node.name) if isinstance(node.value, TensorMeta) else None
+    for node in case.graph.ops if len(case.graph.ops) <= _MAX_OPS else ():
+        candidate = _decomposed(runner, case, node.name) if isinstance(node.value, TensorMeta) else None
         if candidate is None or len(candidate.graph.ops) <= len(case.graph.ops):
             continue
-        with lab.beside("parts", candidate) as keep:
-            (judged,) = lab.probe([candidate])
+        with runner.beside("parts", candidate) as keep:
+            (judged,) = runner.probe([candidate])
             if judged.verdict is not Verdict.SAME:
                 continue
-            reduced, result = reduce_ops(lab, candidate, limit, {})
+            reduced, result = reduce_ops(runner, candidate, limit, {})
             if not result.one_minimal:
                 return case, result.ended
             if len(reduced.graph.ops) <= len(case.graph.ops):
@@ -48,23 +48,24 @@ def reduce_parts(lab: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, sear
     return case, ended
 
 
-def _in_parts(lab: ProbeRunner, case: Case, name: str) -> Case | None:
+def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
+    """Return the Case with this op fully decomposed; None if that is impossible."""
     alone = with_ops(case, [name])
     if not all(isinstance(item, TensorInput) for item in alone.inputs):
         return None
-    (told,) = lab.run([lambda: _look(lab.bench, alone)])
-    if told is None or told["graph"] is None:
+    (result,) = runner.run([lambda: _decompose(runner.bench, alone)])
+    if result is None or result["graph"] is None:
         return None
-    functions = frozenset(found for found in dir(torch) if callable(getattr(torch, found, None)))
-    parts = in_words_of_torch(graph_from_text(told["graph"]), functions)
+    functions = frozenset(function for function in dir(torch) if callable(getattr(torch, function, None)))
+    parts = in_words_of_torch(graph_from_text(result["graph"]), functions)
     return with_decomposition(case, name, parts, tuple(node.name for node in alone.graph.placeholders))
 
 
-def _look(bench: PreparedCase, alone: Case) -> dict[str, Any]:
-    """The graph of the op's parts, as text; None where there is none."""
+def _decompose(bench: PreparedCase, alone: Case) -> dict[str, Any]:
+    """Trace the op's decomposition, in a child; the graph is given as text, or None."""
     values = make_inputs(alone.inputs, bench.tensors, bench.recorded)
     try:
         graph = read_graph(parts_of(build_graph(alone.graph, bench.tensors), values), TensorFile())
-    except Exception:  # noqa: BLE001 - an op that cannot be traced, or whose parts cannot be written down, stays whole
+    except Exception:  # noqa: BLE001 - an op that cannot be traced or serialised stays whole
         return {"status": "pass", "graph": None}
     return {"status": "pass", "graph": graph_to_text(graph)}

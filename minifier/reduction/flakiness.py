@@ -1,4 +1,4 @@
-"""What failures that come and go ask of a reduction: how often one shows, and whether an answer was chance."""
+"""Flaky failures: how often does one show, and was an answer chance?"""
 
 from __future__ import annotations
 
@@ -9,89 +9,91 @@ from minifier.failure import Kind, Verdict
 from minifier.probe.verdicts import Judged
 from minifier.reduction.probe_runner import ProbeRunner
 
-_TRIES = 24  # of a Case, before a failure that does not show is taken to be gone
-_TRY_SECONDS = 60.0
-_EXPENSIVE = 5.0  # seconds of a probe that are not spent to see the same twice
-_CHEAP = 1.0  # seconds of a probe of the reduced graph up to which it is made some times more
-_CONFIRMING = 3
-_AGAINST_DOUBT = 12
-_TOLERATED = 0.01  # how likely the probes of a finished search may have missed the failure
-_CALLED = 3  # tries that tell a later call from bad luck
+_MAX_TRIES = 24  # of a Case, before a failure that does not show counts as gone
+_MAX_TRIES_SECONDS = 60.0
+_EXPENSIVE_PROBE_SECONDS = 5.0  # from here on, an answer is not confirmed by a second probe
+_CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several more times
+_CONFIRMING_TRIES = 3
+_TRIES_IN_DOUBT = 12
+_MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
+_CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
 
-def tries_of(lab: ProbeRunner, case: Case) -> list[Judged]:
-    """Two tries, one if that is expensive; as soon as they do not agree, as many as tell the rate."""
-    known = case.script.seconds
+def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
+    """Try the Case twice, or once if that is expensive; more often, to measure the rate, if the answers differ."""
+    seconds = case.script.seconds
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        return lab.probe([case])
-    tries = lab.probe([case] * (2 if lab.workers > 1 and known < _EXPENSIVE else 1))
-    if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE:
-        tries += lab.probe([case])
+        return runner.probe([case])
+    tries = runner.probe([case] * (2 if runner.workers > 1 and seconds < _EXPENSIVE_PROBE_SECONDS else 1))
+    if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
+        tries += runner.probe([case])
     verdicts = {judged.verdict for judged in tries}
-    if not lab.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
+    if not runner.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
         return tries
-    while len(tries) < _TRIES and sum(judged.seconds for judged in tries) < _TRY_SECONDS:
-        tries += lab.probe([case])
+    while len(tries) < _MAX_TRIES and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
+        tries += runner.probe([case])
     return tries
 
 
-def fewest_calls(lab: ProbeRunner, case: Case) -> Case:
-    """A failure seen at a later call may need that call's inputs, a second call, all the calls before it; or it comes
-    and goes, and spared the first ones by chance."""
+def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
+    """Find how many calls a failure at a later call needs: one with its inputs, two, or all.
+    A flaky failure may have spared the first calls by chance."""
     if case.calls == 1:
         return case
     once = replace(case, calls=1)
-    tries = lab.probe([once])
-    while len(tries) < _CALLED and tries[-1].seconds < _CHEAP and case.failure.fingerprint.kind is not Kind.TIMEOUT:
-        tries += lab.probe([once])
+    is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
+    tries = runner.probe([once])
+    while len(tries) < _CALL_TRIES and tries[-1].seconds < _CHEAP_PROBE_SECONDS and not is_hang:
+        tries += runner.probe([once])
     verdicts = {judged.verdict for judged in tries}
     if Verdict.SAME in verdicts:
-        lab.doubtful = lab.doubtful or len(verdicts) > 1
+        runner.doubtful = runner.doubtful or len(verdicts) > 1
         return once
     twice = replace(case, calls=2)
-    if case.calls > 2 and lab.probe([twice])[0].verdict is Verdict.SAME:
+    if case.calls > 2 and runner.probe([twice])[0].verdict is Verdict.SAME:
         return twice
     return case
 
 
-def in_one_call(lab: ProbeRunner, case: Case) -> Case:
-    """The Case with one call, where a failure that comes and goes does so in one; sets the rate then."""
-    if case.calls == 1 or lab.last_seconds > _CHEAP or case.failure.fingerprint.kind is Kind.TIMEOUT:
+def in_one_call(runner: ProbeRunner, case: Case) -> Case:
+    """Return the Case with one call if a flaky failure shows in one; set the rate then."""
+    if case.calls == 1 or runner.last_seconds > _CHEAP_PROBE_SECONDS or case.failure.fingerprint.kind is Kind.TIMEOUT:
         return case
     once = replace(case, calls=1)
-    tries = _tries(lab, once, _TRIES if lab.repeats > 1 else _AGAINST_DOUBT)
+    tries = _tries(runner, once, _MAX_TRIES if runner.repeats > 1 else _TRIES_IN_DOUBT)
     if not any(judged.verdict is Verdict.SAME for judged in tries):
         return case
-    _expect(lab, tries)
+    _expect(runner, tries)
     return once
 
 
-def misjudged(lab: ProbeRunner, case: Case) -> bool:
-    """Whether a reduced Case, known to fail, does so less often than was believed: then the search took chance for an
-    answer. Sets the rate. A failure that shows in most runs can pass the check phase as one that shows in all."""
-    if lab.last_seconds > _CHEAP:
+def misjudged(runner: ProbeRunner, case: Case) -> bool:
+    """Return whether the reduced Case fails less often than assumed, so that chance misled the search; set the rate.
+    A failure that shows in most runs can look constant in the check phase."""
+    if runner.last_seconds > _CHEAP_PROBE_SECONDS:
         return False
-    lab.phase = "check"
-    certain = lab.repeats == 1
-    enough = _TRIES if not certain else _AGAINST_DOUBT if lab.contradicts(case) else _CONFIRMING
-    tries = _tries(lab, case, enough)
-    if certain and not all(judged.verdict is Verdict.SAME for judged in tries):
-        tries += _tries(lab, case, _TRIES - enough)
-    missed = lab.misses(_shown(tries) / len(tries))
-    _expect(lab, tries)
-    return missed > _TOLERATED
+    runner.phase = "check"
+    if runner.repeats > 1:
+        tries = _tries(runner, case, _MAX_TRIES)
+    else:
+        tries = _tries(runner, case, _TRIES_IN_DOUBT if runner.contradicts(case) else _CONFIRMING_TRIES)
+        if not all(judged.verdict is Verdict.SAME for judged in tries):
+            tries += _tries(runner, case, _MAX_TRIES - len(tries))
+    missed = runner.misses(_shown(tries) / len(tries))
+    _expect(runner, tries)
+    return missed > _MAX_MISS_CHANCE
 
 
-def _tries(lab: ProbeRunner, case: Case, number: int) -> list[Judged]:
-    """Single probes, however often one is to be repeated."""
-    repeats, lab.repeats = lab.repeats, 1
-    tries = [lab.probe([case])[0] for _ in range(number)]
-    lab.repeats = repeats
+def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
+    """Probe the Case this often, without repetitions."""
+    repeats, runner.repeats = runner.repeats, 1
+    tries = [runner.probe([case])[0] for _ in range(number)]
+    runner.repeats = repeats
     return tries
 
 
-def _expect(lab: ProbeRunner, tries: list[Judged]) -> None:
-    lab.expect(max(1, _shown(tries)), len(tries))
+def _expect(runner: ProbeRunner, tries: list[Judged]) -> None:
+    runner.expect(max(1, _shown(tries)), len(tries))
 
 
 def _shown(tries: list[Judged]) -> int:

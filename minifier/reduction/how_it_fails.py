@@ -1,4 +1,4 @@
-"""How a backend call fails of which only is known that its process did not survive it."""
+"""Finds the failure of a backend call that killed its process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from minifier.probe.prober import LocalProber
 from minifier.probe.verdicts import seen
 from minifier.settings import Settings
 
-_SECONDS = 120.0  # that the call gets, as a backend call of a script does
+_DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
 
 
 def how_it_fails(source: Path, settings: Settings, late: bool = False) -> Failure | None:
-    """What one call of the backend with the whole graph of this Case shows, up to the stage that its failure names;
-    None where it shows nothing. Raises NoRepro, or StartsThreads, as `prepare_case` does."""
+    """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None if it passes.
+    Raises NoRepro or StartsThreads, as `prepare_case` does."""
     case = load(source)
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         prober = LocalProber(prepare_case(case, late), scratch)
-        limits = Limits(settings.timeout or _SECONDS, settings.memory)
+        limits = Limits(settings.timeout or _DEFAULT_TIMEOUT_SECONDS, settings.memory)
         (ended,) = prober.probe([case], case.failure.fingerprint.stage, limits)
         if ended.fault:
             raise NoRepro(f"the call could not be made once more:\n{ended.fault}")

@@ -1,5 +1,7 @@
-"""The journal of a reduction: a line for each probe that has ended, and, in a file beside it while the reduction lasts,
-one ahead of it. So whatever ends the process, or the machine, what is known is known, and what ended it is too."""
+"""The journal of a reduction: one line for each finished probe, and a second file for the probes that have begun.
+
+An interrupted reduction resumes from it. A candidate that took down the process or the machine is known, too.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from minifier.failure import Verdict
 
 JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
 BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
-_DYING = 5.0  # seconds
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_TRIES = 5  # of a candidate during which the process was killed each time: in a container that is all that is seen
+_MAX_LOCK_SECONDS = 5.0
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A probe, by what it was made for: its phase, the positions of its ops as ranges, and, beyond the search for ops,
-    a digest of the whole candidate."""
+    """Identifies a probe: its phase, the positions of its ops as ranges, and a digest of the candidate (`key`).
+    The search over ops needs no digest."""
 
     phase: str
     ops: str
@@ -36,10 +38,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What an earlier run on the same Case left: whether the failure showed, by positions of ops and by digest; and the
-    candidates that are not to be tried again, as the machine went down while they were. `tries` has, of what did not
-    show it, how often that was tried: of a failure that comes and goes an answer is worth no more. `passed` has the
-    digests of candidates without any failure, `counts` all verdicts."""
+    """Answers of earlier runs on the same Case.
+
+    `ops` and `made` tell whether the failure showed, by positions of ops and by digest. `skipped` has candidates that
+    must not be tried again, because the machine went down during their probe. `tries` counts the repetitions of a
+    probe: a flaky failure may need more of them. `passed` has the digests of candidates without any failure.
+    """
 
     ops: dict[str, bool] = field(default_factory=dict)
     made: dict[str, bool] = field(default_factory=dict)
@@ -49,14 +53,14 @@ class Known:
     counts: Counter[Verdict] = field(default_factory=Counter)
 
     def of_ops(self, tries: int) -> dict[str, bool]:
-        """Answers about ops, those without the failure only if they were tried so often."""
+        """Return the answers about ops; "no failure" counts only after this many tries."""
         return {ops: shown for ops, shown in self.ops.items() if shown or self.tries.get(ops, 1) >= tries}
 
 
-def _locked(file: int) -> bool:
-    """Whether this process could have the file for itself. The children of one that was killed hold it for a moment
-    longer, until they are gone as well."""
-    until = time.monotonic() + _DYING
+def _lock(file: int) -> bool:
+    """Lock the file for this process; return whether that succeeded.
+    Children of a killed process hold the lock until they have ended as well, so this waits for a moment."""
+    until = time.monotonic() + _MAX_LOCK_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,51 +72,51 @@ def _locked(file: int) -> bool:
 
 
 class Journal:
-    """Appends to the journal of a folder; raises UsageError where another process does. `terms` stand for what is
-    reduced and by which measure: answers of a run on other terms are not known."""
+    """Appends to the journal of a folder. `terms` is a digest of the Case and its tolerances.
+    Answers of a run on other terms are ignored. Raises UsageError if another process uses the journal."""
 
     def __init__(self, path: Path, terms: str = "") -> None:
         self._terms = terms
-        self._begun = path.with_name(BEGUN)
-        self._ahead = _open(self._begun)
-        if not _locked(self._ahead):
-            os.close(self._ahead)
+        self._begun_path = path.with_name(BEGUN)
+        self._begun_file = _open(self._begun_path)
+        if not _lock(self._begun_file):
+            os.close(self._begun_file)
             raise UsageError(f"another minify is at work in {path.parent}: wait for it, or give another --out.")
         self.known = read_known(path, terms)
         self._file = _open(path)
 
     def begin(self, entries: Sequence[Entry]) -> None:
-        """Writes that these are about to be tried; it is on the disk when this returns."""
-        told = [_told(entry) for entry in dict.fromkeys(entries)]
-        _write(self._ahead, {"boot": _boot(), "begun": told})
-        os.fdatasync(self._ahead)
+        """Record that these probes start; the record is on disk when this returns."""
+        begun = [_packed(entry) for entry in dict.fromkeys(entries)]
+        _write(self._begun_file, {"boot": _boot_id(), "begun": begun})
+        os.fdatasync(self._begun_file)
 
     def end(self, entry: Entry, verdict: Verdict, seconds: float, **more: Any) -> None:
-        """Writes how one of them ended."""
+        """Record the verdict of a probe."""
         line = {"phase": entry.phase, "ops": entry.ops, "verdict": verdict.value, "seconds": round(seconds, 4)}
         key = {"key": entry.key} if entry.key else {}
         _write(self._file, {**line, **key, **more, "terms": self._terms})
         self.forget([entry])
 
     def forget(self, entries: Sequence[Entry]) -> None:
-        """What was begun is not tried any longer, for a reason that is not its own."""
+        """Record that these probes have ended, so that no death is blamed on them."""
         for entry in entries:
-            _write(self._ahead, {"ended": _told(entry)})
+            _write(self._begun_file, {"ended": _packed(entry)})
 
     def close(self, *, finished: bool) -> None:
-        """Lets another process go on with it; where there is nothing left to go on with, what began is forgotten."""
+        """Close the journal and release its lock; remove the list of begun probes if the reduction is finished."""
         if finished:
-            self._begun.unlink(missing_ok=True)
-        os.close(self._ahead)
+            self._begun_path.unlink(missing_ok=True)
+        os.close(self._begun_file)
         os.close(self._file)
 
 
-def _told(entry: Entry) -> list[str]:
+def _packed(entry: Entry) -> list[str]:
     return [entry.phase, entry.ops, entry.key]
 
 
 def _open(path: Path) -> int:
-    """For appending; what a line that was cut short left is no part of the next one."""
+    """Open for appending; end an incomplete last line, so that it does not spoil the next one."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
@@ -125,19 +129,18 @@ def _write(file: int, line: dict[str, Any]) -> None:
 
 
 def digest(text: str) -> str:
-    """Sixteen hexadecimal digits that stand for a candidate."""
+    """Return sixteen hexadecimal digits that identify a candidate."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _boot() -> str:
-    """What tells this run of the machine from its last."""
-    return _BOOT.read_text().strip() if _BOOT.exists() else ""
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
 
 
 def read_known(path: Path, terms: str = "") -> Known:
-    """What a journal says of runs on these terms; lines that are damaged, as the last of a process that was killed may
-    be, say nothing, nor do answers for which there was no time or memory."""
-    known = Known(skipped=_lost(path.with_name(BEGUN)))
+    """Read the answers of runs on these terms.
+    Ignores damaged lines (a killed process leaves one) and probes that ran out of time or memory."""
+    known = Known(skipped=_fatal_entries(path.with_name(BEGUN)))
     for line in _lines(path):
         if line.get("terms") != terms:
             continue
@@ -163,8 +166,8 @@ def _note(known: Known, entry: Entry, shown: bool) -> None:
         known.made[entry.key] = shown
 
 
-def _lost(path: Path) -> tuple[Entry, ...]:
-    """What began and did not end, and took the machine with it, or the process again and again."""
+def _fatal_entries(path: Path) -> tuple[Entry, ...]:
+    """Return the probes that never ended and took down the machine, or repeatedly the process."""
     begun: Counter[Entry] = Counter()
     boots: dict[Entry, str] = {}
     for line in _lines(path):
@@ -172,12 +175,12 @@ def _lost(path: Path) -> tuple[Entry, ...]:
             if "ended" in line:
                 begun.pop(Entry(*line["ended"]), None)
                 continue
-            for entry in (Entry(*each) for each in line["begun"]):
+            for entry in (Entry(*fields) for fields in line["begun"]):
                 begun[entry] += 1
                 boots[entry] = line["boot"]
         except (KeyError, TypeError):
             continue
-    return tuple(each for each, times in begun.items() if times >= _TRIES or boots[each] != _boot())
+    return tuple(e for e, deaths in begun.items() if deaths >= _MAX_DEATHS or boots[e] != _boot_id())
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:

@@ -1,30 +1,35 @@
-"""What a failure takes, told by what made it go: sizes, dtypes, layout and values that no pass could make plainer."""
+"""Diagnosis from rejected simplifications: what the failure needs, and the nearest Case that passes."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
+from minifier.case.edit import edit_from
+from minifier.case.ops import atoms, with_ops
+from minifier.failure import Verdict
 from minifier.passes.data import plain
 from minifier.passes.sizes import to_number
 from minifier.reduction.simplify import Simplifier, Spent
 
-_IN_REPRO = ("sizes", "dims", "dtypes", "layout")  # what a reader of a script would not see in it
+_NOT_OBVIOUS = ("sizes", "dims", "dtypes", "layout")  # passes about needs that a reader of the repro may overlook
+_INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
 _SIZE = "size "
 
 
 def with_needs(simplifier: Simplifier) -> Case:
-    """The Case with sentences on what it cannot do without. A size is tried one larger and twice as large, to tell a
-    least size from one that has to be met."""
-    found: list[str] = []
-    for family, name in simplifier.refused:
-        if family in _IN_REPRO:
-            found.append(_sized(simplifier, name) if name.startswith(_SIZE) else _plain(family, name))
-    found += [_values(item) for item in simplifier.case.inputs if isinstance(item, TensorInput)]
-    return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, found))))
+    """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
+    A size is also tried one larger and twice as large, to tell a minimum from an exact size."""
+    sentences: list[str] = []
+    for family, name in simplifier.rejected:
+        if family in _NOT_OBVIOUS:
+            sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
+    sentences += [_values_need(item) for item in simplifier.case.inputs if isinstance(item, TensorInput)]
+    return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, sentences))))
 
 
-def _sized(simplifier: Simplifier, name: str) -> str:
+def _size_need(simplifier: Simplifier, name: str) -> str:
     size = int(name.removeprefix(_SIZE))
     try:
         larger = simplifier.shows(to_number(size, size + 1))
@@ -37,8 +42,7 @@ def _sized(simplifier: Simplifier, name: str) -> str:
     return f"a size of {size}" if larger is None else f"a size of exactly {size}"
 
 
-def _values(item: TensorInput) -> str:
-    """What is said of values that are not as plain as can be."""
+def _values_need(item: TensorInput) -> str:
     if item.source == plain(item, None):
         return ""
     if not isinstance(item.source, Drawn) or item.source.how == "list":
@@ -46,9 +50,29 @@ def _values(item: TensorInput) -> str:
     return "values in a range" if item.source.how in ("rand", "full", "randint") else ""
 
 
-def _plain(family: str, name: str) -> str:
+def _need(family: str, name: str) -> str:
     if family == "dims":
         return name.replace("first of ", "an input of ") if name.startswith("first of") else ""
     if family == "dtypes":
         return name
     return "an input that is not contiguous" if family == "layout" else ""
+
+
+def nearest(simplifier: Simplifier) -> Case | None:
+    """Return the passing Case closest to the minimal one, or None: their difference is often the diagnosis.
+    Rejected simplifications come first: the most informative, then the smallest edit. Without any, the minimal graph is
+    probed without its last op."""
+    case, runner = simplifier.case, simplifier.runner
+    if simplifier.passing_variants:
+        return min(simplifier.passing_variants, key=lambda pair: _distance(case, *pair))[1]
+    groups = atoms(case.graph)
+    if len(groups) < 2:
+        return None
+    shorter = with_ops(case, [name for group in groups[:-1] for name in group])
+    (judged,) = runner.probe([shorter])
+    return shorter if judged.verdict is Verdict.PASS else None
+
+
+def _distance(case: Case, family: str, variant: Case) -> tuple[int, int]:
+    rank = _INFORMATIVE.index(family) if family in _INFORMATIVE else len(_INFORMATIVE)
+    return rank, len(json.dumps(edit_from(case, variant)))

@@ -1,68 +1,156 @@
-"""The ops phase: the search core over atoms, with probes behind it."""
+"""Reduces ops: connects the search over atoms to probes, for a graph and for the bodies of higher-order ops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from minifier import search
-from minifier.case import Case
-from minifier.case.ops import with_ops
-from minifier.reduction.op_adapter import OpSearchAdapter
+from minifier.case import Case, Graph
+from minifier.case.ops import atoms, kind, parents, with_ops
+from minifier.failure import Kind, Verdict
+from minifier.passes.bodies import Path, bodies, body_at, with_body, without_ops
+from minifier.probe.verdicts import Judged
 from minifier.reduction.probe_runner import ProbeRunner
+
+_LONGER_TIMEOUT_FACTOR = 10  # for a candidate that timed out, if the proof rests on it
+_MAX_LONGER_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """When to stop early: probes in all, and the time on the monotonic clock."""
+    """Budget of a reduction: probes in all, and a reading of the monotonic clock in seconds."""
 
     max_probes: int | None = None
     deadline: float | None = None
 
     def after(self, probes: int) -> search.Budget:
-        """What a search may take once so many probes have been made."""
-        left = None if self.max_probes is None else max(0, self.max_probes - probes)
-        return search.Budget(max_probes=left, deadline=self.deadline)
-
-
-def reduce_ops(lab: ProbeRunner, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
-    """The smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
-
-    The whole graph is known to fail and the empty one not to: the check phase has seen that.
-    """
-    view = OpSearchAdapter(lab, case.graph, lambda names: with_ops(case, names), case.failure.hints)
-    everything = frozenset(range(len(view.groups)))
-    owner = {lab.position[name]: i for name, i in view.owner.items()}
-    answers = {
-        frozenset(owner[p] for p in positions): answer
-        for text, answer in known.items()
-        if owner.keys() >= set(positions := _positions(text))  # this Case may be a part of the captured one
-    }
-
-    def follow(progress: search.SearchProgress) -> None:
-        lab.phase = progress.phase.value
-
-    lab.phase = "guess"
-    result = search.reduce(
-        view.problem(),
-        view,
-        known={**answers, everything: True, frozenset(): False},
-        budget=limit.after(lab.total),
-        on_progress=follow,
-    )
-    if result.one_minimal and view.rests_on_slow(result.kept):
-        return reduce_ops(lab, view.candidate(result.kept), limit, {})
-    return view.candidate(result.kept), result
-
-
-def _positions(text: str) -> list[int]:
-    found: list[int] = []
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return found
+        """Return the remaining budget of a search that starts after this many probes."""
+        remaining = None if self.max_probes is None else max(0, self.max_probes - probes)
+        return search.Budget(max_probes=remaining, deadline=self.deadline)
 
 
 def deadline_after(seconds: float | None, started: float) -> float | None:
-    """The moment at which a budget in seconds ends that began at `started`."""
+    """Return the deadline of a budget in seconds that began at `started`."""
     return None if seconds is None else started + seconds
+
+
+class OpSearchAdapter:
+    """A graph as the search sees it: atoms by number, with probes behind them.
+    `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names."""
+
+    def __init__(
+        self,
+        runner: ProbeRunner,
+        graph: Graph,
+        build: Callable[[Collection[str]], Case],
+        hints: Sequence[Sequence[str]] = (),
+    ) -> None:
+        self.runner, self.graph, self.build, self.hints = runner, graph, build, hints
+        self.groups = atoms(graph)
+        self.owner = {name: i for i, group in enumerate(self.groups) for name in group}
+        self._too_slow: set[frozenset[int]] = set()
+
+    @property
+    def workers(self) -> int:
+        """How many candidates to probe at once."""
+        return self.runner.workers
+
+    def candidate(self, chosen: frozenset[int]) -> Case:
+        """Build the Case with these atoms."""
+        return self.build([name for i in sorted(chosen) for name in self.groups[i]])
+
+    def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
+        """Return for each set of atoms whether it shows the failure."""
+        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
+        self._too_slow |= {c for c, j in zip(candidates, judged, strict=True) if is_too_slow(j)}
+        return [each.verdict is Verdict.SAME for each in judged]
+
+    def problem(self) -> search.Problem:
+        """Build the input of the search."""
+        hints = [tuple(dict.fromkeys(self.owner[n] for n in hint if n in self.owner)) for hint in self.hints]
+        return search.Problem(
+            parents=parents(self.graph, self.groups),
+            kinds=tuple(kind(self.graph, group) for group in self.groups),
+            hints=tuple(hint for hint in hints if hint),
+        )
+
+    def rests_on_slow(self, kept: frozenset[int]) -> bool:
+        """Return whether the proof of `kept` is wrong: a smaller candidate timed out, but fails with more time.
+        If so, the longer timeout stays for all later probes."""
+        timeout = self.runner.limits.seconds
+        longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS))
+        for chosen in self._too_slow:
+            if chosen < kept and len(kept - chosen) == 1 and longer > timeout:
+                self.runner.allow(longer)
+                if self.probe([chosen])[0]:
+                    return True
+        self.runner.allow(timeout)
+        return False
+
+
+def is_too_slow(judged: Judged) -> bool:
+    """Return whether a candidate timed out although the sought failure is no hang."""
+    failure = judged.failure
+    timed_out = failure is not None and failure.fingerprint.kind is Kind.TIMEOUT
+    return judged.verdict is Verdict.UNRESOLVED and timed_out
+
+
+def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
+    """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
+    The check phase has seen that the whole graph fails and the empty one does not."""
+    adapter = OpSearchAdapter(runner, case.graph, lambda names: with_ops(case, names), case.failure.hints)
+    everything = frozenset(range(len(adapter.groups)))
+    owner = {runner.position[name]: i for name, i in adapter.owner.items()}
+    answers = {
+        frozenset(owner[p] for p in positions): answer
+        for text, answer in known.items()
+        if owner.keys() >= set(positions := _positions(text))  # this Case may lack ops of the captured one
+    }
+
+    def follow(progress: search.SearchProgress) -> None:
+        runner.phase = progress.phase.value
+
+    runner.phase = "guess"
+    result = search.reduce(
+        adapter.problem(),
+        adapter,
+        known={**answers, everything: True, frozenset(): False},
+        budget=limit.after(runner.total),
+        on_progress=follow,
+    )
+    if result.one_minimal and adapter.rests_on_slow(result.kept):
+        return reduce_ops(runner, adapter.candidate(result.kept), limit, {})
+    return adapter.candidate(result.kept), result
+
+
+def _positions(text: str) -> list[int]:
+    """Return the numbers in ranges such as `0-3,7`."""
+    positions: list[int] = []
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        positions += range(int(low), int(high or low) + 1)
+    return positions
+
+
+def reduce_bodies(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, search.Ending]:
+    """Reduce the bodies of higher-order ops until no op in them can be removed alone.
+    Inner bodies come first, and are skipped if the reduced outer body no longer contains them."""
+    runner.phase = "bodies"
+    ended = search.Ending.PROVED
+    done: set[Path] = set()
+    while (path := next((p for p, body in bodies(case.graph) if p not in done and body.ops), None)) is not None:
+        done.add(path)
+        case, ended = _reduce_body(runner, case, path, limit)
+        if ended is not search.Ending.PROVED:
+            break
+    return case, ended
+
+
+def _reduce_body(runner: ProbeRunner, case: Case, path: Path, limit: Limit) -> tuple[Case, search.Ending]:
+    body = body_at(case.graph, path)
+    adapter = OpSearchAdapter(runner, body, lambda names: with_body(case, path, without_ops(body, frozenset(names))))
+    result = search.reduce(adapter.problem(), adapter, budget=limit.after(runner.total))
+    if result.one_minimal and adapter.rests_on_slow(result.kept):
+        return _reduce_body(runner, adapter.candidate(result.kept), path, limit)
+    return adapter.candidate(result.kept), result.ended

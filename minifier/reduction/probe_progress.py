@@ -1,4 +1,4 @@
-"""The progress of a reduction, as each probe of its lab tells it."""
+"""Reports the progress of a reduction after each probe."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from minifier.probe.verdicts import Judged
 from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.probe_runner import ProbeRunner
 
-_PROOF = "prove"  # the search phase in which every op that is left is tried once more
+_PROOF = "prove"  # the search phase that deletes each remaining op alone
 
 
 class ProbeProgress:
-    """Called after each probe of the lab; `show` gets the progress so far."""
+    """Callback for ProbeRunner.on_probe; `show` gets the progress so far."""
 
-    def __init__(self, lab: ProbeRunner, show: Callable[[Progress], None]) -> None:
-        self._lab, self._show = lab, show
+    def __init__(self, runner: ProbeRunner, show: Callable[[Progress], None]) -> None:
+        self._runner, self._show = runner, show
         self._smallest: int | None = None
 
     def __call__(self, phase: str, case: Case, judged: Judged) -> None:
@@ -25,15 +25,15 @@ class ProbeProgress:
         if judged.verdict is Verdict.SAME and (self._smallest is None or ops < self._smallest):
             self._smallest = ops
         to_prove = (self._smallest or 0) if phase == _PROOF else 0
-        step = f"{phase} {self._lab.part}".strip()
+        step = f"{phase} {self._runner.part}".strip()
         self._show(
             Progress(
                 Phase.REDUCING,
                 step=step,
                 size=self._smallest,
-                probes=self._lab.total,
+                probes=self._runner.total,
                 probe=f"{step}, {counted(ops, 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s",
                 to_prove=to_prove,
-                seconds_to_prove=to_prove * self._lab.last_seconds,
+                seconds_to_prove=to_prove * self._runner.last_seconds,
             )
         )

@@ -1,4 +1,4 @@
-"""Where candidates are tried: counts, journal, other failures, limits."""
+"""Probes candidates of a reduction; keeps its counts, journal, other failures and limits."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores, room
 from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest
 
-_FIRST_TIMEOUT = 300.0
-_LEAST_TIMEOUT = 2.0
-_MISSED = 0.001  # how likely a probe may miss a flaky failure
-_MISSED_DEARLY = 0.01  # the same where each repetition takes longer than _CHEAP
-_CHEAP = 1.0  # seconds
-_AT_ONCE = 4  # jobs beside the probes, at least
-_ROOM_FOR_ONE = 2**31  # bytes of memory for each probe of those that are made at once
-_WORTH_SPREADING = 0.5  # seconds of a probe
-_DOUBT = 1.28  # standard deviations by which a rate may have been met too often: one estimate in ten
+_MAX_TIMEOUT_SECONDS = 300.0
+_MIN_TIMEOUT_SECONDS = 2.0
+_TIMEOUT_FACTOR = 10  # times the seconds of a run that ended
+_MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
+_MISS_CHANCE = 0.001  # that a probe with its repetitions misses a flaky failure
+_MISS_CHANCE_IF_SLOW = 0.01  # if one repetition takes longer than _CHEAP_PROBE_SECONDS
+_CHEAP_PROBE_SECONDS = 1.0
+_MIN_PARALLEL_JOBS = 4
+_PROBE_MEMORY_BYTES = 2**31  # free memory for each parallel probe
+_MIN_PARALLEL_PROBE_SECONDS = 0.5  # shorter probes gain nothing from running in parallel
+_Z_ONE_SIDED_90 = 1.28
 
 
 @dataclass
 class Other:
-    """A failure that was not sought, with the smallest Case that showed it."""
+    """A failure other than the sought one, with the smallest Case that showed it."""
 
     failure: Failure
     case: Case
@@ -44,10 +46,14 @@ class Other:
 
 @dataclass
 class ProbeRunner:
-    """Tries Cases in child processes. `match` is a regular expression that replaces the comparison of
-    messages, `match_log` one that is looked for in logs; `prober` makes the probes, children of this process unless
-    another is given, and `run_jobs` runs all other jobs; `part` is the pass, within its phase, that probes are made
-    for; `timeout` is for each probe, in seconds, None to calibrate it from the first failing run."""
+    """Probes Cases in child processes.
+
+    `match` is a regular expression that replaces the comparison of messages, `match_log` one for log lines.
+    `timeout` is in seconds for each probe; None calibrates it from the first failing run. `memory` is in bytes.
+    `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
+    `part` is the pass, within the phase, that is running. `rate` is the fraction of runs that show the failure;
+    a probe is repeated up to `repeats` times. `sighted` has the last sighting, by positions of ops.
+    """
 
     bench: PreparedCase
     folder: Path
@@ -76,21 +82,21 @@ class ProbeRunner:
     def __post_init__(self) -> None:
         case = self.bench.case
         self.sought = case.failure.fingerprint
-        self.limits = Limits(self.timeout or _FIRST_TIMEOUT, self.memory)
+        self.limits = Limits(self.timeout or _MAX_TIMEOUT_SECONDS, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        told = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure))
-        self.journal = Journal(self.folder / JOURNAL, digest(repr(told)))
-        self.adopt(self.bench.case)
+        terms = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure))
+        self.journal = Journal(self.folder / JOURNAL, digest(repr(terms)))
+        self.adopt(case)
 
     def adopt(self, case: Case) -> None:
-        """Makes this the Case whose parts are tried from now on."""
+        """Make this the Case whose candidates are probed from now on."""
         self.bench.case = case
         self.position = {node.name: i for i, node in enumerate(case.graph.ops)}
 
     @contextlib.contextmanager
     def beside(self, phase: str, case: Case) -> Iterator[Callable[[], None]]:
-        """Within it another Case is the one whose parts are tried, a phase of its own to the journal; the function
-        that is given has it stay."""
+        """Probe candidates of another Case for a while, as a phase of its own in the journal.
+        Calling the yielded function makes the runner stay with that Case."""
         before = self.bench.case, self.position, self.sighted, self._passed, self._beside
         stays = False
 
@@ -108,54 +114,56 @@ class ProbeRunner:
                 self.bench.case, self.position, self.sighted, self._passed, _ = before
 
     def calibrate(self, seconds: float) -> None:
-        """Sets the timeout from a run that ended: ten times as long, within 2 and 300 s. A timeout that the user
-        gave stands, but where a hang is sought: there it is paid in every failing probe, and is an upper limit."""
-        found = min(max(10 * seconds, _LEAST_TIMEOUT), _FIRST_TIMEOUT)
+        """Set the timeout from a run that ended: ten times as long, within 2 and 300 s. The user's timeout stands.
+        For a hang it is only an upper limit, because every failing probe waits that long."""
+        calibrated = min(max(_TIMEOUT_FACTOR * seconds, _MIN_TIMEOUT_SECONDS), _MAX_TIMEOUT_SECONDS)
         if self.timeout is None or self.sought.kind is Kind.TIMEOUT:
-            self.limits = replace(self.limits, seconds=min(found, self.timeout or found))
+            self.limits = replace(self.limits, seconds=min(calibrated, self.timeout or calibrated))
 
     def spread(self, seconds: float) -> None:
-        """Has one probe a core made at once, if the number is free and one takes so many seconds that it pays. Probes
-        that share a device other than the CPU, all memory, or a time limit that is met get in each other's way."""
+        """Probe in parallel, one probe for each core, if the user set no number and probes take long enough.
+        Parallel probes disturb each other if they share a device other than the CPU, use up the memory, or run into the
+        timeout."""
         alone = self.limits.memory is not None or self.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
-        if self.may_spread and seconds > _WORTH_SPREADING and not alone and self.bench.case.devices <= {"cpu"}:
-            self.workers = min(cores(), max(1, room() // _ROOM_FOR_ONE))
+        is_slow = seconds > _MIN_PARALLEL_PROBE_SECONDS
+        if self.may_spread and is_slow and not alone and self.bench.case.devices <= {"cpu"}:
+            self.workers = min(cores(), max(1, room() // _PROBE_MEMORY_BYTES))
 
     def allow(self, seconds: float) -> None:
-        """Sets the timeout as it is."""
+        """Set the timeout of a probe."""
         self.limits = replace(self.limits, seconds=seconds)
 
     def expect(self, shown: int, tries: int) -> None:
-        """From now on a probe is repeated until the failure shows, or so often that a candidate which has it as often
-        as the one that was tried would be missed once in a thousand times (in a hundred, where probes are slow)."""
+        """Set the failure rate, and how often later probes are repeated until the failure shows.
+        A candidate with this rate is then missed once in a thousand probes (in a hundred if probes are slow)."""
         self.rate = shown / tries
         self.repeats = 1
-        if shown < tries and self.last_seconds > _CHEAP:
-            self.repeats = math.ceil(math.log(_MISSED_DEARLY) / math.log1p(-self.rate))
+        if shown < tries and self.last_seconds > _CHEAP_PROBE_SECONDS:
+            self.repeats = math.ceil(math.log(_MISS_CHANCE_IF_SLOW) / math.log1p(-self.rate))
         elif shown < tries:
-            self.repeats = math.ceil(math.log(_MISSED) / math.log1p(-surely(shown, tries)))
+            self.repeats = math.ceil(math.log(_MISS_CHANCE) / math.log1p(-surely(shown, tries)))
 
     def misses(self, rate: float) -> float:
-        """How likely a probe, repeated as it is, misses a failure that shows at this rate."""
+        """Return the chance that a probe, with its repetitions, misses a failure of this rate."""
         return float((1.0 - rate) ** self.repeats)
 
     @property
     def total(self) -> int:
-        """Probes made."""
+        """The number of probes so far."""
         return sum(self.counts.values())
 
     def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
-        """Runs jobs that are not probes (recording, looking at values); None for one that did not end well."""
-        limits = Limits(max(self.timeout or 0.0, 60.0), self.memory)
-        at_once = max(cores(), _AT_ONCE)
-        parts = [jobs[i : i + at_once] for i in range(0, len(jobs), at_once)]
-        ended = [each for part in parts for each in self.run_jobs(part, limits, self.scratch)]
+        """Run jobs that are no probes, such as recording values; return None for a job that died."""
+        limits = Limits(max(self.timeout or 0.0, _MIN_JOB_SECONDS), self.memory)
+        size = max(cores(), _MIN_PARALLEL_JOBS)
+        batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+        ended = [end for batch in batches for end in self.run_jobs(batch, limits, self.scratch)]
         self.faults += [e.fault for e in ended if e.fault]
         return [e.result for e in ended]
 
     def probe(self, cases: Sequence[Case], keys: Sequence[str] | None = None) -> list[Judged]:
-        """Tries each Case in a child of its own, all at once; again those that pass, where failures are flaky. By its
-        key, if it is given one, an answer is known to a later run of the same reduction."""
+        """Probe each Case in its own child, all at once; repeat probes that pass if the failure is flaky.
+        A resumed reduction finds answers by their `keys`, if these are given."""
         entries = [self._entry(case, key) for case, key in zip(cases, keys or [""] * len(cases), strict=True)]
         self.journal.begin(entries)
         try:
@@ -181,12 +189,12 @@ class ProbeRunner:
         return Entry(self._beside or self.phase, ranges(self.position[node.name] for node in case.graph.ops), key)
 
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
-        # A stage beyond the sought one is never run: what fails while compiling need not be run.
+        # No stage beyond the sought one is run: a failure while compiling does not need the run.
         if self.prober is None:
             self.prober = LocalProber(self.bench, self.scratch)
         ended = self.prober.probe(cases, self.sought.stage, self.limits)
         self.workers = self.prober.slots or self.workers
-        if len(cases) > 1:  # what ran out of time or memory beside others may have enough of both alone
+        if len(cases) > 1:  # a probe that ran out of time or memory may have enough of both alone
             for place, each in enumerate(ended):
                 if each.exhausted or (each.timed_out and self.sought.kind is not Kind.TIMEOUT):
                     (ended[place],) = self.prober.probe([cases[place]], self.sought.stage, self.limits)
@@ -196,15 +204,15 @@ class ProbeRunner:
         ]
 
     def contradicts(self, case: Case) -> bool:
-        """Whether a graph that contains this failing one has passed: they may need each other's absence, or the
-        failure comes and goes."""
+        """Return whether a graph that contains this failing one has passed.
+        Then the failure is flaky, or some other op prevents it."""
         positions = {self.position[node.name] for node in case.graph.ops}
         return any(positions <= passed for passed in self._passed)
 
     def as_sighted(self, case: Case) -> Case:
-        """The Case with the words in which the sought failure showed on it last; its identity stays."""
+        """Return the Case with the message and traceback of the last sighting on it; the fingerprint stays."""
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
-        if seen is None or self.sought.kind is Kind.TIMEOUT:  # how long a probe waited says nothing
+        if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
             return case
         failure = replace(
             case.failure,
@@ -216,7 +224,7 @@ class ProbeRunner:
         return replace(case, failure=failure)
 
     def sight(self, case: Case, failure: Failure | None) -> None:
-        """Has this be the last sighting of the failure on a graph of these ops."""
+        """Note the last sighting of the failure on these ops."""
         if failure is not None:
             self.sighted[ranges(self.position[node.name] for node in case.graph.ops)] = failure
 
@@ -233,7 +241,7 @@ class ProbeRunner:
         self.journal.end(entry, judged.verdict, judged.seconds, elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)
-        # What a backend says to options taken away from it is no bug of its, nor what it says to a graph without ops.
+        # A backend that rejects changed options, or a graph without ops, has no bug.
         if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and positions:
             self._keep_aside(case, judged.failure)
         if self.on_probe is not None:
@@ -250,19 +258,19 @@ class ProbeRunner:
 
 
 def surely(shown: int, tries: int) -> float:
-    """The rate that a failure met in `shown` of `tries` has at least, but for one time in ten: the lower end of
-    Wilson's interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209)."""
-    rate, spread = shown / tries, _DOUBT**2 / tries
+    """Return a lower bound of a failure's rate that holds nine times in ten.
+    It is the lower end of Wilson's interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209)."""
+    rate, spread = shown / tries, _Z_ONE_SIDED_90**2 / tries
     middle = rate + spread / 2
     return (middle - math.sqrt(rate * (1 - rate) * spread + spread**2 / 4)) / (1 + spread)
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`0-3,7` for 0, 1, 2, 3, 7."""
-    parts: list[list[int]] = []
+    """Return numbers as ranges: `0-3,7` for 0, 1, 2, 3, 7."""
+    spans: list[list[int]] = []
     for number in sorted(numbers):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
         else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,4 +1,4 @@
-"""The reduction stage: a Case folder in, a smaller Case folder and a summary out, in a process of its own."""
+"""Reduces a Case folder to a smaller one and a summary, in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.prepared_case import PreparedCase, prepare_case
 from minifier.probe.prober import Prober
+from minifier.process.forked_step import deaf
 from minifier.process.progress import Progress
-from minifier.process.steps import deaf
-from minifier.reduction.body_search import reduce_bodies
 from minifier.reduction.check import start
 from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.flakiness import in_one_call, misjudged
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
-from minifier.reduction.nearest import nearest
-from minifier.reduction.needs import with_needs
-from minifier.reduction.op_search import Limit, deadline_after, reduce_ops
+from minifier.reduction.needs import nearest, with_needs
+from minifier.reduction.op_search import Limit, deadline_after, reduce_bodies, reduce_ops
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
@@ -39,7 +37,11 @@ from minifier.reduction.summary import Summary
 from minifier.reduction.wrong_ops import find_wrong_ops
 from minifier.settings import Settings
 
-NEAREST = "nearest"  # the folder of the nearest Case that passes, beside that of the minimal one
+NEAREST = "nearest"  # folder of the nearest Case that passes
+
+_HANG_FACTOR = 5  # times the timeout: how long the final hang must last
+_MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
+_MAX_TABLE_SECONDS, _MAX_TABLE_FRACTION = 20.0, 0.2  # of the table of wrong ops; a fraction of the reduction's time
 
 _STOPPED = {
     search.Ending.PROVED: "",
@@ -62,14 +64,13 @@ def reduce_case(
     elsewhere: Callable[[PreparedCase, Path], Prober | None] = lambda bench, scratch: None,
     run_jobs: RunJobs = run_children,
 ) -> Summary:
-    """Reduces the Case in `source`; writes minimal/, others/ and journal.jsonl into `folder`.
+    """Reduce the Case in `source`; write minimal/, others/ and journal.jsonl into `folder`.
 
-    `show` is called with the progress after each probe.
+    `show` is called with the progress after each probe. `late` leaves the import of the backend to each probe.
+    `doubtful` probes the whole Case many times first, because it may be flaky. `elsewhere` may make a prober that
+    replaces children of this process; `run_jobs` runs all other jobs.
 
-    `doubtful` has the whole Case tried many times before anything is concluded, as it may be flaky; `late` leaves
-    importing the backend to each probe; `elsewhere` makes what probes in another place than children of
-    this process, `run_jobs` runs everything else. Raises NoRepro or NothingToReduce where the check phase ends it, and
-    StartsThreads where only `late` will do.
+    Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `late` is needed.
     """
     started = time.monotonic()
     case = load(source)
@@ -77,80 +78,81 @@ def reduce_case(
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
     bench = prepare_case(case, late)
-    lab = _lab(bench, folder, settings, show, elsewhere)
-    lab.run_jobs = run_jobs
-    lab.doubtful = doubtful
+    runner = _make_runner(bench, folder, settings, show, elsewhere)
+    runner.run_jobs = run_jobs
+    runner.doubtful = doubtful
     finished = False
     try:
-        known = _known(lab)
-        without_wrappers(lab)
-        case = start(lab)
+        known = _known(runner)
+        without_wrappers(runner)
+        case = start(runner)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
-        reduced, result = reduce_ops(lab, case, limit, known.of_ops(lab.repeats))
+        reduced, result = reduce_ops(runner, case, limit, known.of_ops(runner.repeats))
         ended = search.Ending.INTERRUPTED
-        with contextlib.suppress(KeyboardInterrupt):  # what the search found stays
-            reduced, ended = _beyond_ops(lab, case, limit, reduced, result, settings)
-        reduced = replace(reduced, rate=lab.rate)
+        with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
+            reduced, ended = _beyond_ops(runner, case, limit, reduced, result, settings)
+        reduced = replace(reduced, rate=runner.rate)
         stopped = _STOPPED[ended]
-        simplifier = Simplifier(lab, case, reduced, limit, time.monotonic() - started, settings.wants)
-        stopped = _make_plain(simplifier, stopped)
+        simplifier = Simplifier(runner, case, reduced, limit, time.monotonic() - started, settings.wants)
+        stopped = _simplify(simplifier, stopped)
         reduced = simplifier.case
-        reduced = _save(lab, lab.as_sighted(reduced), folder / "minimal")
+        reduced = _save(runner, runner.as_sighted(reduced), folder / "minimal")
         finished = not stopped
         shutil.rmtree(folder / NEAREST, ignore_errors=True)
-        parting: tuple[tuple[str, str], ...] = ()
-        with contextlib.suppress(KeyboardInterrupt):  # all that is needed is there
+        wrong_ops: tuple[tuple[str, str], ...] = ()
+        with contextlib.suppress(KeyboardInterrupt):  # the rest is only for the report
             if finished:
-                _save_nearest(simplifier, folder / NEAREST)
-                parting = _parting(lab, case, reduced, time.monotonic() - started)
+                if simplifier.finished and (passing := nearest(simplifier)) is not None:
+                    _save(runner, passing, folder / NEAREST)
+                wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
         return Summary(
             ops_before=ops_before,
             ops_after=len(reduced.graph.ops),
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,
-            probes=_counted(lab.counts + known.counts),
+            probes=_counted(runner.counts + known.counts),
             one_minimal=ended is search.Ending.PROVED and not known.skipped,
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
-            others=tuple(_save_others(lab, folder / "others")),
-            parting=parting,
+            others=tuple(_save_others(runner, folder / "others")),
+            parting=wrong_ops,
             passes=simplifier.ended,
-            needs=tuple(": ".join(each) for each in simplifier.refused) if simplifier.finished else (),
-            notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(lab.faults)),
+            needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
+            notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         )
     finally:
         with deaf():
-            lab.journal.close(finished=finished)
-            shutil.rmtree(lab.scratch, ignore_errors=True)
+            runner.journal.close(finished=finished)
+            shutil.rmtree(runner.scratch, ignore_errors=True)
 
 
 def _beyond_ops(
-    lab: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result, settings: Settings
+    runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
-    """Tries the result of the search again, then reduces what is inside its ops."""
+    """Confirm the result of the search, then reduce the bodies and decompositions of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        reduced, result = _patiently(lab, case, limit, reduced, result)
+        reduced, result = _confirmed_hang(runner, case, limit, reduced, result)
     else:
-        reduced, result = _confirmed(lab, limit, reduced, result)
+        reduced, result = _confirmed(runner, limit, reduced, result)
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
-        reduced, ended = reduce_bodies(lab, reduced, limit)
+        reduced, ended = reduce_bodies(runner, reduced, limit)
     if ended is search.Ending.PROVED and settings.wants("parts"):
-        reduced, ended = reduce_parts(lab, reduced, limit)
+        reduced, ended = reduce_parts(runner, reduced, limit)
     return reduced, ended
 
 
-def _make_plain(simplifier: Simplifier, stopped: str) -> str:
-    """Makes all beside the ops plain, if the search for these was not `stopped`; tells why it was in the end."""
-    simplifier.lab.phase = "simplify"
+def _simplify(simplifier: Simplifier, stopped: str) -> str:
+    """Simplify everything except the ops, unless their search was `stopped`; return why this ended early, or ""."""
+    simplifier.runner.phase = "simplify"
     try:
         if not stopped:
             simplifier.run()
             stopped = simplifier.stopped
         if simplifier.finished:
-            seen = dict(simplifier.lab.sighted)
+            sighted = dict(simplifier.runner.sighted)
             simplifier.case = with_needs(simplifier)
-            simplifier.lab.sighted = seen  # on the Case itself, not on those of other sizes
+            simplifier.runner.sighted = sighted  # on the Case itself, not on variants of other sizes
     except KeyboardInterrupt:
         stopped = stopped or "interrupted after the ops were proved, before all else was made plain"
     if not simplifier.finished:
@@ -159,35 +161,28 @@ def _make_plain(simplifier: Simplifier, stopped: str) -> str:
     return stopped
 
 
-def _lab(
+def _make_runner(
     bench: PreparedCase,
     folder: Path,
     settings: Settings,
     show: Show | None,
     elsewhere: Callable[[PreparedCase, Path], Prober | None],
 ) -> ProbeRunner:
-    lab = ProbeRunner(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
-    lab.workers = settings.workers or 1
-    lab.may_spread = settings.workers is None
-    prober = elsewhere(bench, lab.scratch)
+    runner = ProbeRunner(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
+    runner.workers = settings.workers or 1
+    runner.may_spread = settings.workers is None
+    prober = elsewhere(bench, runner.scratch)
     if prober is not None:
-        lab.prober, lab.workers, lab.may_spread = prober, prober.slots or 1, False
-    (lab.scratch / "eager").mkdir()
+        runner.prober, runner.workers, runner.may_spread = prober, prober.slots or 1, False
+    (runner.scratch / "eager").mkdir()
     if show is not None:
-        lab.on_probe = ProbeProgress(lab, show)
-    return lab
+        runner.on_probe = ProbeProgress(runner, show)
+    return runner
 
 
-def _save_nearest(simplifier: Simplifier, folder: Path) -> None:
-    """Writes the nearest Case that passes, where one is known."""
-    passing = nearest(simplifier) if simplifier.finished else None
-    if passing is not None:
-        _save(simplifier.lab, passing, folder)
-
-
-def _known(lab: ProbeRunner) -> Known:
-    """What an interrupted run knew; raises NoRepro if the machine went down with the whole graph."""
-    known = lab.journal.known
+def _known(runner: ProbeRunner) -> Known:
+    """Return the answers of an interrupted run. Raises NoRepro if the machine went down on the whole graph."""
+    known = runner.journal.known
     if any(entry.phase == "check" for entry in known.skipped):
         raise NoRepro(
             "the last run ended, and perhaps the machine with it, while the whole graph was tried. It is not tried "
@@ -205,62 +200,56 @@ def _skipped(known: Known) -> str:
     return f"{count} candidates were left out, as the process or the machine ended with them before" if count else ""
 
 
-def _parting(lab: ProbeRunner, case: Case, reduced: Case, spent: float) -> tuple[tuple[str, str], ...]:
-    """Where compiled and eager part, of a wrong result, as long as that takes little of what the rest took."""
+def _wrong_ops(runner: ProbeRunner, case: Case, reduced: Case, spent: float) -> tuple[tuple[str, str], ...]:
+    """Find the wrong ops of a wrong result, in a fraction of the seconds already spent."""
     if case.failure.fingerprint.stage is not Stage.COMPARE:
         return ()
-    return find_wrong_ops(lab, case, reduced, min(_TABLE_SECONDS, max(1.0, _TABLE_SHARE * spent)))
+    return find_wrong_ops(runner, case, reduced, min(_MAX_TABLE_SECONDS, max(1.0, _MAX_TABLE_FRACTION * spent)))
 
 
-def _confirmed(lab: ProbeRunner, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
-    """Tries the reduced graph some times more. If the failure shows less often than was believed, ops may be left that
-    it does not need: the search goes on from there with the better rate."""
-    for _ in range(_ROUNDS):
+def _confirmed(runner: ProbeRunner, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
+    """Probe the reduced graph several more times; continue the search if the failure is rarer than assumed.
+    The search may then have kept ops that the failure does not need."""
+    for _ in range(_MAX_ROUNDS):
         if not result.one_minimal:
             break
-        lab.phase = "check"
-        reduced = in_one_call(lab, reduced)
-        if not misjudged(lab, reduced):
+        runner.phase = "check"
+        reduced = in_one_call(runner, reduced)
+        if not misjudged(runner, reduced):
             break
-        reduced, result = reduce_ops(lab, reduced, limit, {})
+        reduced, result = reduce_ops(runner, reduced, limit, {})
     return reduced, result
 
 
-_MORE_PATIENT = 5  # times the timeout for which a hang has to last in the end
-_ROUNDS = 3
-_TABLE_SECONDS, _TABLE_SHARE = 20.0, 0.2  # that a table for the report may take, of what the rest took
-
-
-def _patiently(
-    lab: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result
+def _confirmed_hang(
+    runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
-    """Waits much longer for the reduced hang. What ends then was only slow: the timeout was too short for this
-    backend, and the search is made again with a better one."""
-    for _ in range(_ROUNDS):
-        timeout = lab.limits.seconds
-        lab.phase = "check"
-        lab.allow(_MORE_PATIENT * timeout)
-        (judged,) = lab.probe([reduced])
+    """Wait much longer for the reduced hang. If it ends, it was only slow: search again with a longer timeout."""
+    for _ in range(_MAX_ROUNDS):
+        timeout = runner.limits.seconds
+        runner.phase = "check"
+        runner.allow(_HANG_FACTOR * timeout)
+        (judged,) = runner.probe([reduced])
         if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
-            lab.allow(timeout)
+            runner.allow(timeout)
             return replace(reduced, patience=_patience(timeout)), result
-        lab.allow(10 * judged.seconds)
-        reduced, result = reduce_ops(lab, case, limit, {})
+        runner.allow(10 * judged.seconds)
+        reduced, result = reduce_ops(runner, case, limit, {})
     raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
 
 
 def _patience(timeout: float) -> float:
-    """Seconds after which the repro says that it hangs: a round number, well above what an innocent one takes."""
-    return float(max(10, math.ceil(_MORE_PATIENT * timeout / 10) * 10))
+    """Return the seconds after which the repro reports a hang: a round number, well above a passing run."""
+    return float(max(10, math.ceil(_HANG_FACTOR * timeout / 10) * 10))
 
 
-def _save(lab: ProbeRunner, case: Case, folder: Path) -> Case:
-    """Writes the Case with all its tensors in a file of its own."""
+def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:
+    """Write the Case, with all its tensors in a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TENSORS
-    (result,) = lab.run([lambda: store_inputs(lab.bench, case.inputs, case.graph, path)])
+    (result,) = runner.run([lambda: store_inputs(runner.bench, case.inputs, case.graph, path)])
     if result is None:
-        raise CannotSave("the inputs of the reduced graph could not be written: " + (lab.faults or ["it died"])[-1])
+        raise CannotSave("the inputs of the reduced graph could not be written: " + (runner.faults or ["it died"])[-1])
     stored: dict[str, Any] = result["stored"]
     inputs = tuple(
         replace(i, source=Stored(*stored[i.name])) if isinstance(i, TensorInput) and i.name in stored else i
@@ -271,13 +260,12 @@ def _save(lab: ProbeRunner, case: Case, folder: Path) -> Case:
     return case
 
 
-def _save_others(lab: ProbeRunner, folder: Path) -> list[dict[str, Any]]:
-    """Writes each failure that was met and not followed, with its smallest graph."""
-    found = []
-    for number, other in enumerate(lab.others, 1):
-        place = folder / str(number)
-        _save(lab, other.case, place)
-        found.append(
+def _save_others(runner: ProbeRunner, folder: Path) -> list[dict[str, Any]]:
+    """Write the smallest Case of each other failure; return their descriptions for the summary."""
+    descriptions = []
+    for number, other in enumerate(runner.others, 1):
+        _save(runner, other.case, folder / str(number))
+        descriptions.append(
             {
                 "type": other.failure.type,
                 "message": other.failure.message,
@@ -288,4 +276,4 @@ def _save_others(lab: ProbeRunner, folder: Path) -> list[dict[str, Any]]:
                 "case": f"others/{number}",
             }
         )
-    return found
+    return descriptions

@@ -1,4 +1,4 @@
-"""What a reduction came to, handed from its process to the main one."""
+"""The summary of a reduction, handed from its process to the main one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minifier.case.store import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a reduction came to; written as summary.json beside the minimal Case."""
+    """The result of a reduction in numbers and sentences; stored as summary.json next to the minimal Case."""
 
     ops_before: int
     ops_after: int
@@ -32,11 +32,11 @@ class Summary:
 
     @classmethod
     def read(cls, folder: Path) -> Summary:
-        """The summary that a reduction stage left in `folder`."""
-        read: Summary = unpack(cls, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
-        return read
+        """Read summary.json."""
+        summary: Summary = unpack(cls, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+        return summary
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
-    """Writes summary.json."""
+    """Write summary.json."""
     write_atomically(folder / "summary.json", json.dumps(pack(summary), indent=1) + "\n")

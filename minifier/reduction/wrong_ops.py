@@ -1,4 +1,4 @@
-"""For the report on a wrong result: the ops whose compiled result is not eager's, each compiled alone."""
+"""Compiles each op alone, to list in the report the ops whose result differs from eager's."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_private import as_dynamo_calls, tame_inductor
 
 
-def find_wrong_ops(lab: ProbeRunner, whole: Case, minimal: Case, seconds: float) -> tuple[tuple[str, str], ...]:
-    """(op, sentence) of each op found within so many seconds, on the values it had in the whole graph; those of the
-    minimal graph come first."""
+def find_wrong_ops(runner: ProbeRunner, whole: Case, minimal: Case, seconds: float) -> tuple[tuple[str, str], ...]:
+    """Return (op, sentence) for each wrong op found within this time, on its inputs in the whole graph.
+    Ops of the minimal graph are tried first, then ops of their kinds."""
     blamed = [node.name for node in minimal.graph.ops]
     kinds = {node.target for node in minimal.graph.ops}
     ops = [node for node in whole.graph.ops if node.name not in blamed]
     order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
-    (result,) = lab.run([lambda: _look(lab.bench, whole, order, seconds)])
-    if result is None:  # a backend that kills the process on some op: there is no table then
+    (result,) = runner.run([lambda: _divergent_ops(runner.bench, whole, order, seconds)])
+    if result is None:  # the backend killed the process: the report has no table
         return ()
     place = {node.name: i for i, node in enumerate(whole.graph.ops)}
-    return tuple(sorted(((op, said) for op, said in result["parting"]), key=lambda pair: place[pair[0]]))
+    return tuple(sorted(((op, sentence) for op, sentence in result["parting"]), key=lambda pair: place[pair[0]]))
 
 
-def _look(bench: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
+def _divergent_ops(bench: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
     set_globals(whole.state)
     tame_inductor()
     compiler = bench.compiler(whole.backend)
@@ -47,7 +47,7 @@ def _look(bench: PreparedCase, whole: Case, order: Sequence[str], seconds: float
         return make_inputs(case.inputs, bench.tensors, bench.recorded)
 
     with in_modes(whole.state):
-        found = compare.divergent_ops(
+        differences = compare.divergent_ops(
             whole.graph,
             order,
             inputs_of,
@@ -56,4 +56,4 @@ def _look(bench: PreparedCase, whole: Case, order: Sequence[str], seconds: float
             seconds,
             whole.measure,
         )
-    return {"status": "pass", "parting": [[op, difference.sentence] for op, difference in found]}
+    return {"status": "pass", "parting": [[op, difference.sentence] for op, difference in differences]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case.store import write_atomically
-from minifier.process.steps import die_with_parent, spare
+from minifier.process.forked_step import die_with_parent, spare
 
 _MAX_WAIT_SECONDS = 20.0  # of the report for the collector
 _LOOK = 0.02

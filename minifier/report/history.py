@@ -23,7 +23,7 @@ class Probed:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """All probes of a phase or pass. `kept` counts those that showed the failure.
 
     `size` and `elements` are the minimum over these, None without any.
@@ -72,7 +72,7 @@ def _count(ranges: str) -> int:
     return total
 
 
-def steps_of(history: Iterable[Probed]) -> tuple[Step, ...]:
+def steps_of(history: Iterable[Probed]) -> tuple[HistoryStep, ...]:
     """Return the steps in the order in which they began."""
     probes_of: dict[str, list[Probed]] = {}
     for probed in history:
@@ -80,10 +80,10 @@ def steps_of(history: Iterable[Probed]) -> tuple[Step, ...]:
     return tuple(_step(name, probes) for name, probes in probes_of.items())
 
 
-def _step(name: str, probes: list[Probed]) -> Step:
+def _step(name: str, probes: list[Probed]) -> HistoryStep:
     failing = [probed for probed in probes if probed.kept]
     elements = [probed.elements for probed in failing if probed.elements is not None]
-    return Step(
+    return HistoryStep(
         name,
         len(probes),
         len(failing),

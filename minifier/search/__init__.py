@@ -1,6 +1,6 @@
-"""Finds a smallest set of atoms that still fails, in few probes. Knows integers and a predicate only.
+"""Finds a minimal set of atoms that still fails, in few probes. It knows only integers and a predicate.
 
-`reduce` is the one function; docs/explanation/how-it-finds-the-ops.md has its phases and their costs.
+The only function is `reduce`; docs/explanation/how-it-finds-the-ops.md explains its phases and their cost.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ def reduce(
     budget: Budget = UNLIMITED,
     on_progress: Callable[[SearchProgress], None] | None = None,
 ) -> Result:
-    """Reduces `problem` to atoms that fail and of which none can be deleted alone.
+    """Reduce `problem` to atoms that fail together and of which none can be deleted alone.
 
-    All atoms together are taken to fail; nothing is asked about them. `known` holds answers from before
-    (the check's, or a journal's): none of them is asked again, and with a journal of the same search the
-    result is that of the uninterrupted one. `on_progress` is called after each round.
+    All atoms together are assumed to fail; they are not probed. `known` holds earlier answers (of the check, or of a
+    journal), which are not probed again: a resumed search has the result of an uninterrupted one. `on_progress` is
+    called after each round.
 
-    The result is the same for any number of workers, as long as the prober's answers are a function of
-    the candidate. When the budget is spent, or a KeyboardInterrupt comes, the smallest candidate seen to
-    fail is returned; any other exception of the prober is passed on.
+    The result is the same for any number of workers if the prober's answers are a function of the candidate. After
+    the budget, or a KeyboardInterrupt, the smallest failing candidate is returned.
 
-    Raises ValueError where the prober does not give one answer a candidate.
+    Raises ValueError if the prober does not return one answer for each candidate; passes on its other exceptions.
     """
     return Walk(prober, known, budget, on_progress).run(mask_of(problem.everything), plan(problem))

@@ -1,4 +1,4 @@
-"""The graph, as adjacency: who feeds whom, at what distance, in what order."""
+"""The graph of atoms: neighbours, distances and orders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .problem import Problem
 
 
 class Dataflow:
-    """Questions about a problem's graph. Each answer takes time linear in what it visits."""
+    """Answers questions about a problem's graph, in time linear in the atoms visited."""
 
     def __init__(self, problem: Problem) -> None:
         self._parents = problem.parents
 
     def ball(self, centre: Iterable[int], radius: int) -> Mask:
-        """Some atoms with their ancestors at most `radius` edges away."""
+        """Return some atoms, with their ancestors at most `radius` edges away."""
         reached = set(centre)
         rim = reached
         for _ in range(radius):
@@ -24,16 +24,16 @@ class Dataflow:
         return mask_of(reached)
 
     def neighbours(self, centre: Iterable[int]) -> Mask:
-        """Some atoms with all that they read and all that read them."""
+        """Return some atoms, with their parents and children."""
         inside = set(centre)
         children = (atom for atom, parents in enumerate(self._parents) if not inside.isdisjoint(parents))
         return self.ball(inside, 1) | mask_of(children)
 
     def depth_first(self, start: int, wanted: Mask) -> tuple[int, ...]:
-        """The wanted atoms, as a depth-first walk over inputs meets them; `start` comes first.
+        """Return the wanted atoms in the order of a depth-first walk over inputs from `start`.
 
-        The walk goes through atoms that are not wanted too, so that neighbours stay neighbours after a
-        cut. What cannot be reached from `start` follows, from the last atom to the first.
+        The walk also goes through unwanted atoms, so that neighbours stay neighbours after a cut. Atoms that it cannot
+        reach follow, walked from the last to the first.
         """
         seen = bytearray(len(self._parents))
         order: list[int] = []

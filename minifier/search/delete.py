@@ -1,4 +1,4 @@
-"""Galloping group deletion: what is not needed goes in large groups, what is needed is found by halving."""
+"""Galloping group deletion: deletes unneeded atoms in large groups, finds needed atoms by halving."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from .masks import Mask, mask_of, size
 from .result import SearchPhase
 from .steps import Ask, Reduced, Step
 
-HANDFUL = 5
-"""So few atoms are not worth a group."""
+MAX_SINGLE_ATOMS = 5
+"""Up to this number, atoms are deleted one by one: a group would not save probes."""
 
 
 def delete(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
-    """Tries to delete the atoms of `order`, neighbours together; about 1.2 log2 C(n, m) + m probes.
+    """Try to delete the atoms of `order`, neighbours together; about 1.2 log2 C(n, m) + m probes for m needed of n.
 
-    The group is at first half of what is left. It doubles when its deletion leaves the failure, and is
-    halved when it does not. (Hwang 1972, generalised binary splitting, for a number of defectives that is
-    not known beforehand.) A handful goes one by one, the far end first: what is needed is mostly near the
-    start of the walk, and the last answers then serve the proof as well.
+    The first group is half of the atoms. A group doubles if the failure stays without it, else it is halved. (Hwang
+    1972, generalised binary splitting, for an unknown number of defectives.) A few atoms are deleted one by one, the
+    far end first: needed atoms are mostly near the start of the walk, and the last answers also serve the proof.
     """
-    if len(order) <= HANDFUL:
+    if len(order) <= MAX_SINGLE_ATOMS:
         return _singly(kept, tuple(reversed(order)), then)
     return _gallop(kept, order, len(order) // 2, then)
 
@@ -49,9 +48,9 @@ def _gallop(kept: Mask, order: tuple[int, ...], group: int, then: Reduced) -> St
 
 
 def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Reduced) -> Step:
-    """The first `stuck` atoms of `order` cannot all go: deletes the longest run of them that can.
+    """Delete the longest deletable prefix of the first `stuck` atoms, which cannot all be deleted.
 
-    The atom after that run is needed; galloping goes on behind it.
+    The atom after that prefix is needed; galloping continues behind it.
     """
     if stuck == 1:
         return _gallop(kept, order[1:], group, then)
@@ -67,10 +66,10 @@ def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Red
 
 
 def halve(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
-    """Tries to delete chunks of half, a quarter, an eighth ... of the atoms, down to pairs.
+    """Try to delete chunks of half, a quarter, an eighth ... of the atoms, down to pairs.
 
-    Infers nothing and expects no order, so it is used once the fault has turned out not to be monotone.
-    (lithium's `minimize`.) Single atoms are left to the proof.
+    It infers nothing and needs no order, so it suits a fault that is not monotone. (lithium's `minimize`.) The proof
+    deletes single atoms.
     """
     return _chunks(kept, order, 0, len(order) // 2, then)
 

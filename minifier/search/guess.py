@@ -1,4 +1,4 @@
-"""Candidates worth a probe before any search: what the error names, and what repetition suggests."""
+"""Likely candidates, probed before any search: atoms that the error names, and one atom of each kind."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ from .problem import Problem
 from .result import SearchPhase
 from .steps import Ask, Reduced, Step
 
-MOST_HINTED = 6
-"""Guesses from hints, at most."""
+MAX_HINT_GUESSES = 6
 
-TINY = 2
+SMALL_SET_ATOMS = 2
 """A failing set of this size needs no better guess."""
 
 
 def guess(problem: Problem, flow: Dataflow, kept: Mask, then: Reduced) -> Step:
-    """Tries likely candidates, from the boldest to the safest; one that fails is kept.
+    """Try likely candidates, from the boldest to the safest; keep each that fails.
 
-    Costs at most 7 probes, and 1 where nothing is hinted. What earns its place here, and what did not,
-    is measured in notes/search.md.
+    Costs at most 7 probes, and 1 without hints. notes/search.md has measurements of these guesses and of others.
     """
-    hinted = islice(_distinct(_from_hints(problem, flow)), MOST_HINTED)
+    hinted = islice(_distinct(_from_hints(problem, flow)), MAX_HINT_GUESSES)
     repetition = mask_of(first_of_each_kind(problem, range(problem.size)))
     return _try((*hinted, repetition), kept, then)
 
 
 def _try(guesses: tuple[Mask, ...], kept: Mask, then: Reduced) -> Step:
-    if not guesses or size(kept) <= TINY:
+    if not guesses or size(kept) <= SMALL_SET_ATOMS:
         return then(kept)
     candidate, rest = guesses[0], guesses[1:]
     if candidate == kept or not within(candidate, kept):
@@ -43,7 +41,7 @@ def _try(guesses: tuple[Mask, ...], kept: Mask, then: Reduced) -> Step:
 
 
 def _from_hints(problem: Problem, flow: Dataflow) -> Iterator[Mask]:
-    """The hints' own atoms first, then what lies around them; within that, the best hint first."""
+    """Yield the atoms of the hints, then their surroundings; the best hint first."""
     hints = [sorted(hint) for hint in problem.hints if hint]
     yield from (mask_of(first_of_each_kind(problem, hint)) for hint in hints)
     yield from (mask_of(hint) for hint in hints)
@@ -56,10 +54,9 @@ def _distinct(guesses: Iterable[Mask]) -> Iterator[Mask]:
 
 
 def first_of_each_kind(problem: Problem, atoms: Iterable[int]) -> list[int]:
-    """For each kind among some atoms, the first atom of it.
+    """Return the first atom of each kind.
 
-    Real networks repeat a dozen kinds hundreds of times; a backend that fails on a kind of op mostly
-    fails on the first one of it.
+    Real networks repeat a dozen kinds hundreds of times; a backend that fails on a kind mostly fails on its first atom.
     """
     firsts: dict[str, int] = {}
     for atom in atoms:

@@ -18,7 +18,7 @@ _BIT = bytes(byte == ord("1") for byte in range(256))
 
 
 def mask_of(atoms: Iterable[int]) -> Mask:
-    """The mask of some atoms."""
+    """Return the mask of some atoms."""
     bits = bytearray()
     for atom in atoms:
         if atom >> 3 >= len(bits):
@@ -28,21 +28,21 @@ def mask_of(atoms: Iterable[int]) -> Mask:
 
 
 def members(mask: Mask) -> list[int]:
-    """The atoms in a mask, ascending."""
+    """Return the atoms in a mask, ascending."""
     digits = f"{mask:b}".encode().translate(_BIT)
     return list(compress(count(), reversed(digits)))
 
 
 def atoms_of(mask: Mask) -> Atoms:
-    """The mask as the set of atoms that a prober is given."""
+    """Return a mask as the set of atoms for a prober."""
     return frozenset(members(mask))
 
 
 def size(mask: Mask) -> int:
-    """How many atoms are in it."""
+    """Return the number of atoms in a mask."""
     return mask.bit_count()
 
 
 def within(small: Mask, large: Mask) -> bool:
-    """Is the first a subset of the second?"""
+    """Return whether the first is a subset of the second."""
     return small & large == small

@@ -1,4 +1,4 @@
-"""From the whole graph to the neighbourhood of one needed atom: the prefix and ball phases."""
+"""The prefix and ball phases: from the whole graph to the neighbourhood of one needed atom."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ RADII = (0, 2, 6)
 """How far around the needed atom to look: itself, a fused pattern, a block such as attention."""
 
 Located: TypeAlias = Callable[[Mask, int], Step]
-"""What follows: a failing set, and an atom of it that is needed."""
+"""The next phase, called with a failing set and a needed atom of it."""
 
 
 def prefix(kept: Mask, then: Located) -> Step:
-    """Finds, by binary search, a prefix of `kept` that fails while the prefix one atom shorter does not.
+    """Find, by binary search, a failing prefix of `kept` that passes without its last atom.
 
-    Its last atom is needed. For n atoms that takes log2 n probes, whatever the fault is.
+    That atom is needed. For n atoms this takes log2 n probes, for any fault.
     """
     atoms = members(kept)
 
@@ -43,7 +43,7 @@ def _first(kept: Mask, atoms: list[int], length: int) -> Mask:
 
 
 def ball(flow: Dataflow, kept: Mask, needed: int, then: Located, radii: tuple[int, ...] = RADII) -> Step:
-    """Tries the needed atom with its ancestors at growing radius; the first ball that fails is kept.
+    """Try the needed atom with its ancestors at growing radius; keep the first ball that fails.
 
     Most faults are local: one op, or a pattern of a few ops that feed each other.
     """

@@ -13,7 +13,7 @@ from .steps import Done, Step
 
 
 def plan(problem: Problem) -> Step:
-    """The first question of a search that begins with all atoms, known to fail."""
+    """Return the first question of a search that begins with all atoms, known to fail."""
     flow = Dataflow(problem)
 
     def narrowing(kept: Mask) -> Step:
@@ -23,8 +23,8 @@ def plan(problem: Problem) -> Step:
         return ball(flow, kept, needed, deleting)
 
     def deleting(kept: Mask, needed: int) -> Step:
-        others = flow.depth_first(needed, kept)[1:]
-        return delete(kept, others, proving)
+        other_atoms = flow.depth_first(needed, kept)[1:]
+        return delete(kept, other_atoms, proving)
 
     if not problem.size:
         return Done(0)
@@ -32,5 +32,5 @@ def plan(problem: Problem) -> Step:
 
 
 def proving(kept: Mask) -> Step:
-    """The last phase: from the last atom, which is the likeliest to be needed, to the first."""
+    """Prove the result, from the last atom, which is the most likely to be needed, to the first."""
     return prove(kept, tuple(reversed(members(kept))))

@@ -1,4 +1,4 @@
-"""Where a search stands in the tree of its questions, and where it is likely to go from there."""
+"""A search's place in the tree of its questions, and the likely next questions."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from .masks import Mask, within
 from .steps import Ask, Step
 
 LOOKAHEAD = 8
-"""Questions passed through, for each worker, in search of one that is worth a speculative probe."""
+"""Questions visited, for each worker, to find one for a speculative probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step of the tree, with the candidates that did not fail on the way to it."""
+    """A step of the tree, with the candidates that passed on the way to it."""
 
     step: Step
     passing: tuple[Mask, ...] = ()
 
     def after(self, ask: Ask, fails: bool) -> Place:
-        """The place that an answer to this place's question leads to."""
+        """Return the place after an answer to this place's question."""
         return Place(ask.answered(fails), self.passing if fails else (*self.passing, ask.candidate))
 
     def answer(self, ask: Ask, answers: Mapping[Mask, bool]) -> bool | None:
-        """The answer to this place's question, where it needs no probe.
+        """Return the answer to this place's question, or None if it needs a probe.
 
-        Domination counts only answers on the way to this place, and comes before all other answers. So
-        neither speculation nor a journal changes what is inferred, and the result is the same with any
-        number of workers, and after a resume.
+        Domination uses only answers on the way to this place, and precedes all other answers. So neither speculation
+        nor a journal changes the inferences: the result is the same for any number of workers, and after a resume.
         """
         if ask.inferable and any(within(ask.candidate, larger) for larger in self.passing):
             return False
@@ -38,11 +37,10 @@ class Place:
 
 
 def foresee(place: Place, answers: Mapping[Mask, bool], wanted: int) -> list[Ask]:
-    """Up to `wanted` questions: the one asked here, then those most likely to be asked after it.
+    """Return up to `wanted` questions: the one asked here, then the most likely next ones.
 
-    Looks down both branches of each unanswered question, the likelier first. For a binary search with c
-    workers this is a search of nearly c + 1 ways; for the proof, whose answers are nearly always "no", it
-    is the next c atoms.
+    Both branches of each unanswered question are followed, the likelier first. With c workers, a binary search becomes
+    nearly a (c + 1)-ary one; the proof, whose answers are nearly always "no", asks about the next c atoms.
     """
     picked: dict[Mask, Ask] = {}
     tie = count()

@@ -1,4 +1,4 @@
-"""What is to be reduced, who answers, and for how long: the values a caller hands in."""
+"""The arguments of a search: the problem, the prober and the budget."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Atoms = frozenset[int]
-"""A set of atoms, by number. As a candidate: the atoms that are left."""
+"""A set of atoms, by number. A candidate has only these atoms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A graph of atoms, as far as the search wants to know it.
+    """A graph of atoms.
 
-    `parents[i]` are the atoms whose results atom i reads; each is below i, so the numbers are a
-    topological order. `kinds[i]` is what atom i does: a layer that repeats repeats its kinds. `hints` are
-    groups of atoms that the failure itself names, the best guess first; there may be none.
+    `parents[i]` are the atoms whose results atom i reads; each is below i, so the numbers are a topological order.
+    `kinds[i]` is the operation of atom i: repeated layers repeat their kinds. `hints` are groups of atoms that the
+    failure itself names, the best guess first.
 
-    The graph only steers the search towards likely candidates. Any set of atoms is a valid candidate, and
-    no answer is taken from the graph.
+    The graph only steers the search towards likely candidates. Any set of atoms is a valid candidate.
 
-    Raises ValueError where a parent is not below its atom, a hint is no atom, or the lengths differ.
+    Raises ValueError if a parent is not below its atom, a hint is no atom, or the lengths differ.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -40,37 +39,37 @@ class Problem:
 
     @property
     def size(self) -> int:
-        """How many atoms there are."""
+        """The number of atoms."""
         return len(self.parents)
 
     @property
     def everything(self) -> Atoms:
-        """The candidate from which nothing is taken away."""
+        """The candidate with all atoms."""
         return frozenset(range(self.size))
 
 
 class Oracle(Protocol):
-    """Builds and runs candidates; the search's only view of the world."""
+    """Builds and runs candidates for the search."""
 
     @property
     def workers(self) -> int:
-        """How many candidates it can probe at once, at least 1."""
+        """The number of candidates that it can probe at once, at least 1."""
         ...
 
     def probe(self, candidates: Sequence[Atoms]) -> Sequence[bool]:
-        """Does each candidate show the sought failure?
+        """Return for each candidate, in order, whether it shows the sought failure.
 
-        One answer a candidate, in order. There are at most `workers` candidates, never one that was
-        probed before. The search needs the first answer; the others are speculation.
+        There are at most `workers` candidates, never one that was probed before. The search needs the first answer;
+        the others are speculation.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When to stop. `deadline` is a reading of `time.monotonic()`, in seconds; None is no limit.
+    """When to stop. `deadline` is a reading of `time.monotonic()`, in seconds; None means no limit.
 
-    Looked at between rounds: a probe that has begun is not cut short.
+    It is checked between rounds: a running probe is not interrupted.
     """
 
     max_probes: int | None = None

@@ -1,4 +1,4 @@
-"""The proof that no atom can go, and what to do when one can after all."""
+"""The proof that no atom can be deleted alone; if one can, halving and another proof."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from .result import SearchPhase
 from .steps import Ask, Done, Step
 
 Surprised: TypeAlias = Callable[[Mask, tuple[int, ...]], Step]
-"""What follows when an atom could go: the smaller set, and its atoms in the order to try."""
+"""The step after a deletion: called with the smaller set, and its atoms in the order to try."""
 
 
 def prove(kept: Mask, order: tuple[int, ...]) -> Step:
-    """Deletes each atom alone; every answer is a real one.
+    """Try to delete each atom alone; no answer is inferred.
 
-    `order` is the atoms of `kept`, in the order to try. The first surprise shows that the fault is not
-    monotone and that what was inferred may be wrong: the rest is then reduced by halving, which infers
-    nothing, and proved again.
+    `order` has the atoms of `kept`. The first success shows that the fault is not monotone, so that inferred answers
+    may be wrong: the rest is then reduced by halving, which infers nothing, and proved again.
     """
 
     def surprised(smaller: Mask, rest: tuple[int, ...]) -> Step:
-        return halve(smaller, rest, lambda left: _again(left, _still(rest, left)))
+        return halve(smaller, rest, lambda halved: _prove_again(halved, _still(rest, halved)))
 
     return _singles(kept, order, 0, surprised)
 
 
-def _again(kept: Mask, order: tuple[int, ...]) -> Step:
-    """The proof after a surprise: at each further one it goes on, round and round, with what is left."""
-    return _singles(kept, order, 0, _again)
+def _prove_again(kept: Mask, order: tuple[int, ...]) -> Step:
+    """Prove after a surprise; each further success restarts the round with the remaining atoms."""
+    return _singles(kept, order, 0, _prove_again)
 
 
 def _singles(kept: Mask, order: tuple[int, ...], judged: int, surprised: Surprised) -> Step:
-    """The first `judged` atoms of `order` cannot be deleted from `kept`; is that so for the others?"""
+    """Try the atoms of `order` after the first `judged`, which cannot be deleted from `kept`."""
     if judged == len(order):
         return Done(kept)
     without = kept & ~(1 << order[judged])

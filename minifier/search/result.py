@@ -1,4 +1,4 @@
-"""What the search says: as it goes, and at the end."""
+"""The progress and the result of a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .problem import Atoms
 
 
 class SearchPhase(Enum):
-    """The parts of a search, in the order they run."""
+    """The phases of a search, in the order they run."""
 
     GUESS = "guess"
     PREFIX = "prefix"
@@ -29,8 +29,8 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """One finished round, for a progress bar: `atoms` is the size of the best so far, `failing` whether
-    the candidate the search needed showed the failure."""
+    """One finished round, for a progress bar. `atoms` is the size of the best candidate so far.
+    `failing` tells whether the candidate that the search needed showed the failure."""
 
     phase: SearchPhase
     atoms: int
@@ -41,7 +41,7 @@ class SearchProgress:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCount:
-    """What one phase cost (probes, speculation included) and gained (atoms before and after)."""
+    """Probes of one phase, including speculation, and the number of atoms before and after."""
 
     phase: SearchPhase
     probes: int
@@ -57,8 +57,8 @@ class PhaseCount:
 class Result:
     """The smallest failing candidate found.
 
-    `probes` counts every candidate that was run, speculation included; `rounds` counts the calls of the
-    prober, which is what takes time when it has workers enough.
+    `probes` counts every candidate that was run, including speculation. `rounds` counts the calls of the prober, which
+    cost the time if it has enough workers.
     """
 
     kept: Atoms
@@ -69,5 +69,5 @@ class Result:
 
     @property
     def one_minimal(self) -> bool:
-        """Was each kept atom deleted alone, and the failure seen to be gone every time?"""
+        """Whether the failure vanished each time that a kept atom was deleted alone."""
         return self.ended is Ending.PROVED

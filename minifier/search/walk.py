@@ -1,4 +1,4 @@
-"""Walks a search from question to question: looks up what is known, probes the rest, keeps the books."""
+"""Walks a search from question to question: looks up known answers, probes the others, counts probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .steps import Ask, Step
 
 
 class Walk:
-    """One search, from its first question to its end. It is used once."""
+    """One search, from its first question to its end; for a single use."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Walk:
         self._rounds = 0
 
     def run(self, everything: Mask, first: Step) -> Result:
-        """Asks until the search is done, the budget spent, or a KeyboardInterrupt comes."""
+        """Answer questions until the search is done, the budget is spent, or a KeyboardInterrupt arrives."""
         self._answers[everything] = True
         best = everything
         place = Place(first)
@@ -39,7 +39,7 @@ class Walk:
         try:
             while isinstance(ask := place.step, Ask):
                 fails = place.answer(ask, self._answers)
-                probing = fails is None
+                is_probed = fails is None
                 if fails is None:
                     if (spent := self._spent()) is not None:
                         ended = spent
@@ -48,7 +48,7 @@ class Walk:
                 before = self._sizes.get(ask.phase, (size(best), 0))[0]
                 best = ask.candidate if fails else best
                 self._sizes[ask.phase] = (before, size(best))
-                if probing and self._on_progress is not None:
+                if is_probed and self._on_progress is not None:
                     probes = sum(self._probes.values())
                     self._on_progress(SearchProgress(ask.phase, size(best), probes, self._rounds, fails))
                 place = place.after(ask, fails)
@@ -67,7 +67,7 @@ class Walk:
         return None
 
     def _probe(self, place: Place) -> bool:
-        """Probes the question at `place`, and with it what idle workers can do ahead of time."""
+        """Probe the question at `place`, and likely next ones on idle workers."""
         wanted = max(1, self._prober.workers)
         if self._budget.max_probes is not None:
             wanted = min(wanted, self._budget.max_probes - sum(self._probes.values()))
@@ -80,7 +80,7 @@ class Walk:
         return self._answers[asks[0].candidate]
 
     def _smallest_failing(self) -> Mask:
-        """The best of all answers, those of speculation and of a journal among them."""
+        """Return the smallest failing candidate of all answers, including those of speculation and of a journal."""
         failing = (candidate for candidate, fails in self._answers.items() if fails)
         return min(failing, key=lambda candidate: (size(candidate), candidate))
 

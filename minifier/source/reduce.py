@@ -16,7 +16,7 @@ from minifier.source.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ReducedSource:
     """The smallest source found. `minimal` says that every statement of it was taken out alone, with what stands in
     it, and the failure seen to be gone."""
 
@@ -47,7 +47,7 @@ def _problem(tree: Tree, lines: Sequence[int]) -> search.Problem:
 
 def reduce_source(
     lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget, folders: Sequence[str] = ()
-) -> Reduced:
+) -> ReducedSource:
     """Reduces the source, which is known to fail; `lines` are those that its traceback goes through. What it takes from
     modules in `folders` is put into it where the failure survives that."""
     lab.phase = "statements"
@@ -65,7 +65,7 @@ def reduce_source(
             break
         lab.phase = "statements"
         source, ended = _statements(lab, plain, (), budget)
-    return Reduced(source, len(Tree(source, lab.whole).statements), ended is search.Ending.PROVED)
+    return ReducedSource(source, len(Tree(source, lab.whole).statements), ended is search.Ending.PROVED)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:

@@ -1,4 +1,4 @@
-"""Run a script in a fresh interpreter and read its end from outside."""
+"""ScriptRun a script in a fresh interpreter and read its end from outside."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.failure import Failure, Fingerprint, Kind
+from minifier.process.forked_step import LOOK
 from minifier.process.interpreters import Interpreter, clean_environment, take_ahead
 from minifier.process.memory import MemoryWatch, free_memory, limit_data
-from minifier.process.steps import LOOK
 from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.shown_failure import End, failure_shown
@@ -25,7 +25,7 @@ _running: set[int] = set()  # pids of interpreters that have not ended
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScriptRun:
     """One run of a script: its exit status, None if it was killed, and the failure that it showed, if any."""
 
     status: int | None
@@ -94,7 +94,7 @@ class Started:
         if headers is not None:
             (self.folder / "tmpdir" / headers.name).symlink_to(headers)
 
-    def wait(self, tick: Callable[[], object] = lambda: None) -> Run:
+    def wait(self, tick: Callable[[], object] = lambda: None) -> ScriptRun:
         """Wait for the end and call `tick` several times a second. Kill all remaining processes of the session."""
         timed_out = not self._has_ended(tick)
         self.kill()
@@ -102,7 +102,7 @@ class Started:
         status = None if timed_out else self.process.returncode
         output = self.interpreter.output()
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
-        return Run(status, failure, output, seconds)
+        return ScriptRun(status, failure, output, seconds)
 
     def _has_ended(self, tick: Callable[[], object]) -> bool:
         """Wait for the interpreter's end or its deadline."""
@@ -141,8 +141,8 @@ def run_script(
     match_log: str | None = None,
     more: Collection[str] | None = None,
     tick: Callable[[], object] = lambda: None,
-) -> Run:
-    """Run the script once in a fresh interpreter.
+) -> ScriptRun:
+    """ScriptRun the script once in a fresh interpreter.
 
     `timeout` is in seconds; `more` is as in `clean_environment`. `sought` adds to the failure what the script itself
     does not tell: the stage of a death, what a failed assertion compares.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minifier.failure import Fingerprint, Kind, Stage, matches, same
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.verify.interpreter import Run, Started
+from minifier.verify.interpreter import ScriptRun, Started
 
 RUNS = 3
 
@@ -19,7 +19,7 @@ RUNS = 3
 class Verification:
     """Several runs of a repro; `same` counts the runs that showed the sought failure."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[ScriptRun, ...]
     same: int
     seconds: float
 
@@ -29,7 +29,7 @@ class Verification:
         return bool(self.runs) and self.same == len(self.runs)
 
 
-def shows(run: Run, sought: Fingerprint, match: str | None, any_stage: bool = False) -> bool:
+def shows(run: ScriptRun, sought: Fingerprint, match: str | None, any_stage: bool = False) -> bool:
     """Whether a run showed the sought failure."""
     if run.failure is None:
         return False
@@ -57,7 +57,7 @@ def verify(
     at_once: int = 2,
     display: Display = SILENT,
 ) -> Verification:
-    """Run the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
+    """ScriptRun the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
 
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
@@ -68,7 +68,7 @@ def verify(
     ahead. If one of these does not show the failure, none of them counts.
     """
     began = time.monotonic()
-    done: list[Run] = []
+    done: list[ScriptRun] = []
     with contextlib.ExitStack() as stack:
 
         def start(ahead: bool) -> Started:
@@ -76,7 +76,7 @@ def verify(
             return stack.enter_context(started)
 
         waiting: list[Started] = []
-        fresh_runs: list[Run] = []  # of interpreters that were not started ahead
+        fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead
         may_be_ahead = True
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:

@@ -16,8 +16,8 @@ from minifier.case.store import CASE, load, save
 from minifier.errors import MachineFailed, NoRepro, UsageError
 from minifier.failure import Failure, Kind
 from minifier.probe.prepared_case import StartsThreads
+from minifier.process.forked_step import run_step
 from minifier.process.progress import Phase, Progress, Ui
-from minifier.process.steps import run_step
 from minifier.reduction.how_it_fails import how_it_fails
 from minifier.report.privacy import PRIVATE
 from minifier.settings import Settings

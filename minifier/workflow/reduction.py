@@ -15,9 +15,9 @@ from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
+from minifier.process.forked_step import adopt_orphans, deaf, interrupt_once
 from minifier.process.memory import free_memory
 from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, run_displayed
-from minifier.process.steps import adopt_orphans, deaf, interrupt_once
 from minifier.reduction.reduce_case import reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings

@@ -16,8 +16,8 @@ from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds
 from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
 from minifier.passes.table import OF_VALUES
+from minifier.process.forked_step import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
-from minifier.process.steps import adopt_orphans, kill_orphans
 from minifier.settings import Settings
 from minifier.verify import RUNS, Verification, run_script, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced

@@ -13,7 +13,7 @@ from minifier.capturing.terms import Keep, Terms
 from minifier.capturing.watch import FIRST, LEAST, Watch
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors
-from minifier.process.steps import kill_tree
+from minifier.process.forked_step import kill_tree
 from minifier.process.usage import descendants, processor_seconds
 
 pytestmark = pytest.mark.timeout(120)

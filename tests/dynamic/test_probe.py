@@ -11,7 +11,7 @@ from minifier.case import Drawn, ScalarInput, Symbolic, TensorInput
 from minifier.case.ops import with_ops
 from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
-from minifier.probe.symbolic import call_with_symbols
+from minifier.probe.compiling import call_with_symbols
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -7,8 +7,7 @@ from chains import chain, names
 from fake_prober import has, passes, raises, when
 
 from minifier.case import State
-from minifier.reduction.nearest import nearest
-from minifier.reduction.needs import with_needs
+from minifier.reduction.needs import nearest, with_needs
 from minifier.reduction.simplify import Simplifier
 
 TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
@@ -44,7 +43,7 @@ NEIGHBOURS = {
 def test_of_several_that_pass(make_lab, which):
     neighbours, best = NEIGHBOURS[which]
     lab, prober = make_lab(TWO, BOTH)
-    made = Simplifier(lab, TWO, TWO, neighbours=neighbours)
+    made = Simplifier(lab, TWO, TWO, passing_variants=neighbours)
     assert nearest(made) is neighbours[best][1] and prober.asked == []
 
 
@@ -99,7 +98,7 @@ def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
 def test_nothing_is_said_of_what_is_needed_anyway(make_lab):
     lab, _ = make_lab(TWO, BOTH)
     made = simplified(lab, TWO)
-    assert with_needs(made).needs == () and made.refused != []
+    assert with_needs(made).needs == () and made.rejected != []
 
 
 def test_a_case_that_passes_with_less_is_no_need(make_lab):

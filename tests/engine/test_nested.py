@@ -10,9 +10,8 @@ from torch.utils.checkpoint import checkpoint
 from minifier.case import Case, Script, State
 from minifier.emit.repro import Template, write_repro
 from minifier.passes.bodies import bodies
-from minifier.reduction.body_search import reduce_bodies
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.op_search import Limit
+from minifier.reduction.op_search import Limit, reduce_bodies
 from minifier.search import Ending
 
 

@@ -41,7 +41,7 @@ def test_everything_at_once_takes_one_probe(make_lab):
     made = simplifier(lab, TANH)
     case = made.run()
     assert shape(case) == (1,) and case.state.grad
-    assert len(prober.asked) == 1 and made.finished and not made.stopped and made.refused == []
+    assert len(prober.asked) == 1 and made.finished and not made.stopped and made.rejected == []
 
 
 def test_what_is_minimal_already_takes_none(make_lab):
@@ -62,7 +62,7 @@ def test_all_but_what_is_needed_is_taken_by_halves(make_lab):
     lab, prober = make_lab(case, needs_dims(2))
     made = simplifier(lab, case)
     assert shape(made.run()) == (1, 1)
-    assert made.refused == [("dims", "first of 2 dimensions"), *(("dims", f"dimension {n} of x") for n in range(2))]
+    assert made.rejected == [("dims", "first of 2 dimensions"), *(("dims", f"dimension {n} of x") for n in range(2))]
     assert shapes_asked(prober) == [(1,), (2, 2, 2), (1, 1, 1), (1, 1)]
 
 
@@ -83,7 +83,7 @@ def test_a_size_ends_at_the_smallest_that_fails(make_lab, captured, share, worke
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
-    """Any function of the Case as a fault: the same Case, rejected rows and neighbours."""
+    """Any function of the Case as a fault: the same Case, rejected rows and passing variants."""
     seed = data.draw(st.integers(0, 2**32))
     first = chain("tanh", shape=data.draw(st.sampled_from([(4, 6), (12,), (2, 3, 5)])))
     wanted = {key(first)}
@@ -95,7 +95,7 @@ def test_the_order_of_answers_does_not_depend_on_workers(make_lab, data):
     for workers in (1, 2, 4):
         lab, prober = make_lab(first, fault, workers)
         made = simplifier(lab, first)
-        results.append((made.run(), made.refused, [name for name, _ in made.neighbours], made.ended))
+        results.append((made.run(), made.rejected, [name for name, _ in made.passing_variants], made.ended))
         lab.journal.close(finished=True)
         asked = [repr((case.graph, case.inputs, case.state)) for case in prober.asked]
         assert len(set(asked)) == len(asked), "no candidate is asked about twice"
@@ -156,8 +156,8 @@ def test_rejected_rows_and_what_passed_of_them(make_lab):
     lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises()))
     made = simplifier(lab, case)
     assert shape(made.run()) == (8,)
-    assert made.refused == [("sizes", "size 8")]
-    ((family, passing),) = made.neighbours
+    assert made.rejected == [("sizes", "size 8")]
+    ((family, passing),) = made.passing_variants
     assert family == "sizes" and shape(passing) == (7,), "the last that was tried is nearest"
 
 
@@ -166,7 +166,7 @@ def test_what_fails_otherwise_is_rejected_but_no_neighbour(make_lab):
     lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises(), raises("no room")))
     made = simplifier(lab, case)
     made.run()
-    assert made.refused == [("sizes", "size 8")] and made.neighbours == []
+    assert made.rejected == [("sizes", "size 8")] and made.passing_variants == []
     assert lab.others == [] and lab.counts == {Verdict.SAME: 1, Verdict.OTHER: 6}
 
 
@@ -179,7 +179,7 @@ def test_what_the_user_set_is_tried_by_itself(make_lab):
     lab, prober = make_lab(case, kept)
     made = simplifier(lab, case)
     assert made.run().state.config == CONFIG[1:]
-    assert made.refused == [("config", "torch._dynamo.config.recompile_limit")]
+    assert made.rejected == [("config", "torch._dynamo.config.recompile_limit")]
     # Both at once, then one after the other; and the one that is left once more, in the round that finds nothing.
     assert [len(each.state.config) for each in prober.asked] == [0, 1, 0][: len(prober.asked)]
 

@@ -11,8 +11,7 @@ from fake_prober import breaks, differs, targets, when
 
 from minifier.case.ops import with_ops
 from minifier.failure import Aspect, Kind, Stage
-from minifier.reduction.check import check
-from minifier.reduction.divergence import begins_at
+from minifier.reduction.check import begins_at, check
 from minifier.reduction.wrong_ops import find_wrong_ops
 
 

@@ -27,8 +27,7 @@ from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.settings import Settings
-from minifier.verify import Run as Shown
-from minifier.verify import run_script, shows
+from minifier.verify import ScriptRun, run_script, shows
 from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
 from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.keep_case import keep_case
@@ -81,7 +80,7 @@ def minified(cell: Cell, folder: Path) -> Done:
     return in_child(work, folder, 250)
 
 
-def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> Shown:
+def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> ScriptRun:
     """The same in a new interpreter."""
     return run_script(script, 100, (), sought, log)
 

@@ -18,7 +18,7 @@ from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
-from minifier.process.steps import StepEnd
+from minifier.process.forked_step import StepEnd
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow import fallbacks
