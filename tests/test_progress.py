@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minifier.process.progress import Channel, Display, Phase, Progress, counted, run_displayed
+from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 
@@ -61,9 +61,12 @@ def test_a_backend_may_close_every_file_and_open_its_own(channel, tmp_path):
     os.close(spare)
 
 
-class Recorder(Display):
+class Recorder(Ui):
     def __init__(self) -> None:
         self.seen: list[object] = []
+
+    def say(self, text):
+        self.seen.append(text)
 
     def show(self, progress):
         self.seen.append(progress)
@@ -80,7 +83,7 @@ def test_what_a_child_sent_before_it_died_within_a_line(forked):
         return 0
 
     def displayed():
-        end = run_displayed(work, recorder.seen.append, recorder)
+        end = run_displayed(work, recorder)
         return end.signal, recorder.seen
 
     assert forked(displayed) == (signal.SIGKILL, [ONE, "a word"])
@@ -95,7 +98,7 @@ def test_more_than_the_pipe_holds_arrives(forked):
         return 0
 
     def displayed():
-        end = run_displayed(work, recorder.seen.append, recorder)
+        end = run_displayed(work, recorder)
         return end.status, [progress.probes for progress in recorder.seen]
 
     assert forked(displayed) == (0, list(range(1000)))
@@ -103,7 +106,7 @@ def test_more_than_the_pipe_holds_arrives(forked):
 
 @pytest.mark.parametrize("ends_at_once", [True, False])
 def test_an_interrupt_is_answered_once_and_soon(forked, ends_at_once):
-    said = []
+    recorder = Recorder()
 
     def work(channel):
         try:
@@ -117,8 +120,8 @@ def test_an_interrupt_is_answered_once_and_soon(forked, ends_at_once):
         return 0
 
     def displayed():
-        end = run_displayed(work, said.append, Display(), lambda: said.append("interrupted"))
-        return end.interrupted, said
+        end = run_displayed(work, recorder, lambda: recorder.say("interrupted"))
+        return end.interrupted, recorder.seen
 
     assert forked(displayed) == (True, ["interrupted"] if ends_at_once else ["interrupted", "the child ends"])
 

@@ -277,20 +277,21 @@ class Bureau:
         self, captured: Any, index: int = 0, timeout: float = 60, limit: float | None = None, **terms: Any
     ) -> tuple[Any, Any, str]:
         """The failure as a second run of the script shows it, its Case, and what was said about it."""
-        from minifier.capturing.recapture_inputs import recapture_inputs
+        from minifier.capturing.find_failures import FoundFailures
         from minifier.capturing.script import Program
         from minifier.capturing.terms import Terms
         from minifier.case.store import load
-
-        failing = captured.failing[index]
-        place, first = self.folder / "again", self.graphs / str(failing.number)
+        from minifier.settings import Settings
+        from minifier.workflow.attempt import FailingCall, Run
+        from minifier.workflow.fallbacks import Step, fall_back
 
         def work() -> Any:
             faulthandler.disable()
             sys.path[0] = str(CASES)
             program, ui = Program(str(self.folder / "failing.py")), Lines()
-            seen, folder = recapture_inputs(program, failing, captured, first, place, Terms(limit, **terms), ui)
-            return seen, folder, "\n".join(ui.lines)
+            found = FoundFailures(program, captured, self.folder, self.graphs, Terms(limit, **terms))
+            call = fall_back(FailingCall.of(found, captured.failing[index]), Step.CHOOSE, Run(Settings(), ui))
+            return call.failing, call.folder, "\n".join(ui.lines)
 
         seen, folder, said = in_child(work, self.folder, timeout)
         return seen, load(folder), said

@@ -221,7 +221,10 @@ def prove_as_flaky(attempt: Attempt) -> Attempt:
             if flaky.rate >= 1.0:
                 continue
             save(flaky, attempt.folder.minimal)
-        except NoRepro:
+        except StoppedEarly as error:
+            raise KeyboardInterrupt from error
+        except MinifyError as error:
+            attempt.run.ui.say(f"that came to nothing: {error}")
             continue
         finally:
             shutil.rmtree(place)
