@@ -1,1 +1,1 @@
-"""Runs the user's script as Python would and writes down the backend calls it makes."""
+"""Run the user's script as Python would, and record its backend calls."""

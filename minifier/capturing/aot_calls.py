@@ -1,5 +1,7 @@
-"""Stands around AOTAutograd's calls of a backend's compilers. A training graph's backward is compiled when it is first
-needed, long after Dynamo's call of the backend, and fails there."""
+"""Wraps AOTAutograd's calls of a backend's compilers.
+
+A training graph's backward may be compiled, and fail, at its first use, long after Dynamo's call of the backend.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _SplitGraph:
-    """A graph of Dynamo's that AOTAutograd has split, and the backward graph once it is compiled."""
+    """A Dynamo graph that AOTAutograd splits, and its backward graph once that is compiled."""
 
     forward: Record
     backward: Record | None = None
 
 
 class AotObserver:
-    """The hook at AOTAutograd's boundary; each backward graph gets a number of its own, after its forward's."""
+    """The hook around AOTAutograd's compilers; each backward graph gets its own number, above its forward's."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
         self.end = observe_aot_compilers(self.begin, self.compiling, self.running)
 
     def begin(self) -> _SplitGraph | None:
-        """For the graph whose backend call has come to AOTAutograd."""
+        """Return the state for the graph whose backend calls AOTAutograd, or None outside a backend call."""
         call = self.observer.mine.call
         return _SplitGraph(call.record) if call is not None and call.record.forward is None else None
 
     def _is_watching(self, pair: _SplitGraph | None) -> bool:
-        # Autograd has threads of its own, in which a comparison's backward pass is not known as such.
+        # Autograd runs a comparison's backward pass in its own threads, unknown to the observer's thread state.
         return pair is not None and self.observer.is_watching and not pair.forward.comparing
 
     def compiling(
@@ -56,7 +58,7 @@ class AotObserver:
         inputs: Sequence[Any],
         call: Callable[[], Any],
     ) -> Any:
-        """Around a compiler: a backward graph is written down ahead, as Dynamo's graphs are."""
+        """Run a compiler; a backward graph is saved before, like Dynamo's graphs."""
         if pair is None or not self._is_watching(pair):
             return call()
         if part != BACKWARD:
@@ -64,13 +66,14 @@ class AotObserver:
         observer = self.observer
         observer.count += 1
         pair.backward = record = Record(observer, observer.count, gm, inputs, forward=pair.forward)
-        real = backward_arguments()
-        return observer.around_compile(record, Stage.BACKWARD_COMPILE, inputs if real is None else real, call)
+        arguments = backward_arguments()
+        real_inputs = inputs if arguments is None else arguments
+        return observer.around_compile(record, Stage.BACKWARD_COMPILE, real_inputs, call)
 
     def _compiling_forward(
         self, forward: Record, gm: torch.fx.GraphModule, inference: bool, call: Callable[[], Any]
     ) -> Any:
-        """Dynamo's graph is written already; the ATen graph only if its compiler fails."""
+        """Run the forward compiler, and save the ATen graph if it fails; Dynamo's graph is already saved."""
         graph: torch.fx.Graph | None = None
         with forward.undisturbed():
             graph = copied_graph(gm)
@@ -83,7 +86,7 @@ class AotObserver:
             raise
 
     def running(self, pair: _SplitGraph, args: list[Any], call: Callable[[], Any]) -> Any:
-        """Around a compiled backward."""
+        """Run a compiled backward."""
         if pair.backward is None or not self._is_watching(pair):
             return call()
         return self.observer.around_run(pair.backward, Stage.BACKWARD_RUN, args, call)

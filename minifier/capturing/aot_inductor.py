@@ -1,4 +1,4 @@
-"""Exported programs that AOTInductor compiles: seen as calls of a backend that exports what it gets."""
+"""Observe exported programs that AOTInductor compiles, as calls of a backend that exports its graph."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def program_definition() -> str:
-    """The source of that backend, as it stands in a repro."""
+    """Return the source of that backend, as in a repro."""
     return template_source(AOT_INDUCTOR)
 
 
 def reference_to(configs: dict[str, Any] | None) -> BackendReference:
-    """AOTInductor with this configuration."""
+    """Return the reference to AOTInductor with this configuration."""
     try:
         options = None if configs is None else {str(key): option(value) for key, value in configs.items()}
     except CannotSave as error:
@@ -39,11 +39,11 @@ def reference_to(configs: dict[str, Any] | None) -> BackendReference:
 
 
 def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
-    """The module with the tensors that it holds as first inputs of its graph, as Dynamo has parameters; and these."""
+    """Turn the module's own tensors into the first inputs of its graph, as Dynamo does; return module and tensors."""
     graph = torch.fx.Graph()
     held: dict[str, torch.Tensor] = {}
     inputs: dict[str, torch.fx.Node] = {}
-    made: dict[torch.fx.Node, torch.fx.Node] = {}
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in gm.graph.find_nodes(op="get_attr"):
         target = str(node.target)
         value = operator.attrgetter(target)(gm)
@@ -51,18 +51,18 @@ def with_tensors_as_inputs(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModu
             if target not in held:
                 held[target], inputs[target] = value, _placeholder(graph, re.sub(r"\W", "_", f"p_{target}"))
                 inputs[target].meta["example_value"] = value
-            made[node] = inputs[target]
+            copies[node] = inputs[target]
     for node in gm.graph.nodes:
         if node.op == "placeholder":
-            made[node] = _placeholder(graph, node.name)
-            made[node].meta = dict(node.meta)
-        elif node not in made:
-            made[node] = graph.node_copy(node, made.__getitem__)
+            copies[node] = _placeholder(graph, node.name)
+            copies[node].meta = dict(node.meta)
+        elif node not in copies:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
     return torch.fx.GraphModule(gm, graph), list(held.values())
 
 
 def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
-    """An input whose argument has the name that the graph gives the node, which is another's in no case."""
+    """Add an input whose argument gets the node's name, which is unique in the graph."""
     node = graph.placeholder(name)
     node.target = node.name
     return node
@@ -70,8 +70,10 @@ def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
 
 @dataclass(frozen=True, slots=True)
 class _ExportedProgram:
-    """An exported program that was compiled: tensors that it holds, and the inputs it was exported with. A package has
-    copies of the tensors; one that `changes` them cannot be called once more and compared."""
+    """A compiled exported program: its own tensors (`held`), and the inputs that it was exported with.
+
+    A package has copies of the tensors. One that `changes` them cannot be called once more for a comparison.
+    """
 
     record: Record
     held: list[torch.Tensor]
@@ -79,9 +81,9 @@ class _ExportedProgram:
     changes: bool
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        """Of the graph, for a call with these: what is no tensor a package has as it was."""
-        given = iter(tensors)
-        return [*self.held, *(next(given) if isinstance(each, torch.Tensor) else each for each in self.inputs)]
+        """Build the graph's arguments from the given tensors; other inputs keep their exported values."""
+        remaining = iter(tensors)
+        return [*self.held, *(next(remaining) if isinstance(item, torch.Tensor) else item for item in self.inputs)]
 
 
 class ExportedObserver:
@@ -94,7 +96,7 @@ class ExportedObserver:
     def compiling(
         self, program: torch.export.ExportedProgram, configs: dict[str, Any] | None, call: Callable[[], Any]
     ) -> Any:
-        """Around the compilation of one program."""
+        """Observe the compilation of one program."""
         if not self._observer.is_watching:
             return call()
         try:
@@ -102,22 +104,22 @@ class ExportedObserver:
             gm, held = with_tensors_as_inputs(gm)
             names = [node.name for node in gm.graph.find_nodes(op="placeholder")]
             changes = not inputs_written_to(gm).isdisjoint(names[: len(held)])
-        except Exception:  # noqa: BLE001 - the script goes on as without the tool
+        except Exception:  # noqa: BLE001 - the script continues as without minify
             return call()
-        given = [*held, *inputs]
-        record = self._observer.record(gm, given, lambda: reference_to(configs), program_definition())
-        path = self._observer.around_compile(record, Stage.COMPILE, given, call)
+        arguments = [*held, *inputs]
+        record = self._observer.record(gm, arguments, lambda: reference_to(configs), program_definition())
+        path = self._observer.around_compile(record, Stage.COMPILE, arguments, call)
         if isinstance(path, (str, os.PathLike)):
             self._compiled[os.path.realpath(path)] = _ExportedProgram(record, held, inputs, changes)
         return path
 
     def loaded(self, path: str, run: Callable[..., Any]) -> Callable[..., Any] | None:
-        """What is run in the place of a package that was compiled while this was watching."""
+        """Return an observed replacement of `run` for a package whose compilation was observed; else None."""
         program = self._compiled.get(os.path.realpath(path))
         if program is None:
             return None
-        places = [len(program.held) + i for i, each in enumerate(program.inputs) if isinstance(each, torch.Tensor)]
+        positions = [len(program.held) + i for i, item in enumerate(program.inputs) if isinstance(item, torch.Tensor)]
         observed = self._observer.observed(
-            program.record, lambda *args: run(*(args[place] for place in places)), compares=not program.changes
+            program.record, lambda *args: run(*(args[i] for i in positions)), compares=not program.changes
         )
         return lambda *tensors: observed(*program.arguments(tensors))

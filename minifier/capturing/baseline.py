@@ -1,4 +1,4 @@
-"""What a process is set to before anybody has set anything: what a Case's state is compared with."""
+"""The default configuration and switches of a process, with which a Case's state is compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from minifier.fx.node_arguments import read, write
 from minifier.torch_private import config_values
 
 Config = dict[tuple[str, str], Any]
-_TIMEOUT = 120.0  # seconds for importing torch
+_IMPORT_TIMEOUT_SECONDS = 120.0  # for importing torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,38 +35,40 @@ class Baseline:
 
 
 def switches_now() -> Values:
-    """Torch's global switches in this process."""
+    """Return torch's global switches in this process."""
     names = {"torch": torch}
     return read_switches(lambda expression: eval(expression, names))
 
 
 def baseline_here() -> Baseline:
-    """This process as it is. It is not all defaults: torch changes some values by itself."""
+    """Return this process's present values; torch has already changed some defaults by itself."""
     return Baseline(config_values(), switches_now())
 
 
 @functools.cache
 def baseline_of_a_repro() -> Baseline:
-    """As `baseline_here`, but without what environment variables of torch's make of it, which the
-    interpreter that runs a repro does not have: asked of a new interpreter if there are any.
+    """Return the baseline of an interpreter that runs a repro: without torch's environment variables.
 
-    Raises MinifyError if that interpreter does not answer.
+    If any is set, a fresh interpreter reports its values. Raises MinifyError if that interpreter fails.
     """
     here = baseline_here()
     return Fresh(here).baseline if own(variables(os.environ)) else here
 
 
 class Fresh:
-    """A new interpreter, without what environment variables of torch's make of it, that tells torch's defaults: it is
-    started at once, and waited for when these are wanted. `here` has the values that it cannot tell."""
+    """A fresh interpreter, without torch's environment variables, that reports torch's defaults.
+
+    It starts at once; reading a default waits for it. `here` has the values that it cannot serialise.
+    """
 
     def __init__(self, here: Baseline) -> None:
         self._here = here
         modules = sorted({module for module, _ in here.config})
-        without = dict(own(variables(os.environ)))
+        torch_variables = dict(own(variables(os.environ)))
+        # It runs in the same folder: some values depend on that.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *modules],
-            env={name: value for name, value in os.environ.items() if name not in without},
+            env={name: value for name, value in os.environ.items() if name not in torch_variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -74,34 +76,34 @@ class Fresh:
         )
 
     @functools.cached_property
-    def _told(self) -> dict[str, Any]:
-        """Asked in this very folder: some values are made of it. Raises MinifyError if it does not answer."""
+    def _answer(self) -> dict[str, Any]:
+        """The interpreter's report. Raises MinifyError if the interpreter fails."""
         try:
-            said, errors = self._process.communicate(timeout=_TIMEOUT)
+            output, errors = self._process.communicate(timeout=_IMPORT_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            said, errors = self._process.communicate()
+            output, errors = self._process.communicate()
         if self._process.returncode != 0:
             raise MinifyError(f"a fresh interpreter that should tell torch's defaults failed:\n{errors}")
-        found: dict[str, Any] = json.loads(said.splitlines()[-1])
-        return found
+        report: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return report
 
     def end(self) -> None:
-        """Has it end, whether anybody has asked or not."""
+        """Kill the interpreter if it is still running."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.communicate()
 
     @property
     def baseline(self) -> Baseline:
-        """What it is set to."""
-        config = {(module, key): write(unpack_arg(value)) for module, key, value in self._told["config"]}
-        return Baseline({**self._here.config, **config}, {**self._here.switches, **self._told["switches"]})
+        """The interpreter's defaults."""
+        config = {(module, key): write(unpack_arg(value)) for module, key, value in self._answer["config"]}
+        return Baseline({**self._here.config, **config}, {**self._here.switches, **self._answer["switches"]})
 
     @property
     def path(self) -> tuple[str, ...]:
-        """What every interpreter of this environment has on its import path."""
-        return tuple(self._told["path"])
+        """The import path of every interpreter of this environment."""
+        return tuple(self._answer["path"])
 
 
 _START = (
@@ -110,8 +112,10 @@ _START = (
 
 
 def answer(modules: Sequence[str]) -> str:
-    """This process's configuration, of these modules, and switches as JSON; values that have no readable
-    form are left out."""
+    """Return the configuration of these modules, the switches and the import path of this process, as JSON.
+
+    Values that cannot be serialised are left out.
+    """
     for module in modules:
         importlib.import_module(module)
     config = []
@@ -119,5 +123,5 @@ def answer(modules: Sequence[str]) -> str:
         try:
             config.append([module, key, pack_arg(read(value))])
         except CannotSave:
-            continue  # the asking process goes by its own value
+            continue  # the parent process uses its own value
     return json.dumps({"config": config, "switches": switches_now(), "path": sys.path[1:]})

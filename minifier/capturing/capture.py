@@ -1,4 +1,4 @@
-"""The capture stage: the script in a child with the observer in place, and what came of it."""
+"""Run the script in an observed child process, and read which backend calls failed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from typing import Any
 
 from minifier.capturing import script
 from minifier.capturing.events import read_events
-from minifier.capturing.fatal_call import STACKS, fatal_call, how_it_ended
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, run_program
 from minifier.capturing.terms import Terms
-from minifier.capturing.watch import Watch
+from minifier.capturing.watch import STACKS, Watch, fatal_call, how_it_ended
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
@@ -37,9 +36,10 @@ from minifier.process.stacks import stack_file
 class FailingGraph:
     """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
 
-    `unsaved` says what kept the Case from being written; `inputs_lost` why the inputs of the failing call are not
-    in it as they were: the script has to be run again for them. `call` counts the calls of the compiled function
-    from 1, and is 0 while compiling. `forward`, of a backward graph, is the number of the graph that it belongs to.
+    unsaved: why the Case could not be saved; empty if it was.
+    inputs_lost: why the Case lacks the call's original inputs, so that the script must run again; else empty.
+    call: counts the compiled function's calls from 1; 0 while compiling.
+    forward: for a backward graph, the number of its forward graph.
     """
 
     number: int
@@ -58,14 +58,19 @@ class FailingGraph:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What running the script showed. `repeated` are failures that another graph of as many ops had shown before in the
-    same words. `environment` has the variables of torch's that the script itself set:
-    too late for a torch that was there before it. `logged` are the different lines of WARNING and above that were
-    logged during backend calls; `slowest` is the longest, in seconds, that a backend call took which came back;
-    `forwards` are the numbers of Dynamo's graphs, in order. `trains` says that the script ran a backward pass, and
-    `trained` which graphs it came through, by their places in `forwards` from 1. `compared` has the graphs that agreed
-    with eager, with their gradients or not; `not_compared` has (graph, reason); `lost` is the place of the graph in
-    whose comparison the process died or was ended.
+    """The outcome of one run of the script.
+
+    graphs: how many graphs the backend got.
+    repeated: failures with the sentence and op count of an earlier failure.
+    environment: torch's variables that the script itself set; torch, imported before the script, ignored these.
+    logged: distinct log lines of level WARNING and above from backend calls.
+    slowest: seconds of the longest backend call that returned.
+    forwards: numbers of Dynamo's graphs, in order.
+    trains: the script ran a backward pass.
+    trained: graphs that a backward pass reached, as positions in `forwards` from 1.
+    compared: (graph, with gradients) for each graph that agreed with eager.
+    not_compared: (graph, reason).
+    lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     """
 
     end: StepEnd
@@ -102,7 +107,7 @@ def capture(
     from minifier.capturing.baseline import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
-    baseline_of_a_repro()  # once, for the child and for what follows
+    baseline_of_a_repro()  # fills the cache for the child and for later steps
     started = time.monotonic()
     ordinary = tuple(sys.path[1:])
     status = RunningCalls()
@@ -119,7 +124,7 @@ def capture(
         meanwhile=meanwhile,
         look=look,
     )
-    kill_orphans()  # what the script has started, and would have left running once for each of its runs
+    kill_orphans()  # the script's own processes would stay, once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)
 
 
@@ -137,7 +142,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
 
     script.under_run = True
     close_for_scripts()
-    gc.unfreeze()  # the script's own collector and temporary folder are as they would be
+    gc.unfreeze()  # the script's garbage collector and temporary folder are as without minify
     tempfile.tempdir = None
     if program.given is not None:
         program.given.set_up()
@@ -149,10 +154,10 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)
     note_backward_passes(observer.trains)
-    before = variables(os.environ)
+    environment_before = variables(os.environ)
 
     def ended(code: int, error: str, text: str) -> None:
-        environment = [pair for pair in variables(os.environ) if pair not in before]
+        environment = [pair for pair in variables(os.environ) if pair not in environment_before]
         observer.log.write("ended", status=code, error=error, traceback=text, environment=environment)
 
     if terms.memory is not None:
@@ -169,48 +174,48 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
     repeated: list[FailingGraph] = []
     seen: set[tuple[str, int | None]] = set()
     final: dict[str, Any] = {}
-    begun: dict[int, dict[str, Any]] = {}
-    kept: set[tuple[int, int]] = set()
+    compiling: dict[int, dict[str, Any]] = {}  # by graph number
+    kept: set[tuple[int, int]] = set()  # (graph, call) whose inputs were saved before the call
     for event in events:
         if event["event"] == "compiling":
-            begun[event["number"]] = event
+            compiling[event["number"]] = event
         elif event["event"] == "kept" and not event["unsaved"]:
             kept.add((event["number"], event["call"]))
         elif event["event"] == "failed":
             key = (event["sentence"], event["ops"])
-            another = any(event["number"] == each.number for each in (*failing, *repeated))
-            another = another and (event["number"], event["call"]) not in kept
-            (repeated if key in seen else failing).append(_failing(event, another))
+            failed_before = any(event["number"] == earlier.number for earlier in (*failing, *repeated))
+            failed_before = failed_before and (event["number"], event["call"]) not in kept
+            (repeated if key in seen else failing).append(_failing(event, failed_before))
             seen.add(key)
         elif event["event"] == "ended":
             final = event
     call = fatal_call(status, end, watch, folder / STACKS)
     not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
-    forwards = [number for number, event in begun.items() if event["forward"] is None]
+    forwards = [number for number, event in compiling.items() if event["forward"] is None]
     lost = None
     if call is not None and call.stage is Stage.COMPARE:
         lost = forwards.index(call.number) + 1
-        how = how_it_ended(end, watch, folder, call)
-        what = how.message if how.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({how.message})"
+        what = _sentence(how_it_ended(end, watch, folder, call))
         where = " when what was compiled was called once more" if call.call else " in a run of eager"
         not_compared.append((call.number, what + where))
-    elif call is not None and call.number in begun:
-        # What the request for its stack made of a call that hung is not how it failed.
+    elif call is not None and call.number in compiling:
+        # A hung call may raise when the stack-dump signal interrupts it: ignore that failure.
         failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
-        failing.append(_died(folder, begun[call.number], call, how_it_ended(end, watch, folder, call), has_case, kept))
+        failure = how_it_ended(end, watch, folder, call)
+        failing.append(_died(folder, compiling[call.number], call, failure, has_case, kept))
     for graph in failing:
-        _complete(folder / str(graph.number), seconds - watch.seconds, len(begun))
+        _complete(folder / str(graph.number), seconds - watch.seconds, len(compiling))
     return Captured(
         end=end,
-        graphs=len(begun),
+        graphs=len(compiling),
         failing=tuple(failing),
         repeated=tuple(repeated),
         seconds=seconds,
         error=final.get("error", ""),
         traceback=final.get("traceback", ""),
         script_status=final.get("status", end.status),
-        backends=tuple(dict.fromkeys(e["backend"] for e in begun.values())),
+        backends=tuple(dict.fromkeys(e["backend"] for e in compiling.values())),
         environment=tuple((name, value) for name, value in final.get("environment", ())),
         logged=_logged(events),
         slowest=status.slowest,
@@ -224,14 +229,19 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
 
 
 def _logged(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    said = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
-    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in said))
+    warnings = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in warnings))
 
 
-def _failing(event: dict[str, Any], another: bool) -> FailingGraph:
-    """The failure that an event tells of; `another` failure of its graph came before it, and has the Case."""
+def _sentence(failure: Failure) -> str:
+    is_timeout = failure.fingerprint.kind is Kind.TIMEOUT
+    return failure.message if is_timeout else f"the process ended ({failure.message})"
+
+
+def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
+    """Return the failure of a "failed" event; if `failed_before`, the Case has an earlier failure of the graph."""
     lost = "the failing call had changed its inputs" if event["changed"] else ""
-    if another:
+    if failed_before:
         lost = f"graph {event['number']} had failed before in another way"
     return FailingGraph(
         number=event["number"],
@@ -252,8 +262,10 @@ def _failing(event: dict[str, Any], another: bool) -> FailingGraph:
 def _died(
     folder: Path, event: dict[str, Any], call: Running, failure: Failure, has_case: bool, kept: set[tuple[int, int]]
 ) -> FailingGraph:
-    """The process ended inside a backend call: the Case was written ahead, only its failure is missing. (Not
-    `has_case`: it is that of an earlier failure of the graph.)"""
+    """Return the failure of a backend call in which the process ended, and add it to the Case saved before the call.
+
+    Unless `has_case`, the Case has an earlier failure of the graph and stays unchanged.
+    """
     case_folder = folder / str(call.number)
     unsaved = "the graph could not be saved"
     reference = None
@@ -262,8 +274,7 @@ def _died(
         reference, unsaved = case.backend, ""
         if has_case:
             save(replace(case, failure=failure, calls=max(1, call.call)), case_folder)
-    what = failure.message if failure.fingerprint.kind is Kind.TIMEOUT else f"the process ended ({failure.message})"
-    backend, lost = event["backend"], ""
+    what, backend, lost = _sentence(failure), event["backend"], ""
     where = f"while {backend} was compiling"
     if call.call:
         where = f"in call {call.call} of what {backend} had compiled"
@@ -286,8 +297,8 @@ def _died(
 
 
 def _complete(folder: Path, seconds: float, graphs: int) -> None:
-    """Adds to a Case, and to the one beside it, what was known only when the script had ended."""
-    for place in (folder, folder / ATEN):
-        if (place / CASE).exists():
-            case = load(place)
-            save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), place)
+    """Add the script's total time and graph count to a Case and to its ATen Case."""
+    for case_folder in (folder, folder / ATEN):
+        if (case_folder / CASE).exists():
+            case = load(case_folder)
+            save(replace(case, script=replace(case.script, seconds=seconds, graphs=graphs)), case_folder)

@@ -1,4 +1,4 @@
-"""Compares what a backend compiled with eager, in the script's own process, after the first call of each graph."""
+"""Compare a compiled function with eager, in the script's own process, after the first call of each graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from minifier.capturing.held_tensors import as_before, as_inputs, hold_others, written_by_eager
+from minifier.capturing.held_tensors import as_before, as_inputs, share_memory, written_by_eager
 from minifier.capturing.observer import ComparedCall
 from minifier.capturing.terms import Comparing
 from minifier.case import Case
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came of it: the `failure`, if there is one, and the Case that shows it; `unable` is why nothing could be
-    compared, `gradients` says that these were as well."""
+    """The outcome of a comparison: the failure, if any, and its Case.
+
+    unable: why nothing could be compared; else empty.
+    gradients: gradients were compared as well.
+    """
 
     case: Case
     failure: Failure | None = None
@@ -37,9 +40,9 @@ class Compared:
 
 
 def compare_call(record: Record, compiled: Callable[..., Any], comparing: Comparing) -> Compared:
-    """Calls `compiled` and eager on the inputs that were kept of the record's first call.
+    """Call `compiled` and eager on the kept inputs of the record's first call, and compare the results.
 
-    The inputs come from the store each time, mapped anew: what a run does not write to is in memory once.
+    Each run maps the stored inputs anew: inputs that no run writes to are in memory once.
     """
     case = load(record.folder)
     tensors = StoredTensors(case.tensors)
@@ -49,13 +52,13 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
         def inputs() -> list[Any]:
             return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
 
-        eagerly = written_by_eager(case.graph, inputs, lambda: StoredTensors(case.tensors))
-        written = (changed | eagerly).intersection(case.graph.attributes.values())
-        if hold_others(written, live):
+        changed_by_eager = written_by_eager(case.graph, inputs, lambda: StoredTensors(case.tensors))
+        written = (changed | changed_by_eager).intersection(case.graph.attributes.values())
+        if share_memory(written, live):
             return Compared(case, unable="it changes tensors that it holds, and that share memory with others")
         count = len(case.inputs)
-        case, more = as_inputs(case, written, live, tensors)
-        found = compare(
+        case, held = as_inputs(case, written, live, tensors)
+        comparison = compare(
             lambda *args: compiled(*args[:count]),
             case.graph,
             inputs,
@@ -64,26 +67,26 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
             backward=comparing.trains(record.place),
             names=[item.name for item in case.inputs],
             around=lambda: ComparedCall(record),
-            inputs_of_compiled=lambda: [*inputs()[:count], *more],
+            inputs_of_compiled=lambda: [*inputs()[:count], *held],
         )
-    return _judged(case, found, comparing, comparing.trains(record.place))
+    return _judged(case, comparison, comparing, comparing.trains(record.place))
 
 
-def _judged(case: Case, found: Comparison, comparing: Comparing, backward: bool) -> Compared:
+def _judged(case: Case, comparison: Comparison, comparing: Comparing, backward: bool) -> Compared:
     case = replace(case, measure=comparing.measure)
-    if found.differences:
-        only_gradients = all(each.is_of_backward for each in found.differences)
-        failure = failure_of_differences(found.differences)
+    if comparison.differences:
+        only_gradients = all(difference.is_of_backward for difference in comparison.differences)
+        failure = failure_of_differences(comparison.differences)
         return Compared(replace(case, backward=backward and only_gradients), failure)
-    error = found.compiled_error
-    if error is not None and found.compiled_stage is Stage.BACKWARD_RUN:
-        # The script's own call came back; what its backward pass raised is not seen where no AOTAutograd is used.
+    error = comparison.compiled_error
+    if error is not None and comparison.compiled_stage is Stage.BACKWARD_RUN:
+        # Without AOTAutograd the observer does not see the script's own backward pass fail.
         failure = failure_of(Stage.BACKWARD_RUN, describe(error), text(error), case.graph.free_names)
         return Compared(replace(case, backward=True), failure)
     if error is not None:
         return Compared(case, unable=f"what was compiled raises when it is called once more: {_line(error)}")
-    if found.eager_error is not None:
-        return Compared(case, unable=f"eager raises: {_line(found.eager_error)}")
+    if comparison.eager_error is not None:
+        return Compared(case, unable=f"eager raises: {_line(comparison.eager_error)}")
     return Compared(case, gradients=backward)
 
 

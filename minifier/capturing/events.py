@@ -1,4 +1,4 @@
-"""What happened to the graphs of a script, in a file: one JSON object a line, on disk before the next thing happens."""
+"""A file of events of a script's graphs: one JSON object a line, each written before the script continues."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ EVENTS = "events.jsonl"
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """The events in a folder, as far as they can be read: who wrote them may have died while it wrote the last."""
+    """Return a folder's events; the last line may be incomplete if its process died, and is skipped then."""
     path = folder / EVENTS
-    found = []
+    events = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
         with contextlib.suppress(ValueError):
             event = json.loads(line)
-            found += [event] if isinstance(event, dict) else []
-    return found
+            events += [event] if isinstance(event, dict) else []
+    return events
 
 
 def forward_of(folder: Path, number: int) -> int | None:
-    """Of a backward graph, the number of Dynamo's graph that it belongs to."""
+    """Return the number of a backward graph's Dynamo graph; None for other graphs."""
     for event in read_events(folder):
         if event.get("event") == "compiling" and event.get("number") == number:
-            found = event.get("forward")
-            return found if isinstance(found, int) else None
+            forward = event.get("forward")
+            return forward if isinstance(forward, int) else None
     return None
 
 
 class EventLog:
-    """The file. One that is `forgiving` loses what cannot be written: a full disk is nothing that a process which is
-    not this tool's has to die of."""
+    """Appends events to the file. If `forgiving`, events are lost if the disk is full: the user's process goes on."""
 
     def __init__(self, path: Path, *, forgiving: bool = False) -> None:
         self._path = path.absolute()
@@ -45,21 +44,21 @@ class EventLog:
 
     def _open(self) -> None:
         self._file = out_of_the_way(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        self._is = identity(self._file)
+        self._identity = identity(self._file)
 
     def _is_open(self) -> bool:
-        """Whether the script has not closed the file, nor has another under its number."""
+        """Whether the descriptor is still this file: the script may close it and reuse its number."""
         try:
-            return identity(self._file) == self._is
+            return identity(self._file) == self._identity
         except OSError:
             return False
 
     def write(self, event: str, **facts: Any) -> None:
-        """Appends the event; a process that the script forked writes nothing."""
+        """Append the event; do nothing in the script's own forks."""
         if os.getpid() != self.pid:
             return
         try:
-            # Held open: a script may open files until it gets no more. Opened again: it may close all that it finds.
+            # Kept open, as the script may use up all descriptors; reopened, as it may close all descriptors.
             if not self._is_open():
                 self._open()
             data = (json.dumps({"event": event, **facts}) + "\n").encode()

@@ -13,7 +13,7 @@ from minifier.capturing.terms import Comparing, Terms
 from minifier.process.progress import SILENT, Ui
 from minifier.settings import Settings
 
-_MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the one before died
+_MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One graph that went to a backend: written down ahead, and again with its real inputs when it fails."""
+"""One graph for a backend: saved before the backend gets it, and again with real inputs when a call fails."""
 
 from __future__ import annotations
 
@@ -56,10 +56,12 @@ _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
 class Record:
-    """What is known of one graph: one of Dynamo's (the `place`th of these), or the backward graph that AOTAutograd made
-    of `forward`'s (or, at another `level`, the forward graph). Nothing here raises into the user's script: what cannot
-    be written, or a fault of this tool, becomes the reason in `unsaved`. `comparing`: what is compiled or run of it now
-    is not the script's doing."""
+    """One graph and its backend, state and failures.
+
+    It is Dynamo's `place`th graph, or AOTAutograd's graph of `forward`: backward or forward, as `level` says.
+    Nothing raises into the user's script: if saving is impossible, or minify itself fails, `unsaved` has the reason.
+    While `comparing`, the comparison compiles or runs the graph, not the script.
+    """
 
     def __init__(
         self,
@@ -89,8 +91,8 @@ class Record:
         self.sizes = Sizes()
         self.unsaved = ""
         self._failed = False
-        self._kept = 0
-        with _Kept(self):
+        self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
+        with _Guard(self):
             if refer is not None:
                 self.backend = refer()
             elif forward is not None:
@@ -98,16 +100,16 @@ class Record:
             self.state = current_state(observer.baseline) if forward is None else forward.state
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values)
-            self.backend, self.state = self.sizes.told(self.backend, self.state)
-            self._save(self._by_shape(), _PENDING, tensors=None)  # before the backend can die on the graph
+            self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
+            self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 
-    def _by_shape(self) -> tuple[Input, ...]:
+    def _inputs_by_shape(self) -> tuple[Input, ...]:
         assert self.graph is not None
-        return self.sizes.named(tuple(_by_shape(node.name, node.value) for node in self.graph.placeholders))
+        return self.sizes.named(tuple(_input_by_shape(node.name, node.value) for node in self.graph.placeholders))
 
     @property
     def ops(self) -> int | None:
-        """Call nodes of the graph, if it could be read."""
+        """Number of call nodes, or None if the graph could not be read."""
         return len(self.graph.ops) if self.graph is not None else None
 
     def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None, call: int = 0) -> None:
@@ -115,15 +117,15 @@ class Record:
         imports, defined = operator_imports(node.target for node in self.graph.ops)
         modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
         modules = [module for module in modules if module != SCRIPT]
-        settings = [module for module, _, _ in self.state.config]
-        tops = {name.partition(".")[0] for name in (*modules, *settings, *(line.split()[1] for line in imports))}
+        configured = [module for module, _, _ in self.state.config]
+        packages = {name.partition(".")[0] for name in (*modules, *configured, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
             imports=imports,
             ops=defined,
             line=line_of_script(),
-            folders=folders_of(tops, self.observer.ordinary_path),
+            folders=folders_of(packages, self.observer.ordinary_path),
             graph_number=self.number,
         )
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
@@ -131,83 +133,85 @@ class Record:
         save(case, self.folder)
 
     def keep(self, values: Sequence[Any], call: int) -> None:
-        """Writes the Case with the inputs of a call that is about to begin, and that failed in an earlier run."""
+        """Save the Case with the inputs of a call that is about to begin."""
         if self.graph is not None and not self.unsaved:
-            with _Kept(self):
+            with _Guard(self):
                 self._save_real(values, _PENDING, call)
-                self._kept, self._failed = call, False
+                self._kept_call, self._failed = call, False
         if not self.observer.terms.keep_all:
             self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
     ) -> None:
-        """Writes the Case of the graph's first failure, and an event for each. `values` are the call's inputs;
-        `changed` says that the failing call had changed them."""
+        """Log the failure, and save the Case if it is the graph's first one.
+
+        `values` are the call's inputs; `changed`: the failing call has changed them.
+        """
         inner = backend_error(error)
         names = self.graph.free_names if self.graph is not None else ()
-        found: tuple[tuple[str, ...], ...] = ()
+        suspects: tuple[tuple[str, ...], ...] = ()
         with spare_memory():
-            with _Kept(self):
-                found = hints(inner, self.graph) if self.graph is not None else ()
-            self._note(failure_of(stage, describe(inner), text(inner), names, found), values, call, changed)
+            with _Guard(self):
+                suspects = hints(inner, self.graph) if self.graph is not None else ()
+            self._note(failure_of(stage, describe(inner), text(inner), names, suspects), values, call, changed)
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
-        """The same for a call that came back, but said something that the user takes for a failure."""
+        """Log the failure of a call that returned, but logged a line that --match-log matches; save the Case."""
         kind = Kind.SILENT_FALLBACK
         self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
 
     def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
-        """Writes the ATen graph on which the backend's forward compiler failed beside the graph of Dynamo's."""
+        """Save the ATen graph on which the backend's forward compiler failed, next to Dynamo's graph."""
         inner = backend_error(error)
         with spare_memory():
             aten = Record(self.observer, self.number, gm, (), forward=self, level=Level.AOT_FORWARD)
             if aten.graph is None or aten.unsaved:
                 return
             if aten.graph.attributes:
-                shutil.rmtree(aten.folder)  # it is not there without its tensors
+                shutil.rmtree(aten.folder)  # no reader may see the graph without its tensors
                 aten.folder.mkdir()
                 tensors = aten.tensors.extended().write(aten.folder / TENSORS)
-                aten._save(aten._by_shape(), _PENDING, tensors)
-            found = hints(inner, aten.graph)
-            failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, found)
+                aten._save(aten._inputs_by_shape(), _PENDING, tensors)
+            suspects = hints(inner, aten.graph)
+            failure = failure_of(Stage.COMPILE, describe(inner), text(inner), aten.graph.free_names, suspects)
             case = replace(load(aten.folder), failure=failure)
-            # With grad mode off a graph goes to the compiler for inference, for whatever reason this one did.
+            # Grad mode off sends the graph to the compiler for inference, whatever the reason was here.
             save(replace(case, state=replace(case.state, grad=False)) if inference else case, aten.folder)
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Around what is worth having, but not needed: a fault of this tool there is nobody's business."""
+        """Suppress minify's own exceptions in an optional step."""
         with contextlib.suppress(Exception):
             yield
 
     def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
-        """The same for a first call, its inputs being kept, whose result is not eager's."""
+        """Repeat the first call on its kept inputs; log and save the failure if the result differs from eager's."""
         unable = ""
-        with spare_memory(), _Kept(self):
+        with spare_memory(), _Guard(self):
             from minifier.capturing.comparing import compare_call
 
-            if self._kept and not self.unsaved:
-                found = compare_call(self, compiled, comparing)
-                unable = found.unable
-                if found.failure is not None:
-                    save(found.case, self.folder)
-                    self._note(found.failure, (), self._kept, False)
+            if self._kept_call and not self.unsaved:
+                outcome = compare_call(self, compiled, comparing)
+                unable = outcome.unable
+                if outcome.failure is not None:
+                    save(outcome.case, self.folder)
+                    self._note(outcome.failure, (), self._kept_call, False)
                 elif not unable:
-                    self.observer.log.write("compared", number=self.number, gradients=found.gradients)
+                    self.observer.log.write("compared", number=self.number, gradients=outcome.gradients)
         if unable or self.unsaved:
             self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
 
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
-        kept = self._kept == call and call > 0
-        # A compiled backward may empty the list of its arguments, to have the memory back early.
-        lost = self.graph is not None and not kept and call > 0 and len(values) != len(self.graph.placeholders)
+        is_kept = self._kept_call == call and call > 0
+        # A compiled backward may empty its argument list to free the memory early.
+        lost = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
         if self.graph is not None and not self.unsaved and not self._failed:
-            with _Kept(self):
-                if kept:
+            with _Guard(self):
+                if is_kept:
                     save(replace(load(self.folder), failure=failure), self.folder)
                 elif lost or is_fake(values):
-                    self._save(self._by_shape(), failure, None, call)
+                    self._save(self._inputs_by_shape(), failure, None, call)
                 else:
                     self._save_real(values, failure, call)
         self._failed = True
@@ -222,7 +226,7 @@ class Record:
             reference=pack(self.backend),
             backend=self.backend.name,
             call=call,
-            changed=(changed or lost) and not kept,
+            changed=(changed or lost) and not is_kept,
             forward=self.forward.number if self.forward is not None else None,
             ops=self.ops,
         )
@@ -230,7 +234,7 @@ class Record:
     def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
         if call:
             self.state = at_the_call(self.state, self.observer.baseline, self.inference)
-        tensors = self.tensors.extended()  # the inputs are not to live longer than their call
+        tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
         inputs = self._real_inputs(values, tensors)
         self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
 
@@ -258,14 +262,14 @@ class Record:
         return self.sizes.named(tuple(inputs))
 
 
-def _by_shape(name: str, value: Any) -> Input:
+def _input_by_shape(name: str, value: Any) -> Input:
     if isinstance(value, TensorMeta):
         return TensorInput(name, value, Drawn("zeros"))
     return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
 
 
-class _Kept:
-    """Around what must not disturb the script: an exception becomes the record's reason."""
+class _Guard:
+    """Context that hides an exception from the script and stores it as the record's `unsaved`."""
 
     def __init__(self, record: Record) -> None:
         self._record = record

@@ -1,4 +1,4 @@
-"""What an exception itself says about the ops it is about."""
+"""Guess from an exception which ops it is about."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 
 from minifier.case import Graph
 
-_INNERMOST = 4  # frames of the traceback that are looked into
+_MAX_FRAMES = 4  # innermost frames whose locals are searched
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
-    """Innermost frames first, at most _INNERMOST."""
-    found = []
+    """Yield the innermost frames, at most _MAX_FRAMES, from the inside out."""
+    frames = []
     step = error.__traceback__
     while step is not None:
-        found.append(step.tb_frame)
+        frames.append(step.tb_frame)
         step = step.tb_next
-    yield from reversed(found[-_INNERMOST:])
+    yield from reversed(frames[-_MAX_FRAMES:])
 
 
 def _node_names(value: Any) -> Iterator[str]:
@@ -33,8 +33,11 @@ def _node_names(value: Any) -> Iterator[str]:
 
 
 def hints(error: BaseException, graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """Groups of ops that the error points at, best first: nodes held by the innermost frames, nodes the
-    message names, ops whose target the message names, ops whose target a local string names."""
+    """Return groups of ops that the error points at, best first.
+
+    These are nodes in the locals of the innermost frames, nodes named in the message, ops whose target is named in the
+    message, and ops whose target is named in a local string.
+    """
     ops = {node.name: node for node in graph.ops}
     targets: dict[str, list[str]] = {}
     for node in graph.ops:
@@ -50,7 +53,7 @@ def hints(error: BaseException, graph: Graph) -> tuple[tuple[str, ...], ...]:
                 strings += re.findall(r"\w+", value)
     try:
         words = re.findall(r"\w+", str(error))
-    except Exception:  # noqa: BLE001 - a faulty __str__ of the user's exception gives no hint, that is all
+    except Exception:  # noqa: BLE001 - a faulty __str__ of the user's exception only gives no hint
         words = []
     groups = [
         [name for name in held if name in ops],

@@ -1,4 +1,4 @@
-"""An object as source: the expression that makes it or gets at it, and what has to be imported for that."""
+"""Write an object as source: the expression that makes or names it, and the imports that it needs."""
 
 from __future__ import annotations
 
@@ -23,33 +23,36 @@ from minifier.fx.node_arguments import read
 from minifier.fx.script_definitions import expression_in_script
 from minifier.torch_private import aot_autograd_arguments
 
-TOLD = "__minify__"  # by which an object says how it is written down
+MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
 _NO_INSTANCES = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
 def write_object(value: Any, *, part: bool = False) -> SourceExpression:
-    """A callable as source, or (`part`) an argument or option of one; raises CannotSave saying what is in the way."""
-    found = as_told(value)
-    if found is not None:
-        return found
+    """Return the source of a callable, or (`part`) of an argument or option of one.
+
+    Raises CannotSave, with the reason, if there is none.
+    """
+    own_source = from_own_attribute(value)
+    if own_source is not None:
+        return own_source
     arguments = aot_autograd_arguments(value)
     if isinstance(value, functools.partial) or arguments is not None:
-        return _importable(value) or _as_made(value, arguments)
+        return _importable(value) or _from_call(value, arguments)
     if isinstance(value, types.MethodType):
         owner = _importable(value.__self__) or _in_script(value.__self__) or write_object(value.__self__, part=part)
         return SourceExpression(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
-    if part and (plain := _plain(value)) is not None:
-        return plain
+    if part and (data := _from_data(value)) is not None:
+        return data
     if not part and not callable(value):
         return SourceExpression(literal(read(value)))
-    found = _importable(value) or _in_script(value) or _from_closure(value) or _from_attributes(value)
-    if found is None:
+    source = _importable(value) or _in_script(value) or _from_closure(value) or _from_attributes(value)
+    if source is None:
         raise CannotSave(_why_not(value))
-    return found
+    return source
 
 
 def option(value: Any) -> Any:
-    """An option of the backend as plain data, in which objects that have no such form are expressions."""
+    """Return a backend's option as constants and containers; all other objects become expressions."""
     if type(value) is dict:
         return {option(key): option(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -60,23 +63,26 @@ def option(value: Any) -> Any:
         return write_object(value, part=True)
 
 
-def as_told(value: Any) -> SourceExpression | None:
-    """What the object itself says: `__minify__`, or what that returns, is (import lines, expression). Raises CannotSave
-    if it is something else."""
-    told = inspect.getattr_static(value, TOLD, None)
-    if told is None or isinstance(value, type):
+def from_own_attribute(value: Any) -> SourceExpression | None:
+    """Return the object's own source, if it has `__minify__`: (import lines, expression), or a callable returning that.
+
+    Raises CannotSave if `__minify__` has another form or raises.
+    """
+    own_source = inspect.getattr_static(value, MINIFY_ATTRIBUTE, None)
+    if own_source is None or isinstance(value, type):
         return None
-    told = getattr(value, TOLD)
+    own_source = getattr(value, MINIFY_ATTRIBUTE)
     try:
-        told = told() if callable(told) else told
+        own_source = own_source() if callable(own_source) else own_source
     except Exception as error:
-        raise CannotSave(f"the {TOLD} of {_name(value)} raises {type(error).__name__}: {error}") from error
+        raise CannotSave(f"the {MINIFY_ATTRIBUTE} of {_name(value)} raises {type(error).__name__}: {error}") from error
     wrong = (
-        f"the {TOLD} of {_name(value)} is to be, or to return, (a list of import lines, an expression), not {told!r}"
+        f"the {MINIFY_ATTRIBUTE} of {_name(value)} is to be, or to return, "
+        f"(a list of import lines, an expression), not {own_source!r}"
     )
-    if not (isinstance(told, (tuple, list)) and len(told) == 2 and isinstance(told[1], str)):
+    if not (isinstance(own_source, (tuple, list)) and len(own_source) == 2 and isinstance(own_source[1], str)):
         raise CannotSave(wrong)
-    lines, expression = told
+    lines, expression = own_source
     try:
         imports = [ast.parse(line).body for line in lines]
         ast.parse(expression, mode="eval")
@@ -87,99 +93,103 @@ def as_told(value: Any) -> SourceExpression | None:
     return SourceExpression(expression, tuple(lines))
 
 
-def _plain(value: Any) -> SourceExpression | None:
-    """Plain data, alone or in containers that hold objects; None for an object."""
+def _from_data(value: Any) -> SourceExpression | None:
+    """Return the source of a constant, an enum's member, or a dict, list or tuple of any values; else None."""
     if isinstance(value, enum.Enum):
         owner = _importable(type(value)) or _in_script(type(value))
-        return None if owner is None else _made_with(f"{{}}.{value.name}", [owner])
+        return None if owner is None else _fill_in(f"{{}}.{value.name}", [owner])
     with contextlib.suppress(CannotSave):
         if not callable(value):
-            plain = read(value)
-            paths = [path for path in imported_paths(plain) if not path.startswith(OF_SCRIPT)]
-            return SourceExpression(literal(plain), tuple(f"import {module_of(path)}" for path in paths))
+            constant = read(value)
+            paths = [path for path in imported_paths(constant) if not path.startswith(OF_SCRIPT)]
+            return SourceExpression(literal(constant), tuple(f"import {module_of(path)}" for path in paths))
     if type(value) is dict:
-        parts = [write_object(each, part=True) for item in value.items() for each in item]
-        return _made_with("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
+        parts = [write_object(key_or_value, part=True) for item in value.items() for key_or_value in item]
+        return _fill_in("{{" + ", ".join(["{}: {}"] * len(value)) + "}}", parts)
     if type(value) in (list, tuple):
         inner = ", ".join(["{}"] * len(value)) + ("," if type(value) is tuple and len(value) == 1 else "")
         text = f"[{inner}]" if type(value) is list else f"({inner})"
-        return _made_with(text, [write_object(each, part=True) for each in value])
+        return _fill_in(text, [write_object(item, part=True) for item in value])
     return None
 
 
-def _made_with(text: str, parts: Sequence[SourceExpression], *imports: str) -> SourceExpression:
-    """`text` with the parts in the places of its {}."""
+def _fill_in(text: str, parts: Sequence[SourceExpression], *imports: str) -> SourceExpression:
+    """Return `text` with its {} replaced by the parts, and the parts' imports and names."""
     lines = dict.fromkeys([*imports, *(line for part in parts for line in part.imports)])
     names = dict.fromkeys(name for part in parts for name in part.names)
     return SourceExpression(text.format(*(part.expression for part in parts)), tuple(lines), tuple(names))
 
 
-def _as_made(value: Any, arguments: dict[str, Any] | None) -> SourceExpression:
-    """The call that makes such a partial, or such an `aot_autograd(...)`; the script's own name for it where something
-    in the call cannot be written."""
+def _from_call(value: Any, arguments: dict[str, Any] | None) -> SourceExpression:
+    """Return the call that makes a `functools.partial`, or with `arguments` an `aot_autograd(...)`.
+
+    If an argument has no source, return the script's own name for the object.
+    """
     try:
         if arguments is not None:
             line = "from torch._dynamo.backends.common import aot_autograd"
             return _call(SourceExpression("aot_autograd", (line,)), [], arguments)
-        made = SourceExpression("functools.partial", ("import functools",))
-        return _call(made, [value.func, *value.args], value.keywords)
+        partial = SourceExpression("functools.partial", ("import functools",))
+        return _call(partial, [value.func, *value.args], value.keywords)
     except CannotSave:
-        held = _in_script(value)
-        if held is None:
+        name = _in_script(value)
+        if name is None:
             raise
-        return held
+        return name
 
 
 def _call(function: SourceExpression, args: Sequence[Any], kwargs: Mapping[str, Any]) -> SourceExpression:
     texts = ["{}"] * len(args) + [f"{name}={{}}" for name in kwargs]
     parts = [write_object(arg, part=True) for arg in (*args, *kwargs.values())]
-    return _made_with(f"{{}}({', '.join(texts)})", [function, *parts])
+    return _fill_in(f"{{}}({', '.join(texts)})", [function, *parts])
 
 
 def _from_attributes(value: Any) -> SourceExpression | None:
-    """An instance as a call of its class, whose arguments it keeps under their own names (or with a `_` before them);
-    None where it does not."""
+    """Return a call of an instance's class, with arguments from the attributes `x` or `_x` for parameter `x`.
+
+    None if the class has no source, or an attribute is missing.
+    """
     kind = type(value)
-    held = None if isinstance(value, _NO_INSTANCES) else _importable(kind) or _in_script(kind)
-    if held is None:
+    class_source = None if isinstance(value, _NO_INSTANCES) else _importable(kind) or _in_script(kind)
+    if class_source is None:
         return None
     attributes = {**getattr(value, "__dict__", {}), **{f: getattr(value, f) for f in getattr(kind, "_fields", ())}}
     attributes |= {f.name: getattr(value, f.name) for f in dataclasses.fields(value)} if is_dataclass(value) else {}
-    arguments = _arguments(kind, {name.removeprefix("_"): each for name, each in attributes.items()})
-    return None if arguments is None else _call(held, [], arguments)
+    arguments = _arguments(kind, {name.removeprefix("_"): item for name, item in attributes.items()})
+    return None if arguments is None else _call(class_source, [], arguments)
 
 
 def _from_closure(value: Any) -> SourceExpression | None:
-    """What a factory has made: a call of it, if the function that it gave back holds its arguments; else None."""
-    factory, _, rest = getattr(value, "__qualname__", "").partition(".<locals>.")
+    """Return a call of the factory that made the function, if the closure holds the arguments; else None."""
+    factory, _, inner_name = getattr(value, "__qualname__", "").partition(".<locals>.")
     outer = getattr(sys.modules.get(_home(value)), factory, None)
     if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
         return None
-    stored = {each.argval for each in dis.get_instructions(outer) if each.opname.startswith("STORE")}
-    if not rest or ".<locals>." in rest or stored & set(inspect.signature(outer).parameters):
-        return None  # it was made by what the factory made, or the factory has changed its arguments
-    if not _may_return(outer, rest):
-        return None  # a `main` that makes a backend for itself; who knows what else it does
-    held = _importable(outer) or _in_script(outer)
+    stored = {step.argval for step in dis.get_instructions(outer) if step.opname.startswith("STORE")}
+    if not inner_name or ".<locals>." in inner_name or stored & set(inspect.signature(outer).parameters):
+        return None  # a nested factory, or one that changes its arguments
+    if not _may_return(outer, inner_name):
+        return None  # for example a `main` that defines its backend, and has other effects
+    source = _importable(outer) or _in_script(outer)
     arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
-    return None if held is None or arguments is None else _call(held, [], arguments)
+    return None if source is None or arguments is None else _call(source, [], arguments)
 
 
 def _may_return(outer: types.FunctionType, name: str) -> bool:
-    """Whether a function may give back what it defines under this name: it returns that, or what a call gives it."""
-    before: dis.Instruction | None = None
-    for each in dis.get_instructions(outer):
-        if each.opname == "RETURN_VALUE" and before is not None and before.opname != "LOAD_CONST":
-            plain = before.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
-            if not plain or name in (before.argval, "<lambda>"):
+    """Whether a function may return its inner function `name`: it returns that variable, or a computed value."""
+    previous: dis.Instruction | None = None
+    for step in dis.get_instructions(outer):
+        if step.opname == "RETURN_VALUE" and previous is not None and previous.opname != "LOAD_CONST":
+            is_variable = previous.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+            if not is_variable or name in (previous.argval, "<lambda>"):
                 return True
-        before = each
+        previous = step
     return False
 
 
 def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments of a call, from what has the names of its parameters; None if one that is needed is missing."""
-    found: dict[str, Any] = {}
+    """Return the arguments of a call from the known values; None if a required one is missing."""
+    arguments: dict[str, Any] = {}
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -189,45 +199,44 @@ def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[s
             return None
         if parameter.name in known:
             if known[parameter.name] is not parameter.default:
-                found[parameter.name] = known[parameter.name]
+                arguments[parameter.name] = known[parameter.name]
         elif parameter.default is parameter.empty:
             return None
-    return found
+    return arguments
 
 
 def first_name(expression: str) -> str:
-    """The name that an expression like `TABLE["a"]` begins with."""
-    found = re.match(r"\w+", expression)
-    assert found is not None
-    return found.group()
+    """Return the first name of an expression like `TABLE["a"]`."""
+    match = re.match(r"\w+", expression)
+    assert match is not None
+    return match.group()
 
 
 def _importable(value: Any) -> SourceExpression | None:
-    """`from module import name`, if a module other than the script holds the object, or the class it is an
-    attribute of, under a plain name."""
+    """Return `from module import name`, if a module other than the script holds the object or its class by a name."""
     home, name = _home(value), getattr(value, "__qualname__", None) or ""
     if home != SCRIPT and name.replace(".", "").isidentifier():
         try:
-            found = functools.reduce(getattr, name.split("."), sys.modules.get(home))
+            named = functools.reduce(getattr, name.split("."), sys.modules.get(home))
         except AttributeError:
-            found = None
-        if found is value:
+            named = None
+        if named is value:
             return SourceExpression(name, (f"from {home} import {name.partition('.')[0]}",))
     for module_name, module in sorted(
         sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
     ):
         if module_name.partition(".")[0] in (SCRIPT, "__mp_main__", "torch", "minifier"):
             continue
-        for attribute, held in list(getattr(module, "__dict__", {}).items()):
-            if held is value and attribute.isidentifier():
+        for attribute, item in list(getattr(module, "__dict__", {}).items()):
+            if item is value and attribute.isidentifier():
                 return SourceExpression(attribute, (f"from {module_name} import {attribute}",))
     return None
 
 
 def _in_script(value: Any) -> SourceExpression | None:
-    """How the script itself holds the object, if it does."""
-    held = expression_in_script(value)
-    return None if held is None else SourceExpression(held, names=(first_name(held),))
+    """Return the script's own expression for the object, or None."""
+    expression = expression_in_script(value)
+    return None if expression is None else SourceExpression(expression, names=(first_name(expression),))
 
 
 def _home(value: Any) -> str:

@@ -1,8 +1,7 @@
-"""Stands around every backend call of the user's script: writes the graph ahead, notes how it went.
+"""Wraps every backend call of the user's script: saves the graph before the call, logs the outcome after it.
 
-It changes nothing that the script can see: the backend gets the graph and inputs that Dynamo made, and
-every exception goes on as it was. (Dynamo hands backends the real tensors of the call it is compiling
-for, so a failing compile needs no stand-in to get at the inputs.)
+The script sees no change: the backend gets Dynamo's own graph and inputs, and every exception propagates unchanged.
+(Dynamo passes the real tensors to the backend, so a failing compilation already has its inputs.)
 """
 
 from __future__ import annotations
@@ -31,18 +30,20 @@ from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
 from minifier.torch_private import backend_error, is_failure, transforms_ended
 
-_MOST_SAID = 100  # different lines of logs that are written down
+_MAX_LOGGED_LINES = 100  # distinct pairs of graph and log line, for one script
 
 
 class _ThreadState(threading.local):
-    call: BackendCall | None = None
+    call: BackendCall | None = None  # the innermost
     comparing = False
-    told: BaseException | None = None
+    logged_error: BaseException | None = None
 
 
 class Observer:
-    """The hook. `folder` gets one sub-folder for each backend call; events go to `events.jsonl` in it. `on_failure` is
-    called with what is raised, once it is written down."""
+    """The hook around backend calls. Each graph gets a sub-folder of `folder`; `events.jsonl` logs the events.
+
+    `on_failure` is called with each raised failure, after it was logged.
+    """
 
     def __init__(
         self,
@@ -63,14 +64,14 @@ class Observer:
         self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
         self.reserve = Reserve()
-        self.count = self.graphs = 0  # all that are numbered, and those of Dynamo's
+        self.count = self.graphs = 0  # all numbered graphs; Dynamo's graphs
         self.training = Training(lambda number: self.log.write("trained", number=number))
         self.mine = _ThreadState()
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
-        self.closed = False  # whether it has seen enough
+        self.closed = False
         self._trains = False
-        self._said: set[tuple[int, str]] = set()
+        self._logged_lines: set[tuple[int, str]] = set()
 
     def __call__(
         self,
@@ -83,9 +84,9 @@ class Observer:
             return call()
         if self._aot is None:
             self._aot = AotObserver(self)
-        given = list(inputs)  # a backend may put others into the list that it gets, or empty it
-        record = self.record(gm, given, lambda: reference(compiler_fn, self.ordinary_path))
-        return self.observed(record, self.around_compile(record, Stage.COMPILE, given, call))
+        original_inputs = list(inputs)  # a backend may replace or remove items of its list
+        record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.ordinary_path))
+        return self.observed(record, self.around_compile(record, Stage.COMPILE, original_inputs, call))
 
     def record(
         self,
@@ -94,14 +95,16 @@ class Observer:
         refer: Callable[[], BackendReference],
         definitions: str = "",
     ) -> Record:
-        """The record of one more graph that goes to a backend; `definitions` is the source of one that is not the
-        script's."""
+        """Create the record of the next graph for a backend.
+
+        `definitions` is the backend's source, if the script does not define it.
+        """
         self.count += 1
         self.graphs += 1
         return Record(self, self.count, gm, inputs, refer, definitions=definitions, place=self.graphs)
 
     def close(self) -> None:
-        """Observes no more; what stands around AOTAutograd goes, if nothing else has come to stand around it since."""
+        """Stop observing, and remove the hook around AOTAutograd unless somebody has wrapped it since."""
         self.closed = True
         if self._aot is not None:
             self._aot.end()
@@ -109,11 +112,11 @@ class Observer:
 
     @property
     def is_watching(self) -> bool:
-        """Whether what happens now is the script's doing: not a forked process's, nor a comparison's."""
+        """Whether the script itself is at work now: no forked process, no comparison."""
         return os.getpid() == self.log.pid and not (self.mine.comparing or self.closed)
 
     def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
-        """What compiling the record's graph gives, with an eye on how it goes."""
+        """Call the compiler for the record's graph, log the outcome and return the result."""
         forward = record.forward.number if record.forward is not None else None
         facts = {"ops": record.ops, "backend": record.backend.name, "forward": forward}
         self.log.write("compiling", number=record.number, **facts)
@@ -134,23 +137,25 @@ class Observer:
         return compiled
 
     def _is_new(self, error: BaseException) -> bool:
-        """Whether the failure is not on its way out of a call inside this one, which has noted it."""
-        before, now = self.mine.told, backend_error(error)
-        # Kept no longer than it is on its way through calls: its frames hold all that the script had in memory.
-        self.mine.told = now if self.mine.call is not None else None
-        return before is not now
+        """Whether no nested call has logged this failure already."""
+        logged, current = self.mine.logged_error, backend_error(error)
+        # Released once it leaves the outermost call: its frames keep the script's memory alive.
+        self.mine.logged_error = current if self.mine.call is not None else None
+        return logged is not current
 
     def observed(self, record: Record, compiled: Callable[..., Any], compares: bool = True) -> Callable[..., Any]:
-        """The compiled function, with an eye on how its calls go. It may be called once more, to compare, if it
-        `compares`."""
+        """Wrap the compiled function to log the outcome of its calls.
+
+        If `compares`, it may be called once more, to compare its first result with eager's.
+        """
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
             if not self.is_watching:
                 return compiled(*args)
-            before = self.training.before(record.number, args)
+            nodes_before = self.training.before(record.number, args)
             result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
-            self.training.after(record.number, args, result, before)
+            self.training.after(record.number, args, result, nodes_before)
             if self.comparing is not None and record.runs == 1 and record.place not in self.comparing.left_out:
                 if compares:
                     self._compare(record, compiled, self.comparing)
@@ -161,8 +166,10 @@ class Observer:
         return run
 
     def _compare(self, record: Record, compiled: Callable[..., Any], comparing: Comparing) -> None:
-        """The record's first call is done: the same once more, and eagerly. Noted in the status, as nothing that
-        happens there is the script's doing."""
+        """Repeat the record's first call, also eagerly, and compare the results.
+
+        The status shows it as a comparison: a crash there is not the script's failure.
+        """
         self.mine.comparing = record.comparing = True
         token = self.status.enter(Stage.COMPARE, record.number, 0)
         try:
@@ -172,31 +179,31 @@ class Observer:
             self.mine.comparing = record.comparing = False
 
     def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
-        """What a call of the compiled graph gives, with an eye on how it goes. `args` may be emptied by the call."""
+        """Call the compiled graph, log the outcome and return the result. The call may empty the list `args`."""
         record.runs = number = record.runs + 1
         record.inference = torch.is_inference_mode_enabled()
-        kept = self.terms.keep_all or (
+        is_kept = self.terms.keep_all or (
             self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
         )
         is_compared = self.comparing is not None and number == 1 and record.place not in self.comparing.left_out
-        if kept or is_compared:
+        if is_kept or is_compared:
             record.keep(args, number)
-        before = _versions(args)
+        versions_before = _versions(args)
         try:
             with BackendCall(self, record, stage, number) as current, transforms_ended():
                 result = call()
         except BaseException as error:
             if is_failure(error) and self._is_new(error):
                 with self.reserve:
-                    record.failed(stage, error, args, number, _versions(args) != before)
+                    record.failed(stage, error, args, number, _versions(args) != versions_before)
                 self.on_failure(record, error)
             raise
         if current.matched:
-            record.fell_back(stage, current.matched, args, number, _versions(args) != before)
+            record.fell_back(stage, current.matched, args, number, _versions(args) != versions_before)
         return result
 
     def trains(self, roots: Sequence[Any]) -> None:
-        """Notes that the script runs a backward pass."""
+        """Log that the script runs a backward pass from these roots."""
         if not self.is_watching:
             return
         if not self._trains:
@@ -204,26 +211,28 @@ class Observer:
             self.log.write("backward")
         self.training.passes(roots)
 
-    def heard(self, said: LogLine) -> None:
-        """Notes what was logged, if it was during a backend call."""
+    def heard(self, logged: LogLine) -> None:
+        """Log the line if it was logged during a backend call, and match it against --match-log."""
         if os.getpid() != self.log.pid:
             return
         current = self.mine.call
         if current is None and self.pattern is not None and len(self.open) == 1:
-            current = self.open[0]  # a backend may have threads of its own
+            current = self.open[0]  # a backend's own thread may have logged the line
         if current is None:
             return
-        number, line = current.record.number, said.line
-        if (number, line) not in self._said and len(self._said) < _MOST_SAID:
-            self._said.add((number, line))
-            self.log.write("logged", number=number, logger=said.logger, level=said.level, message=said.message)
+        number, line = current.record.number, logged.line
+        if (number, line) not in self._logged_lines and len(self._logged_lines) < _MAX_LOGGED_LINES:
+            self._logged_lines.add((number, line))
+            self.log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
         if self.pattern is not None and not current.matched and self.pattern.search(line):
             current.matched = line
 
 
 class BackendCall:
-    """Around a call of a backend, or of what a backend gave: noted in the status, logs are listened to. `call` counts
-    the calls of a compiled function from 1; it is 0 while compiling. `matched` is a line that --match-log looks for.
+    """Context of a backend's compilation or of a compiled function's call: marks it as running, collects its logs.
+
+    `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is the first logged line that
+    --match-log matches.
     """
 
     __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")
@@ -247,13 +256,12 @@ class BackendCall:
         observer.status.leave(self.token)
         observer.mine.call = self.outer
         if kind is None and self.outer is None:
-            observer.mine.told = None
+            observer.mine.logged_error = None
         observer.open.remove(self)
 
 
 class ComparedCall:
-    """Around what the backend made, called for a comparison's sake: it gets as long as a call of the script's. Can be
-    entered again after it was left."""
+    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
@@ -267,9 +275,9 @@ class ComparedCall:
 
 
 def _versions(args: Sequence[Any]) -> list[int]:
-    """How often each tensor was changed in place; inference tensors do not count it."""
+    """Return how often each tensor was changed in place; inference tensors keep no version."""
     try:
-        return [a._version for a in args]  # a tenth of the time, where all are tensors that count
+        return [a._version for a in args]  # takes a tenth of the time, if all arguments have a version
     except (AttributeError, RuntimeError):
         pass
     return [a._version for a in args if isinstance(a, torch.Tensor) and not a.is_inference()]

@@ -1,4 +1,4 @@
-"""What the process is set to at the moment of a backend call."""
+"""The process's state during a backend call: modes, torch's configuration, switches, environment."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from minifier.torch_private import (
 
 _DEVICES = ("cpu", "cuda", "xpu", "mps")
 
-# The environment that the script begins with: this is imported before it runs.
-_FOUND = dict(os.environ)
+_INITIAL_ENVIRONMENT = dict(os.environ)  # this module is imported before the script runs
 
 Switches = tuple[tuple[str, Any], ...]
 
@@ -37,37 +36,40 @@ def _autocast() -> tuple[tuple[str, str], ...]:
 
 
 def _switches(baseline: Baseline) -> Switches:
-    found = changed_switches(switches_now(), baseline.switches)
+    switches = changed_switches(switches_now(), baseline.switches)
     if (device := default_device()) is not None:
-        found += ((DEFAULT_DEVICE, device),)
+        switches += ((DEFAULT_DEVICE, device),)
     if not torch.is_autocast_cache_enabled():
-        found += ((AUTOCAST_CACHE, False),)
-    return found
+        switches += ((AUTOCAST_CACHE, False),)
+    return switches
 
 
 def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[str, str, Any]]:
     implied = implied_config(switches)
     for (module, key), value in config_values().items():
-        place = module, key
-        # A module that the script loaded is not in the baseline; it knows its own defaults.
-        same = baseline.config[place] == value if place in baseline.config else is_default_config(module, key)
-        if not same and not (place in implied and implied[place] == value):
+        entry = module, key
+        # The baseline lacks the modules that the script loaded; these know their own defaults.
+        same = baseline.config[entry] == value if entry in baseline.config else is_default_config(module, key)
+        if not same and not (entry in implied and implied[entry] == value):
             yield module, key, value
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
-    """The variables that torch and its compilers read, and those that the script itself has set."""
+    """Return the variables that torch and its compilers read, and the variables set by the script."""
     own = {
         name: value
         for name, value in os.environ.items()
-        if _FOUND.get(name) != value and may_be_set(name) and may_be_written(name, value)
+        if _INITIAL_ENVIRONMENT.get(name) != value and may_be_set(name) and may_be_written(name, value)
     }
     return tuple(sorted({**own, **dict(variables(os.environ))}.items()))
 
 
 def current_state(baseline: Baseline) -> State:
-    """The state now, in the middle of a compilation: that of the code which is compiled, where Dynamo has
-    changed it for the while. Configuration and switches only where they differ from `baseline`."""
+    """Return the state during a compilation.
+
+    Where Dynamo changes the state while it compiles, the value is the one of the compiled code. Configuration and
+    switches are included only where they differ from `baseline`.
+    """
     switches = _switches(baseline)
     config = []
     skipped = [f"{kind}, a torch function mode that is on" for kind in other_function_modes()]
@@ -75,11 +77,13 @@ def current_state(baseline: Baseline) -> State:
         try:
             if module == "__main__":
                 raise CannotSave("it is a configuration of the failing script itself")
-            written = read(value)
-            own = [path for path in imported_paths(written) if path.startswith(OF_SCRIPT)]
-            if own:
-                raise CannotSave(f"it is {own[0].removeprefix(OF_SCRIPT)}, which the failing script itself defines")
-            config.append((module, key, written))
+            constant = read(value)
+            in_script = [path for path in imported_paths(constant) if path.startswith(OF_SCRIPT)]
+            if in_script:
+                raise CannotSave(
+                    f"it is {in_script[0].removeprefix(OF_SCRIPT)}, which the failing script itself defines"
+                )
+            config.append((module, key, constant))
         except CannotSave as error:
             skipped.append(f"{module}.{key}: {error}")
     return State(
@@ -95,7 +99,9 @@ def current_state(baseline: Baseline) -> State:
 
 
 def at_the_call(state: State, baseline: Baseline, inference: bool) -> State:
-    """The state of a compiled function's call that failed: as when it was compiled, but for what Dynamo's
-    guards do not look at. (Grad mode and autocast they do; and the graph itself may have changed these
-    on its way to the failure.) `inference` is inference mode before the call."""
+    """Return the state of a compiled function's failed call; `inference` is inference mode before the call.
+
+    Only inference mode and the switches, which Dynamo's guards do not check, are read anew. Guards check grad mode and
+    autocast, and the failing graph itself may have changed these.
+    """
     return replace(state, inference=inference, switches=_switches(baseline))

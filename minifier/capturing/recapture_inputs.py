@@ -1,5 +1,4 @@
-"""Runs the script a second time, to have the inputs of a call that did not leave them: it died, never came back, or
-changed them before it failed."""
+"""Run the script a second time, to record the inputs of a call that died, hung, or changed them before it failed."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from minifier.case.store import load, save
 from minifier.failure import Kind, same
 from minifier.process.progress import SILENT, Ui
 
-_MIN_HANG_SECONDS = 2.0  # that a call gets which is known to hang
+_MIN_HANG_SECONDS = 2.0  # time limit of a call that is known to hang
 
 
 def recapture_inputs(
@@ -25,23 +24,25 @@ def recapture_inputs(
     terms: Terms,
     ui: Ui = SILENT,
 ) -> tuple[FailingGraph, Path]:
-    """The failure as the second run showed it, and the folder of its Case, below `place`, with the inputs written down
-    ahead of the call. What is known from the first run (`folder`) stays where the script does not do the same again.
+    """Run the script again in `place`, and save the inputs before the failing call.
+
+    Return the failure of the second run and the folder of its Case. If the second run differs, return the failure of
+    the first run and its `folder`.
     """
     assert failing.failure is not None
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
     patience = max(_MIN_HANG_SECONDS, 2 * first.slowest) if hangs else None
-    again = capture(program, place, replace(terms, keep=Keep(failing.number, failing.call, patience)), ui)
+    second = capture(program, place, replace(terms, keep=Keep(failing.number, failing.call, patience)), ui)
     case_folder = place / str(failing.number)
-    for other in again.failing:
+    for other in second.failing:
         if (other.number, other.call) != (failing.number, failing.call) or other.failure is None:
             continue
         if other.unsaved:
             return replace(failing, unsaved=other.unsaved), folder
-        if other.inputs_lost:  # they could not be written ahead
+        if other.inputs_lost:  # they could not be saved before the call
             break
         if hangs and other.failure.fingerprint.kind is Kind.TIMEOUT:
-            case = load(case_folder)  # how long the second run waited says nothing
+            case = load(case_folder)  # the second run's waiting time means nothing
             save(replace(case, failure=failing.failure), case_folder)
             return failing, case_folder
         if _is_death(other) and _is_death(failing):
@@ -52,9 +53,9 @@ def recapture_inputs(
             return other, case_folder
         if same(failing.failure.fingerprint, other.failure.fingerprint):
             return other, case_folder
-    if again.end.interrupted:
+    if second.end.interrupted:
         raise KeyboardInterrupt
-    return _without(failing, again, folder, ui)
+    return _not_reproduced(failing, second, folder, ui)
 
 
 def _is_death(failing: FailingGraph) -> bool:
@@ -62,11 +63,11 @@ def _is_death(failing: FailingGraph) -> bool:
     return failing.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT)
 
 
-def _without(failing: FailingGraph, again: Captured, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
-    """What to go on with when the second run did not show the failure."""
-    others = "; ".join(f"graph {f.number}: {f.sentence}" for f in again.failing)
+def _not_reproduced(failing: FailingGraph, second: Captured, folder: Path, ui: Ui) -> tuple[FailingGraph, Path]:
+    """Continue with the first run's failure and Case, if possible, and say so."""
+    other_failures = "; ".join(f"graph {f.number}: {f.sentence}" for f in second.failing)
     what = f"the second run did not fail in call {failing.call} of graph {failing.number} as the first did: " + (
-        f"it showed {others}" if others else "no backend call failed in it"
+        f"it showed {other_failures}" if other_failures else "no backend call failed in it"
     )
     case = load(folder) if not failing.unsaved else None
     if case is None or failing.failure is None or case.failure.fingerprint != failing.failure.fingerprint:

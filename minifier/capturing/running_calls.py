@@ -1,6 +1,6 @@
-"""What the script's process is doing, in memory that the waiting process sees: which backend calls are running.
+"""The running backend calls of the script's process, in memory shared with the waiting process.
 
-A process that dies or hangs can say nothing more; what it wrote here before each backend call stays.
+A process that dies or hangs reports nothing more, but the shared memory keeps each call that it has begun.
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from minifier.failure import Stage
 
 _STAGES = tuple(Stage)
 _NUMBERS = {stage: number for number, stage in enumerate(_STAGES, 1)}
-_HEAD = struct.Struct("=Qd")  # whether the program ended by itself; seconds of the slowest call that came back
+_HEAD = struct.Struct("=Qd")  # whether the program ended by itself; seconds of the slowest call that returned
 _CALL = struct.Struct("=QQQQd")  # stage from 1 (0: nothing runs), graph, call, thread, when it began
-_NOTHING = bytes(_CALL.size)
-_THREADS = 100  # at once; calls of more than these are not noted
-_FIRST = 64
+_NO_CALL = bytes(_CALL.size)
+_MAX_THREADS = 100  # in backend calls at the same time; calls of further threads are not recorded
+_FIRST_SLOT_OFFSET = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A backend call that has not come back: the graph's number, which call of the compiled function (0 while
-    compiling), the thread as `threading.get_ident` has it, and the monotonic clock, in seconds, at its beginning. At
-    the stage COMPARE the call is 1 for the comparison's call of the compiled function, and 0 for all else of it."""
+    """A backend call that has not returned.
+
+    number: of the graph.
+    call: counts the compiled function's calls; 0 while compiling. At stage COMPARE it is 1 for the call of the compiled
+        function, and 0 for the rest of the comparison.
+    thread: as `threading.get_ident` returns it.
+    begun: monotonic clock, in seconds.
+    """
 
     stage: Stage
     number: int
@@ -36,84 +41,85 @@ class Running:
     begun: float
 
 
-# What `leave` needs of `enter`: the place, what was there, and when the call began.
+# From `enter` to `leave`: the slot's offset, its former content (empty if it was free), and when the call began.
 Token = tuple[int, bytes, float]
 
 
 class _OwnSlot(threading.local):
-    place = 0
+    offset = 0  # 0: this thread has no slot
 
 
 class RunningCalls:
-    """Made before the fork, or with a `path` on that file; the child writes, the parent reads. Writing costs about a
-    microsecond.
+    """Shared memory, anonymous or in the file `path`. Created before the fork; the child writes, the parent reads.
 
-    Each thread that is in a backend call has a place of its own, with the innermost of its calls.
+    Each thread in a backend call has its own slot, with its innermost call. Writing takes about a microsecond.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        size = _FIRST + _THREADS * _CALL.size
+        size = _FIRST_SLOT_OFFSET + _MAX_THREADS * _CALL.size
         if path is None:
-            self._memory = mmap.mmap(-1, size)  # anonymous, shared: no file to close or remove
-        else:  # for who comes when the process is no more
+            self._memory = mmap.mmap(-1, size)  # no file that the script could close
+        else:  # for a reader after the process has ended
             with path.open("a+b") as file:
                 if path.stat().st_size < size:
                     file.truncate(size)
                 self._memory = mmap.mmap(file.fileno(), size)
-        self._free = [_FIRST + i * _CALL.size for i in reversed(range(_THREADS))]
-        self._mine = _OwnSlot()
+        self._free = [_FIRST_SLOT_OFFSET + i * _CALL.size for i in reversed(range(_MAX_THREADS))]
+        self._own_slot = _OwnSlot()
         self._slowest = 0.0
 
     def enter(self, stage: Stage, number: int, call: int) -> Token | None:
-        """Notes that a backend call begins in this thread; a process forked by the script must not do this."""
-        mine, memory = self._mine, self._memory
-        place = mine.place
-        if place:
-            outer = memory[place : place + _CALL.size]
+        """Record that a backend call begins in this thread; must not be called in the script's own forks."""
+        slot, memory = self._own_slot, self._memory
+        offset = slot.offset
+        if offset:
+            outer = memory[offset : offset + _CALL.size]
         else:
             try:
-                place = self._free.pop()
-            except IndexError:  # more threads than places
+                offset = self._free.pop()
+            except IndexError:  # more threads than slots
                 return None
-            mine.place, outer = place, b""
+            slot.offset, outer = offset, b""
         now = time.monotonic()
-        _CALL.pack_into(memory, place, _NUMBERS[stage], number, call, threading.get_ident(), now)
-        return place, outer, now
+        _CALL.pack_into(memory, offset, _NUMBERS[stage], number, call, threading.get_ident(), now)
+        return offset, outer, now
 
     def leave(self, token: Token | None, *, counts: bool = True) -> None:
-        """Notes that the call came back, by an exception too; the call around it is running again. Without `counts`
-        it says nothing about how long the script's calls take."""
+        """Record that the call returned or raised; the outer call is running again.
+
+        Without `counts` the call is left out of `slowest`.
+        """
         if token is None:
             return
-        place, outer, begun = token
-        self._memory[place : place + _CALL.size] = outer or _NOTHING
+        offset, outer, begun = token
+        self._memory[offset : offset + _CALL.size] = outer or _NO_CALL
         if not outer:
-            self._mine.place = 0
-            self._free.append(place)
+            self._own_slot.offset = 0
+            self._free.append(offset)
         lasted = time.monotonic() - begun
         if counts and lasted > self._slowest:
             self._slowest = lasted
             _HEAD.pack_into(self._memory, 0, 0, lasted)
 
     def ended(self) -> None:
-        """Notes that the program ended by itself: calls of threads that it leaves behind did not fail."""
+        """Record that the program ended by itself: the unfinished calls of its other threads did not fail."""
         _HEAD.pack_into(self._memory, 0, 1, self._slowest)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the program came to its end."""
+        """Whether the program ended by itself."""
         return bool(_HEAD.unpack_from(self._memory, 0)[0])
 
     @property
     def slowest(self) -> float:
-        """Seconds of the slowest call that came back."""
+        """Seconds of the slowest call that returned."""
         return float(_HEAD.unpack_from(self._memory, 0)[1])
 
     def running(self) -> list[Running]:
-        """The calls that have not come back, the last begun first."""
-        found = []
-        for i in range(_THREADS):
-            stage, number, call, thread, begun = _CALL.unpack_from(self._memory, _FIRST + i * _CALL.size)
+        """Return the calls that have not returned, the last begun first."""
+        calls = []
+        for i in range(_MAX_THREADS):
+            stage, number, call, thread, begun = _CALL.unpack_from(self._memory, _FIRST_SLOT_OFFSET + i * _CALL.size)
             if 0 < stage <= len(_STAGES):
-                found.append(Running(_STAGES[stage - 1], number, call, thread, begun))
-        return sorted(found, key=lambda each: -each.begun)
+                calls.append(Running(_STAGES[stage - 1], number, call, thread, begun))
+        return sorted(calls, key=lambda running: -running.begun)

@@ -1,4 +1,4 @@
-"""Runs a script or module in this process as `python` would: name, arguments, folder, exit behaviour."""
+"""Run a script or module in this process as `python` would: name, arguments, folder, exit behaviour."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from minifier.capturing.standard_input import StandardInput
 from minifier.process.memory import spare_memory
 from minifier.process.stacks import calls_user_code
 
-AOT_INDUCTOR = "aot_inductor"  # the backend that is said to compile exported programs
+AOT_INDUCTOR = "aot_inductor"  # the backend name for exported programs that AOTInductor compiles
 _TOOL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 under_run = False
-"""Whether `minify run` observes this process: what is called inside of it then leaves the failure to that."""
+"""Whether `minify run` observes this process: minify's functions that the script calls then leave failures to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the user asked to run: a script's path or a module's name, its arguments, and what it reads from. `made_of`
-    is the file that the user named, if the script was made of that."""
+    """The script's path or the module's name, its arguments, and its standard input (`given`).
+
+    made_of: the file that the user named, if the script was generated from that file.
+    """
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -45,16 +47,16 @@ class Program:
 
     @property
     def said(self) -> str:
-        """What the user named."""
+        """The file or module that the user named."""
         return self.made_of or self.target
 
     @property
     def name(self) -> str:
-        """For people and folder names."""
+        """The name for messages and folder names."""
         return self.target if self.is_module else Path(self.target).stem
 
     def source(self) -> str:
-        """The text of the script; empty if it cannot be read."""
+        """Return the text of the script; empty if it cannot be read."""
         path = _file_of(self.target) if self.is_module else self.target
         with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError), tokenize.open(path) as file:
             return file.read()
@@ -62,21 +64,21 @@ class Program:
 
 
 def _file_of(module: str) -> str:
-    """The file that `-m module` runs, found without importing anything; empty if there is none."""
-    places: Sequence[str] | None = [os.getcwd(), *sys.path]
-    parts = [*module.split("."), "__main__"]
-    for end in range(1, len(parts) + 1):
-        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:end]), places)
-        if found is None:
+    """Return the file that `-m module` runs, without an import; empty if there is none."""
+    folders: Sequence[str] | None = [os.getcwd(), *sys.path]
+    names = [*module.split("."), "__main__"]
+    for end in range(1, len(names) + 1):
+        spec = importlib.machinery.PathFinder.find_spec(".".join(names[:end]), folders)
+        if spec is None:
             break
-        places = found.submodule_search_locations
-        if places is None:
-            return found.origin or ""
+        folders = spec.submodule_search_locations
+        if folders is None:
+            return spec.origin or ""
     return ""
 
 
 def _run_script(target: str) -> None:
-    path = os.path.abspath(target)  # as Python does, so that a script may change directory
+    path = os.path.abspath(target)  # as in Python: `__file__` stays valid when the script changes directory
     main = ModuleType("__main__")
     main.__dict__.update(
         __file__=path,
@@ -90,32 +92,32 @@ def _run_script(target: str) -> None:
 
 
 def _without_tool(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of this tool, nor what runs a module."""
-    kept: list[TracebackType] = []
+    """Remove minify's frames, and runpy's leading frames, from the traceback."""
+    steps: list[TracebackType] = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_TOOL) and (kept or "runpy" not in file):
-            kept.append(trace)
+        if not file.startswith(_TOOL) and (steps or "runpy" not in file):
+            steps.append(trace)
         trace = trace.tb_next
-    for step, following in itertools.zip_longest(kept, kept[1:]):
+    for step, following in itertools.zip_longest(steps, steps[1:]):
         step.tb_next = following
-    return kept[0] if kept else None
+    return steps[0] if steps else None
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The exception and those behind it."""
-    seen: list[BaseException] = []
-    waiting = [error]
-    while waiting:
-        found = waiting.pop()
-        if found is not None and not any(found is each for each in seen):
-            seen.append(found)
-            waiting += [found.__cause__, found.__context__]
-    yield from seen
+    """Yield the exception, its causes and its contexts, each once."""
+    chain: list[BaseException] = []
+    pending = [error]
+    while pending:
+        current = pending.pop()
+        if current is not None and not any(current is earlier for earlier in chain):
+            chain.append(current)
+            pending += [current.__cause__, current.__context__]
+    yield from chain
 
 
 def _exit_code(code: object) -> int:
-    """The exit status for `sys.exit(code)`, printing what Python prints."""
+    """Return the exit status for `sys.exit(code)`; print the code if Python would."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -125,36 +127,36 @@ def _exit_code(code: object) -> int:
 
 
 def _show(error: BaseException, trace: TracebackType | None) -> int:
-    """Hands the exception to the script's excepthook; the exit status is 1, or what the hook exits with."""
+    """Call the script's excepthook; return the exit status: 130 for Ctrl-C, else 1, or as the hook itself exits."""
     try:
         sys.excepthook(type(error), error.with_traceback(trace), trace)
     except SystemExit as exit_:
         return _exit_code(exit_.code)
-    except BaseException as second:  # noqa: BLE001 - as Python does when a hook fails
+    except BaseException as hook_error:  # noqa: BLE001 - as Python does when a hook fails
         print("Error in sys.excepthook:", file=sys.stderr)
-        traceback.print_exception(second)
+        traceback.print_exception(hook_error)
         print("\nOriginal exception was:", file=sys.stderr)
         traceback.print_exception(error)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 def _flush_files() -> None:
-    """Writes out what the script left in files that it did not close: a process that ends does so."""
+    """Flush the files that the script left open, as a normal exit of Python does."""
     main = sys.modules.get("__main__")
     if main is not None:
         main.__dict__.clear()
-    for found in gc.get_objects():
-        if type(found) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+    for item in gc.get_objects():
+        if type(item) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
             with contextlib.suppress(OSError, ValueError):
-                found.flush()
+                item.flush()
 
 
 @calls_user_code
 def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int:
-    """Runs the program to its end, threads and exit handlers included; returns the exit status.
+    """Run the program to its end, with its threads and exit handlers; return the exit status.
 
-    `ended(status, error, traceback)` is called when the program's own code is done, `error` being a line.
-    An exception of the script is printed as Python prints it.
+    `ended(status, error, traceback)` is called when the program's own code is done; `error` is one line. An exception
+    of the script is printed as Python prints it.
     """
     arguments: Sequence[str] = program.arguments
     sys.argv = [program.target, *arguments]
@@ -169,9 +171,9 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
     except SystemExit as error:
         status = _exit_code(error.code)
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
-        with spare_memory():  # the frames that took all of it are alive
-            for each in _chain(error):
-                each.__traceback__ = _without_tool(each.__traceback__)
+        with spare_memory():  # after a MemoryError, the frames still hold all memory
+            for linked in _chain(error):
+                linked.__traceback__ = _without_tool(linked.__traceback__)
             trace = error.__traceback__
             line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
             text = "".join(traceback.format_exception(type(error), error, trace))

@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-_MOST = 2**30  # bytes that are kept
+_MAX_STDIN_BYTES = 2**30  # that are copied
 
 
 class StandardInput:
-    """What this process was given. A file is wound back for each run. Of a pipe what the script reads by way of
-    `sys.stdin` is kept in the file `copy`, from which later runs read: nothing is taken from the pipe that the script
-    has not asked for. A terminal stays as it is."""
+    """This process's standard input, for several runs. A terminal stays unchanged, a file is rewound for each run.
+
+    From a pipe the first run copies its reads of `sys.stdin` to the file `copy`, and later runs read that file. Nothing
+    is read from the pipe before the script asks for it.
+    """
 
     def __init__(self, copy: Path) -> None:
         self._copy = copy.absolute()
@@ -29,7 +31,7 @@ class StandardInput:
             self._is_pipe = True
 
     def set_up(self) -> None:
-        """Called in the process that is about to run the script."""
+        """Prepare standard input in the process that is about to run the script."""
         if self._begin is not None:
             os.lseek(0, self._begin, os.SEEK_SET)
         elif self._is_pipe and self._copy.exists():
@@ -38,19 +40,19 @@ class StandardInput:
             os.close(file)
         elif self._is_pipe and sys.stdin is not None:
             self._copy.touch(mode=0o600)
-            before = sys.stdin
-            text = io.TextIOWrapper(io.BufferedReader(_Copying(self._copy)), before.encoding, before.errors)
-            text.mode = getattr(before, "mode", "r")  # type: ignore[misc]
+            original = sys.stdin
+            text = io.TextIOWrapper(io.BufferedReader(_Copying(self._copy)), original.encoding, original.errors)
+            text.mode = getattr(original, "mode", "r")  # type: ignore[misc]
             sys.stdin = sys.__stdin__ = text  # type: ignore[misc]
 
 
 class _Copying(io.FileIO):
-    """Standard input itself; what is read from it is written down."""
+    """Standard input that appends the bytes read from it to a copy."""
 
     def __init__(self, copy: Path) -> None:
         super().__init__(0, "rb", closefd=False)
         self.name = "<stdin>"
-        self._copy, self._left = copy, _MOST
+        self._copy, self._remaining_bytes = copy, _MAX_STDIN_BYTES
 
     def readinto(self, buffer: Any, /) -> int:
         count: int = super().readinto(buffer)
@@ -64,8 +66,8 @@ class _Copying(io.FileIO):
         return data
 
     def _keep(self, data: bytes) -> None:
-        self._left -= len(data)
-        if self._left >= 0:
-            # The script goes on whatever becomes of the copy, and may have closed every file it found.
+        self._remaining_bytes -= len(data)
+        if self._remaining_bytes >= 0:
+            # A failing copy must not stop the script, which may also close all descriptors.
             with contextlib.suppress(OSError), self._copy.open("ab") as file:
                 file.write(data)

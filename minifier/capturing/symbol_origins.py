@@ -1,4 +1,4 @@
-"""Symbolic sizes of a graph that goes to a backend: which they are, and how they came about."""
+"""Symbolic sizes of a backend's graph, and why they are symbolic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minifier.case import BackendReference, Input, ScalarInput, State, Symbol, S
 from minifier.case.expressions import is_plain
 from minifier.torch_private import assumes_dynamic, expression_of, marked_dims, symbols_of
 
-# What `dynamic=` sets for the time of a compilation.
+# `dynamic=` sets these during a compilation.
 _SET_BY_DYNAMIC = {
     ("torch._dynamo.config", "assume_static_by_default"),
     ("torch._dynamo.config", "automatic_dynamic_shapes"),
@@ -21,29 +21,28 @@ _SET_BY_DYNAMIC = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is known of a graph's symbols. `expressions` has, for each placeholder, those of a tensor's sizes or of
-    the number that it is."""
+    """A graph's symbols. `expressions` has one tuple for each placeholder: a tensor's sizes, or one number."""
 
     origin: Symbolic | None = None
     symbols: tuple[Symbol, ...] = ()
     expressions: tuple[tuple[str | None, ...], ...] = ()
 
     def named(self, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-        """The inputs with their expressions; a number that is the size of a tensor has its value."""
+        """Add the expressions to the inputs, and to each number without a value the size of the same expression."""
         if self.origin is None:
             return inputs
-        made = [_named(item, found) for item, found in zip(inputs, self.expressions, strict=True)]
-        seen = {
+        named = [_named(item, expressions) for item, expressions in zip(inputs, self.expressions, strict=True)]
+        sizes = {
             expression: size
-            for item in made
+            for item in named
             if isinstance(item, TensorInput)
             for expression, size in zip(item.meta.symbols, item.meta.shape, strict=False)
             if expression is not None
         }
-        return tuple(_valued(item, seen) for item in made)
+        return tuple(_valued(item, sizes) for item in named)
 
-    def told(self, backend: BackendReference, state: State) -> tuple[BackendReference, State]:
-        """Backend and state with `dynamic=` said in one place."""
+    def with_dynamic_once(self, backend: BackendReference, state: State) -> tuple[BackendReference, State]:
+        """Return backend and state with `dynamic=` in one of them only: the backend, if it has it."""
         if self.origin is Symbolic.GIVEN:
             backend = replace(backend, dynamic=True)
         if backend.dynamic is not None:
@@ -55,19 +54,19 @@ class Sizes:
 def _named(item: Input, expressions: tuple[str | None, ...]) -> Input:
     if not any(expressions):
         return item
-    if isinstance(item, ScalarInput):  # a compiled function is called with plain numbers
+    if isinstance(item, ScalarInput):  # a compiled function gets Python numbers
         return replace(item, symbol=expressions[0])
     return replace(item, meta=replace(item.meta, symbols=expressions))
 
 
-def _valued(item: Input, seen: dict[str, int]) -> Input:
-    if isinstance(item, ScalarInput) and item.symbol in seen and item.value is None:
-        return replace(item, value=seen[item.symbol])
+def _valued(item: Input, sizes: dict[str, int]) -> Input:
+    if isinstance(item, ScalarInput) and item.symbol in sizes and item.value is None:
+        return replace(item, value=sizes[item.symbol])
     return item
 
 
 def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any]) -> Sizes:
-    """The symbols of a graph's inputs. `values` are the backend's example inputs: real tensors, and SymInts."""
+    """Return the symbols of a graph's inputs. `values` are the backend's example inputs: real tensors and SymInts."""
     nodes = gm.graph.find_nodes(op="placeholder")
     examples = [node.meta.get("example_value", node.meta.get("val")) for node in nodes]
     symbols = symbols_of(examples)
@@ -85,14 +84,14 @@ def _origin(expressions: Sequence[tuple[str | None, ...]], examples: Sequence[An
     if assumes_dynamic():
         return Symbolic.GIVEN
     marked: set[str] = set()
-    dims: set[str] = set()
+    unmarked: set[str] = set()
     for names, value in zip(expressions, values, strict=False):
         if not isinstance(value, torch.Tensor):
             continue
         marks = marked_dims(value)
         for dim, name in enumerate(names):
             if name is not None:
-                (marked if dim in marks else dims).add(name)
+                (marked if dim in marks else unmarked).add(name)
     numbers = {name for example in examples if (name := expression_of(example)) is not None and is_plain(name)}
-    all_marked = marked and not (dims | numbers) - marked
+    all_marked = marked and not (unmarked | numbers) - marked
     return Symbolic.MARKED if all_marked else Symbolic.AUTOMATIC

@@ -1,4 +1,4 @@
-"""How a script is run: its limits, and what is looked for beside exceptions."""
+"""How a script runs: its limits, and which failures other than exceptions count."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from minifier.failure import Tolerance
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """One call of one compiled graph, of which the inputs are written down before it begins. `patience` is how many
-    seconds it then gets to come back, where it is known to hang; None: as long as any other call."""
+    """One call of a compiled graph whose inputs are saved before it begins.
+
+    patience: seconds until the call counts as hung, if it is known to hang; None: as for any other call.
+    """
 
     number: int
     call: int
@@ -19,9 +21,12 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """How results are compared with eager's. `backward` says that the script was seen to run backward passes, and
-    `trained` which graphs these came through, counting Dynamo's from 1 (None: it may be any). Graphs in `left_out`,
-    counted likewise, are not compared: the process did not survive it."""
+    """How results are compared with eager's. Graphs are Dynamo's, counted from 1.
+
+    backward: an earlier run of the script has run backward passes.
+    trained: graphs that these reached; None: any graph.
+    left_out: graphs that are not compared, because the process died in their comparison.
+    """
 
     measure: Tolerance
     backward: bool = False
@@ -29,17 +34,22 @@ class Comparing:
     left_out: frozenset[int] = frozenset()
 
     def trains(self, place: int) -> bool:
-        """Whether gradients of the graph that Dynamo made as the `place`th are compared."""
+        """Whether gradients of Dynamo's `place`th graph are compared."""
         return self.backward and (self.trained is None or place in self.trained)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`timeout` is in seconds, for each backend call; None leaves it to `Watch`. `memory` is in bytes, beyond what the
-    process begins with; None: it may reserve what it likes, and use most of what is free. A line of a log that
-    `match_log` is found in is a failure. `keep_all` has the inputs of each call written ahead. `in_place` says
-    that the process is the user's own, which no fault of this tool's may end. With `comparing` the
-    first call of each graph is compared with eager."""
+    """Limits and options of one run of a script.
+
+    timeout: seconds for each backend call; None: `Watch` chooses.
+    memory: bytes beyond the process's initial memory; None: any reservation, and use of most of the free memory.
+    match_log: a regular expression; a log line that it matches is a failure.
+    keep: the call whose inputs are saved before it begins.
+    keep_all: save the inputs of every call before it begins.
+    in_place: the process is the user's own; minify's failures must not end it.
+    comparing: compare the first call of each graph with eager.
+    """
 
     timeout: float | None = None
     memory: int | None = None

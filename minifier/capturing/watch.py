@@ -1,4 +1,4 @@
-"""Looks after the script from outside: ends it where a backend call does not come back, or has taken all memory."""
+"""Supervise the script's process: kill it if a backend call hangs or exhausts memory; find the call that it died in."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from pathlib import Path
 
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
-from minifier.failure import Stage
-from minifier.process.forked_step import kill_tree
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.process.forked_step import StepEnd, kill_tree
 from minifier.process.memory import MemoryWatch
 from minifier.process.stacks import ASK, read_stack
 from minifier.process.usage import descendants, processor_seconds
 
-LEAST = 120.0  # seconds that a backend call gets, unless the user says otherwise
-FIRST = 600.0  # the same before any call has come back, as long as something is computed
-_TIMES_SLOWEST = 10
-_IDLE = 60.0  # seconds in which a process that waits computes nothing, or next to nothing:
-_NOTHING = 0.05  # of one core
-_SAMPLE = 5.0  # seconds between two looks at how much is computed
-_STOPPED = 2.0  # seconds between two looks from which on this process must have been stopped itself
-_STACK = 2.0  # seconds that a hanging process has to write its stack
-_AT_ONCE = 0.2  # the same where it goes on taking memory
+STACKS = "stacks.txt"
+MIN_LIMIT_SECONDS = 120.0  # for a backend call, unless the user sets a timeout
+FIRST_LIMIT_SECONDS = 600.0  # until the first call has returned, while the process is computing
+_SLOWEST_CALL_FACTOR = 10
+_IDLE_SECONDS = 60.0  # a process is idle if, over this time,
+_IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
+_SAMPLE_SECONDS = 5.0  # between two samples of processor time
+_SUSPEND_GAP_SECONDS = 2.0  # a longer gap between polls means that this process was suspended (Ctrl-Z)
+_STACK_DUMP_SECONDS = 2.0  # that a hanging process gets to write its stack
+_OUT_OF_MEMORY_DUMP_SECONDS = 0.2  # the same for a process that takes ever more memory
 
 
 class Watch:
-    """Given to `run_step` as `look`. `hung` is the call for which the process was killed, if it was; `seconds` how
-    long that call had been running, and `stack` where it was, as a traceback. `exhausted` says that it was killed not
-    for the time, but for the memory that it took, which was so many bytes."""
+    """The `look` argument of `run_step`.
+
+    hung: the backend call for which the process was killed, or None.
+    seconds: how long that call had been running.
+    stack: the call's traceback.
+    exhausted: bytes in use when the process was killed for its memory; 0 if it was not.
+    """
 
     def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
         self._status, self._stacks, self._terms = status, stacks, terms
@@ -38,90 +43,116 @@ class Watch:
         self.stack = ""
         self.exhausted = 0
         self._memory = MemoryWatch() if terms.memory is None else None
-        self._last = time.monotonic()
-        self._pauses: list[tuple[float, float]] = []  # (when, seconds) of the times that nothing ran at all
-        self._computed: list[tuple[float, float]] = []  # (after how many seconds of the call, processor seconds)
-        self._sampled: float | None = None  # when the call began that these are of
+        self._last_poll = time.monotonic()
+        self._pauses: list[tuple[float, float]] = []  # (end, seconds) of each suspension
+        self._samples: list[tuple[float, float]] = []  # (seconds since the call began, processor seconds)
+        self._sampled_call: float | None = None  # when the sampled call began
 
     def limit(self, call: Running) -> float:
-        """Seconds after which this call counts as one that never ends."""
+        """Return the seconds after which this call counts as hung."""
         keep = self._terms.keep
         if keep is not None and keep.patience is not None and (keep.number, keep.call) == (call.number, call.call):
             return keep.patience
         if self._terms.timeout:
             return self._terms.timeout
         slowest = self._status.slowest
-        if not slowest and self._sampled == call.begun and not self._is_idle():
-            return FIRST  # nothing tells how long a call of this backend takes
-        return max(LEAST, _TIMES_SLOWEST * slowest)
+        if not slowest and self._sampled_call == call.begun and not self._is_idle():
+            return FIRST_LIMIT_SECONDS  # no earlier call shows how long this backend takes
+        return max(MIN_LIMIT_SECONDS, _SLOWEST_CALL_FACTOR * slowest)
 
     def _sample(self, pid: int, call: Running, lasted: float) -> None:
-        """Notes how much has been computed, in the last minute before a decision could be due and after it."""
-        if self._sampled != call.begun:
-            self._sampled, self._computed = call.begun, []
-        if not self._computed or lasted - self._computed[-1][0] >= _SAMPLE:
-            self._computed.append((lasted, processor_seconds([pid, *descendants(pid)])))
+        """Record the processor seconds of the process tree."""
+        if self._sampled_call != call.begun:
+            self._sampled_call, self._samples = call.begun, []
+        if not self._samples or lasted - self._samples[-1][0] >= _SAMPLE_SECONDS:
+            self._samples.append((lasted, processor_seconds([pid, *descendants(pid)])))
 
     def _is_idle(self) -> bool:
-        """Whether next to nothing was computed in the last minute of the call. (It is less than before where a process
-        has ended that nobody waited for: then something was going on.)"""
-        until, now = self._computed[-1]
-        since, before = next((s for s in reversed(self._computed) if s[0] <= until - _IDLE), self._computed[0])
-        return 0 <= now - before <= _NOTHING * max(until - since, _SAMPLE)
+        """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
+
+        The total shrinks when a process ends that nobody waited for: such a tree was not idle.
+        """
+        until, total = self._samples[-1]
+        first = self._samples[0]
+        since, total_before = next((s for s in reversed(self._samples) if s[0] <= until - _IDLE_SECONDS), first)
+        return 0 <= total - total_before <= _IDLE_CORE_FRACTION * max(until - since, _SAMPLE_SECONDS)
 
     def __call__(self, pid: int) -> float | None:
         now = time.monotonic()
-        if now - self._last > _STOPPED:  # Ctrl-Z: the script stood still as well
-            self._pauses.append((now, now - self._last))
-        self._last = now
+        if now - self._last_poll > _SUSPEND_GAP_SECONDS:  # Ctrl-Z suspends the script as well
+            self._pauses.append((now, now - self._last_poll))
+        self._last_poll = now
         if self.hung is not None or self.exhausted:
             return None
-        soon = self._look_at_memory(pid)
+        poll_seconds = self._look_at_memory(pid)
         if self.exhausted or self._status.has_ended:
             return None
         for call in self._status.running():
-            if call.stage is Stage.COMPARE and call.call == 0:  # eager ended when the script was run without the tool
+            if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
                 continue
             lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
-            if lasted > LEAST - _IDLE - _SAMPLE and not self._status.slowest and not self._terms.timeout:
+            # Sampling starts early enough for `_is_idle` at the time of the first decision.
+            first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
+            if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
                 self._sample(pid, call, lasted)
             if lasted > self.limit(call):
                 self._end(pid, call, lasted)
                 break
-        return soon
+        return poll_seconds
 
     def _look_at_memory(self, pid: int) -> float | None:
-        """Ends the script, and the call that was begun last, if there is one, where it goes on taking memory."""
+        """Kill the script if it exhausts memory, and blame the backend call begun last; return when to poll again."""
         if self._memory is None:
             return None
-        soon = self._memory.look([pid, *descendants(pid)])
+        poll_seconds = self._memory.look([pid, *descendants(pid)])
         if self._memory.exhausted:
             self.exhausted = self._memory.taken
             running = [] if self._status.has_ended else self._status.running()
             if running:
-                self._end(pid, running[0], time.monotonic() - running[0].begun, _AT_ONCE)
+                self._end(pid, running[0], time.monotonic() - running[0].begun, _OUT_OF_MEMORY_DUMP_SECONDS)
             else:
                 kill_tree(pid)
-        return soon
+        return poll_seconds
 
-    def _end(self, pid: int, call: Running, lasted: float, patience: float = _STACK) -> None:
-        """Ends the script for this call. Whatever comes of the request for its stack: a signal may end what waits."""
+    def _end(self, pid: int, call: Running, lasted: float, dump_seconds: float = _STACK_DUMP_SECONDS) -> None:
+        """Ask for the stack of the hung call, then kill the script, even if the signal has made the call return."""
         self.hung, self.seconds = call, lasted
         os.kill(pid, ASK)
-        until, size = time.monotonic() + patience, 0
-        while time.monotonic() < until:
+        deadline, size = time.monotonic() + dump_seconds, 0
+        while time.monotonic() < deadline:
             time.sleep(0.1)
-            before, size = size, self._stacks.stat().st_size if self._stacks.exists() else 0
-            if size and size == before:
+            last_size, size = size, self._stacks.stat().st_size if self._stacks.exists() else 0
+            if size and size == last_size:
                 break
         kill_tree(pid)
         self.stack = read_stack(self._stacks, call.thread)
 
 
-# Somebody else's doing: the user, a shell, a scheduler.
-_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+# Sent by the user, a shell or a scheduler.
+_SIGNALS_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
 
-def sent_from_outside(number: int | None) -> bool:
-    """Whether a process that died of this signal was ended by somebody, not by a fault."""
-    return number in _FROM_OUTSIDE
+def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -> Running | None:
+    """Return the backend call in which the process died; None if it ended by itself or was stopped from outside."""
+    if watch.hung is not None:
+        return watch.hung
+    running = status.running()
+    if not running or status.has_ended or end.interrupted or end.signal in _SIGNALS_FROM_OUTSIDE:
+        return None
+    dying = [call for call in running if read_stack(stacks, call.thread, dying=True)]
+    return (dying or running)[0]
+
+
+def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Failure:
+    """Return the failure of a call in which the process was killed or died."""
+    if watch.exhausted:
+        fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
+        message = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
+        return Failure(fingerprint, Kind.OUT_OF_MEMORY.value, message, watch.stack)
+    if watch.hung is not None:
+        fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
+        return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)
+    kind, how = Kind.EXIT, f"exit status {end.status}"
+    if end.signal is not None:
+        kind, how = Kind.SIGNAL, signal.Signals(end.signal).name
+    return Failure(Fingerprint(call.stage, kind, message=how), kind.value, how, read_stack(folder / STACKS))

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from minifier.case import Level
 from minifier.case.encode import unpack
 from minifier.case.store import CASE, load
 from minifier.cli.console import Console
-from minifier.cli.unpacking import unpack_bundle
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
@@ -25,11 +25,14 @@ from minifier.verify import ScriptRun, run_script, shows
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
 
+# Only entries of these names are extracted, so no name leads out of the folder.
+_MAX_ENTRY_BYTES = {"repro.py": 2**22, "result.json": 2**24, TENSOR_FILE: 2**32}
+_CHUNK_BYTES = 2**20
+
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
-    """What result.json says of the failure: its fingerprint, the user's measures, and whether the script hides
-    the stage at which it fails."""
+class _SoughtFailure:
+    """The failure that result.json describes. `any_stage`: the script hides the stage at which it fails."""
 
     fingerprint: Fingerprint
     match: str | None
@@ -37,13 +40,13 @@ class _Sought:
     any_stage: bool
 
 
-def check_command(given: Path, timeout: float) -> int:
-    """Runs the repro once; prints what was seen."""
+def check_command(repro: Path, timeout: float) -> int:
+    """Run the repro once, print its result, and return the exit code."""
     try:
-        if given.is_file() and (given.suffix == ".zip" or zipfile.is_zipfile(given)):
+        if repro.is_file() and (repro.suffix == ".zip" or zipfile.is_zipfile(repro)):
             with tempfile.TemporaryDirectory(prefix="minify-") as folder:
-                return _check(unpack_bundle(given, Path(folder)), timeout)
-        return _check(given / "repro.py" if given.is_dir() else given, timeout)
+                return _check(unpack_bundle(repro, Path(folder)), timeout)
+        return _check(repro / "repro.py" if repro.is_dir() else repro, timeout)
     except UsageError as error:
         print(f"minify: {error}", file=sys.stderr)
         return SOMETHING_ELSE
@@ -51,8 +54,8 @@ def check_command(given: Path, timeout: float) -> int:
 
 def _check(script: Path, timeout: float) -> int:
     if not script.is_file():
-        begun = (script.parent / "case").is_dir()
-        hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if begun else ""
+        is_interrupted = (script.parent / "case").is_dir()
+        hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if is_interrupted else ""
         raise UsageError(f"{script} does not exist.{hint}")
     if script.suffix != ".py":
         raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")
@@ -65,7 +68,7 @@ def _check(script: Path, timeout: float) -> int:
             "`minify report FOLDER --include-data`, run where it was made, puts them into the bundle."
         )
     sought = _sought_from_result(script.with_name("result.json"), script)
-    folders = _folders(script.parent / "minimal")
+    folders = _import_folders(script.parent / "minimal")
     fingerprint, match_log = (None, None) if sought is None else (sought.fingerprint, sought.match_log)
     with Console() as console:
         console.show(Progress(Phase.CHECKING, subject=str(script)))
@@ -74,62 +77,62 @@ def _check(script: Path, timeout: float) -> int:
         print("the failure is gone: the script ended well")
         return GONE
     if _agrees(run, sought, script):
-        print(f"still there: {_said(run.failure)}")
+        print(f"still there: {_describe(run.failure)}")
         return STILL_THERE
-    print(f"something else happened: {_said(run.failure)}\n{run.output}", file=sys.stderr)
+    print(f"something else happened: {_describe(run.failure)}\n{run.output}", file=sys.stderr)
     if run.failure.type == "ModuleNotFoundError":
         print("minify: the folder of that module has to be on PYTHONPATH, if it is installed nowhere", file=sys.stderr)
     return SOMETHING_ELSE
 
 
-def _said(failure: Failure) -> str:
-    """Of a comparison what the script said, of all else the fingerprint."""
+def _describe(failure: Failure) -> str:
+    """Return the failure in a line, for a comparison with the script's own message."""
     if failure.fingerprint.stage is Stage.COMPARE:
         return f"{failure.fingerprint.message} ({' '.join(failure.message.split())})"
     return failure.fingerprint.sentence()
 
 
-def _sought_from_result(path: Path, script: Path) -> _Sought | None:
-    """What the result.json beside a repro says; None if there is none."""
+def _sought_from_result(path: Path, script: Path) -> _SoughtFailure | None:
+    """Return the failure from the result.json next to a repro; None if there is no such file."""
     if not path.exists():
         return None
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        found: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
+        fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
         template = data.get("template")
-        if data.get("level") == Level.SOURCE.value:  # in which it is not looked for the backend's calls
+        if data.get("level") == Level.SOURCE.value:  # no stages: backend calls are not observed
             hides_stage = True
         elif template is None:  # written by an earlier version
             hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
         else:
             hides_stage = Template(template).hides_stage
-        return _Sought(found, data.get("match"), data.get("match_log"), hides_stage)
+        return _SoughtFailure(fingerprint, data.get("match"), data.get("match_log"), hides_stage)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
 
 
-def _folders(minimal: Path) -> tuple[str, ...]:
-    """What the Case that the repro was made from had to have on the import path."""
+def _import_folders(minimal: Path) -> tuple[str, ...]:
+    """Return the folders that the repro's Case needs on the import path."""
     return load(minimal).folders if (minimal / CASE).exists() else ()
 
 
-def _agrees(run: ScriptRun, sought: _Sought | None, script: Path) -> bool:
+def _agrees(run: ScriptRun, sought: _SoughtFailure | None, script: Path) -> bool:
     assert run.failure is not None
     if sought is not None:
         return shows(run, sought.fingerprint, sought.match, any_stage=sought.any_stage)
-    wanted = _error_comment(script.read_text(encoding="utf-8"))
-    if wanted is None:  # a script of unknown origin: an error of the script itself is something else
-        return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_own_mistake(run.failure)
-    return normalise(run.failure.line) == normalise(wanted)
+    announced = _error_comment(script.read_text(encoding="utf-8"))
+    if announced is None:  # of unknown origin: an error of the script itself is not the failure
+        return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_script_error(run.failure)
+    return normalise(run.failure.line) == normalise(announced)
 
 
 def _error_comment(text: str) -> str | None:
-    """The error that the comment at the end of a repro announces."""
-    found = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", text, re.MULTILINE)
-    return found[-1] if found else None
+    """Return the error in the comment at the end of a repro, or None."""
+    errors = re.findall(r"^# ([\w.]+(?:: .*)?)\n# torch ", text, re.MULTILINE)
+    return errors[-1] if errors else None
 
 
-def _is_own_mistake(failure: Failure) -> bool:
+def _is_script_error(failure: Failure) -> bool:
     return failure.type in (
         "SyntaxError",
         "NameError",
@@ -137,3 +140,36 @@ def _is_own_mistake(failure: Failure) -> bool:
         "ModuleNotFoundError",
         "FileNotFoundError",
     )
+
+
+def unpack_bundle(path: Path, into: Path) -> Path:
+    """Extract a repro and its files from a zip file that anybody may have made; return the script's path.
+
+    Raises UsageError for a damaged bundle, or an entry larger than any that this tool writes.
+    """
+    try:
+        with zipfile.ZipFile(path) as bundle:
+            names = bundle.namelist()
+            if "repro.py" not in names:
+                raise UsageError(f"{path} has no repro.py: it is not a bundle, or that of a run without a repro.")
+            for name in _MAX_ENTRY_BYTES:
+                if names.count(name) > 1:
+                    raise UsageError(f"{path} has {name} more than once: this is no bundle of minify's.")
+                if name in names:
+                    _extract(bundle, name, into / name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
+        raise UsageError(f"{path} cannot be unpacked: {error}. Ask for it again.") from None
+    return into / "repro.py"
+
+
+def _extract(bundle: zipfile.ZipFile, name: str, to: Path) -> None:
+    if bundle.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UsageError(f"{name} in it is compressed in a way that minify never does.")
+    remaining = limit = _MAX_ENTRY_BYTES[name]
+    with bundle.open(name) as source, to.open("wb") as file:
+        # The size that the zip file declares may be false.
+        while chunk := source.read(min(_CHUNK_BYTES, remaining + 1)):
+            remaining -= len(chunk)
+            if remaining < 0:
+                raise UsageError(f"{name} in it has more than {limit} bytes: no repro of minify's is so large.")
+            file.write(chunk)

@@ -18,8 +18,8 @@ from minifier.cli.options import Options, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.forked_step import FULL
 
-# Torch's own minifier, switched on by these, would start in our children.
-_OWN_MINIFIER = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
+# They would start torch's own minifier in our children.
+_TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -70,7 +70,7 @@ def run(
     graph: int | None,
     every: bool,
     backend: str | None,
-    **given: Any,
+    **values: Any,
 ) -> int:
     """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
     program that torch.export.save wrote: it is compiled with --backend and called with its own inputs.
@@ -84,15 +84,15 @@ def run(
     from minifier.cli.running import run_command
     from minifier.workflow.interrupted_runs import Asked
 
-    with ends_as_json(given["json"]):
+    with ends_as_json(values["json"]):
         asked = Asked(Program(script, arguments, is_module), graph)
-        return run_command(asked, every, backend, Options.of(given))
+        return run_command(asked, every, backend, Options.of(values))
 
 
 @cli.command()
 @reduction_options
 @click.argument("case_dir", type=click.Path(path_type=Path))
-def reduce(case_dir: Path, **given: Any) -> int:
+def reduce(case_dir: Path, **values: Any) -> int:
     """Reduce a Case: the case/ folder of a run, captured here or elsewhere, a run that was interrupted, or what a
     process left that died within minifier.capture.
 
@@ -105,8 +105,8 @@ def reduce(case_dir: Path, **given: Any) -> int:
     from minifier.cli.console import ends_as_json
     from minifier.cli.running import reduce_command
 
-    with ends_as_json(given["json"]):
-        return reduce_command(case_dir, Options.of(given))
+    with ends_as_json(values["json"]):
+        return reduce_command(case_dir, Options.of(values))
 
 
 @cli.command()
@@ -181,28 +181,28 @@ def passes() -> int:
     return list_passes()
 
 
-_GO_ON = "make room there; what is complete stays. If there is a case/ in it, `minify reduce` of the folder goes on"
+_ADVICE = "make room there; what is complete stays. If there is a case/ in it, `minify reduce` of the folder goes on"
 
 
 def _guarded(work: Callable[[], int]) -> int:
-    """Runs a command; turns what it raises into a message and an exit code."""
-    for variable in _OWN_MINIFIER:
+    """Run a command; turn its exceptions into messages and exit codes."""
+    for variable in _TORCH_MINIFIER_VARIABLES:
         os.environ.pop(variable, None)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, as some parents leave it, it hides how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         return work()
     except MachineFailed as error:
-        print(f"minify: {error}\nminify: {_GO_ON}", file=sys.stderr)
+        print(f"minify: {error}\nminify: {_ADVICE}", file=sys.stderr)
         return int(error.exit_code)
     except MinifyError as error:
         print(f"minify: {error}", file=sys.stderr)
         if error.exit_code is not ExitCode.INTERNAL:
             return int(error.exit_code)
         return _internal(str(error))
-    except SystemExit as error:  # asked to end by a signal; what was temporary is gone
+    except SystemExit as error:  # a signal asked us to end; temporary files are already removed
         return error.code if isinstance(error.code, int) else 1
     except KeyboardInterrupt:
         print("minify: interrupted before there was anything to write", file=sys.stderr)
@@ -210,14 +210,14 @@ def _guarded(work: Callable[[], int]) -> int:
     except OSError as error:
         if error.errno not in FULL:
             return _internal(traceback.format_exc())
-        print(f"minify: {error.filename or 'a file'}: {error.strerror}\nminify: {_GO_ON}", file=sys.stderr)
+        print(f"minify: {error.filename or 'a file'}: {error.strerror}\nminify: {_ADVICE}", file=sys.stderr)
         return int(ExitCode.INTERNAL)
-    except Exception:  # noqa: BLE001 - whatever it is, it is this tool's fault and is written down
+    except Exception:  # noqa: BLE001 - any other exception is this tool's fault
         return _internal(traceback.format_exc())
 
 
 def _internal(trace: str) -> int:
-    """Writes a folder with the traceback for a report about this tool."""
+    """Write the traceback to a new folder, to attach to a bug report."""
     import tempfile
 
     folder = Path(tempfile.mkdtemp(prefix="minify-error-"))
@@ -231,12 +231,12 @@ def _internal(trace: str) -> int:
 
 
 def _open_standard_files() -> None:
-    """Gives a process that was started without standard input, output or error an empty one."""
+    """Open the null device for each standard stream with which the process was not started."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is `number`
     sys.stdin = sys.stdin or open(0)  # noqa: SIM115 - open as long as the process
     sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
@@ -262,7 +262,7 @@ def main() -> None:
     """The command `minify`."""
     _open_standard_files()
     status = command_line()
-    # Taking torch down object by object would cost as much as importing it did.
+    # Destroying torch's objects one by one would take as long as importing torch.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

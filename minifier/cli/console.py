@@ -1,4 +1,4 @@
-"""What the user sees while a run goes on, and at its end."""
+"""Show the progress of a run and its result, on standard error."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 from rich.console import Console as RichConsole
+from rich.control import Control
+from rich.segment import ControlType
 from rich.text import Text
 
 from minifier.case.store import RESULT
 from minifier.cli.options import Options
-from minifier.cli.status_line import StatusLine
 from minifier.errors import ExitCode, MinifyError
 from minifier.process.progress import Phase, Progress, Ui, counted
 
@@ -25,14 +26,16 @@ if TYPE_CHECKING:  # importing it would import torch before the arguments are ch
     from minifier.report.outcome import Outcome
 
 EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
-_OF_THE_USER = (Phase.SCRIPT, Phase.REPLAY)  # in which code of the user's may write to the terminal
+_USER_CODE_PHASES = (Phase.SCRIPT, Phase.REPLAY)  # the user's code may write to the terminal
 _NO_REPRO = "no standalone repro shows this failure"
-SECONDS_BETWEEN_LINES = 10.0  # where no status line can be drawn: the longest silence, and the shortest
+SECONDS_BETWEEN_LINES = 10.0  # between lines of progress, where no status line can be drawn
+_FREE_COLUMNS = 3  # at the right edge: the terminal's echo of Ctrl-C must not wrap to the next row
+_ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 
 @contextlib.contextmanager
 def ends_as_json(wanted: bool) -> Iterator[None]:
-    """Within it, what ends a run without a result is written to standard output as well, as one line of JSON."""
+    """If wanted, print an exception from the body to standard output too, as one line of JSON."""
     try:
         yield
     except Exception as error:
@@ -50,15 +53,49 @@ def _standard_error() -> RichConsole:
 
 
 def _shares_the_terminal(progress: Progress) -> bool:
-    """Whether code of the user's may write to the terminal: the script, or a backend while it is imported, which is
-    before the first probe."""
-    return progress.phase in _OF_THE_USER or (progress.phase is Phase.REDUCING and not progress.probes)
+    """Whether the user's code may write to the terminal: the script, or its backend during import, before any probe."""
+    return progress.phase in _USER_CODE_PHASES or (progress.phase is Phase.REDUCING and not progress.probes)
+
+
+class StatusLine:
+    """Draws one row at the cursor, and erases it before other output is written."""
+
+    def __init__(self, console: RichConsole) -> None:
+        self._console = console
+        self._drawn = ""
+
+    def draw(self, text: str) -> None:
+        """Replace the row by this text, truncated to the terminal's width."""
+        line = Text(text)
+        line.truncate(self._columns() - _FREE_COLUMNS)
+        if line.plain == self._drawn:
+            return
+        self.clear()
+        self._drawn = line.plain
+        self._console.print(line, end="", soft_wrap=True)
+        self._console.file.flush()
+
+    def clear(self) -> None:
+        """Erase the row, if it is drawn."""
+        if self._drawn:
+            self._drawn = ""
+            self._console.control(_ERASE)
+            self._console.file.flush()
+
+    def _columns(self) -> int:
+        """Return the terminal's current width; the environment's COLUMNS may be outdated."""
+        try:
+            return os.get_terminal_size(self._console.file.fileno()).columns or self._console.width
+        except OSError:  # a text in memory, no terminal
+            return self._console.width
 
 
 class Console(Ui):
-    """Writes to standard error, so that standard output stays the script's own. On a terminal a status line shows the
-    progress. Elsewhere each phase is a line, and another one follows every `SECONDS_BETWEEN_LINES` that it lasts.
-    `verbose` writes a line for each probe, `machine` the result as JSON to standard output, as its last line."""
+    """Writes to standard error, so that standard output stays the script's own.
+
+    A terminal gets a status line. Elsewhere each phase gets a line, and another every `SECONDS_BETWEEN_LINES`.
+    `verbose` adds a line for each probe. `machine` prints the result to standard output, as a line of JSON.
+    """
 
     def __init__(
         self,
@@ -77,39 +114,39 @@ class Console(Ui):
 
     @classmethod
     def for_options(cls, options: Options) -> Console:
-        """As a command's options have it."""
+        """Build the console that a command's options ask for."""
         return cls(options.quiet, options.verbose, options.json)
 
     def __enter__(self) -> Console:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Erase the status line, however the run has ended."""
+        """Erase the status line, even after an exception."""
         self._status.clear()
 
     def _write(self, text: str, style: str = "") -> None:
-        """Write whole lines above the status line; the terminal wraps them, so that they can be copied."""
+        """Write lines above the status line. The terminal wraps them, so that a copy has no line breaks."""
         self._status.clear()
         self._to.print(Text(text, style=style), soft_wrap=True)
         self._to.file.flush()
         self._wrote = self._clock()
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Write a line, unless quiet."""
         if not self._quiet:
             self._write(f"minify: {text}")
 
     def detail(self, text: str) -> None:
-        """One line, if the user wants every detail."""
+        """Write a line if verbose and not quiet."""
         if self._verbose:
             self.say(text)
 
     def error(self, text: str) -> None:
-        """What went wrong; written even when quiet."""
+        """Write a line even if quiet."""
         self._write(f"minify: {text}")
 
     def ask(self, question: str) -> bool:
-        """A question that is answered by yes or no; no, where there is nobody to answer."""
+        """Ask a yes-or-no question. Return False if nobody can answer, or if quiet."""
         if self._quiet or not self._live or not sys.stdin.isatty():
             return False
         self._status.clear()
@@ -119,14 +156,14 @@ class Console(Ui):
             return False
 
     def show(self, progress: Progress) -> None:
-        """Take in how far the run has come. A new phase is seen at once, all else with the next tick."""
+        """Store the progress. A new phase is shown at once, other changes with the next tick."""
         before, self._progress = self._progress, progress
         if before is None or before.phase is not progress.phase or progress.probes < before.probes:
             self._began = self._clock()
         if _shares_the_terminal(progress):
             self._status.clear()
         if before is None or before.title != progress.title:
-            if not self._live or progress.phase in _OF_THE_USER:
+            if not self._live or progress.phase in _USER_CODE_PHASES:
                 self.say(progress.title)
             else:
                 self.tick()
@@ -134,7 +171,7 @@ class Console(Ui):
             self.detail(f"probe {progress.probes}: {progress.probe}")
 
     def tick(self) -> None:
-        """Draw the status line anew; elsewhere write a line, if the last one is long ago."""
+        """Redraw the status line. Without one, write a line if the last is `SECONDS_BETWEEN_LINES` old."""
         progress = self._progress
         if self._quiet or progress is None:
             return
@@ -146,7 +183,7 @@ class Console(Ui):
             self._status.draw(f"minify: {line}")
 
     def final(self, outcome: Outcome) -> None:
-        """The last lines: what failed, from how many ops to how many, how often verified, and where."""
+        """Write the last lines: the failure, the reduction, the verification, and the repro's path."""
         failure, summary, out = outcome.case.failure, outcome.summary, outcome.folder
         lines = [(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", "bold")]
         if summary is not None:
@@ -157,10 +194,9 @@ class Console(Ui):
             probes = counted(summary.probes["total"], "probe")
             smaller = f"{before} -> {summary.ops_after} ({proof}) in {probes}, {outcome.total_seconds:.1f} s in all"
             lines.append((smaller, ""))
-            lines += [
-                (f"also met, not followed: {o['type']}: {(o['message'].splitlines() or [''])[0]} ({o['case']})", "")
-                for o in summary.others
-            ]
+            for other in summary.others:
+                message = (other["message"].splitlines() or [""])[0]
+                lines.append((f"also met, not followed: {other['type']}: {message} ({other['case']})", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
             lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters", "green"))

@@ -27,21 +27,21 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def list_passes() -> int:
-    """Prints the table of passes."""
+    """Print the table of passes."""
     _print_table(("pass", "takes away"), TABLE)
     return 0
 
 
 def loaded_entry_point(point: EntryPoint) -> tuple[Any, str]:
-    """(the backend, "") or (None, why it cannot be loaded). Runs the code of the distribution."""
+    """Import the backend of an entry point; return (backend, "") or (None, the error)."""
     try:
         return point.load(), ""
-    except Exception as error:  # noqa: BLE001 - a broken distribution is a line of the listing
+    except Exception as error:  # noqa: BLE001 - a broken distribution is listed with its error
         return None, f"{type(error).__name__}: {error}"
 
 
 def list_backends() -> int:
-    """Prints every backend that torch.compile finds: name, tags, whence."""
+    """Print every backend that torch.compile finds: name, tags, origin."""
     from minifier.workflow.machine import import_torch
 
     import_torch()
@@ -53,13 +53,13 @@ def list_backends() -> int:
         if loaded is None and point is not None:
             function, problem = loaded_entry_point(point)
         tags = ", ".join(getattr(function, "_tags", ()) or ())
-        home = getattr(function, "__module__", None) or type(function).__module__
+        module = getattr(function, "__module__", None) or type(function).__module__
         if point is not None:
             dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
-            whence = f"entry point {point.value} ({dist})"
+            origin = f"entry point {point.value} ({dist})"
         else:
-            whence = "torch" if home.startswith("torch") else f"module {home}"
-        rows.append((name, tags, whence + (f"; cannot be loaded: {problem}" if problem else "")))
+            origin = "torch" if module.startswith("torch") else f"module {module}"
+        rows.append((name, tags, origin + (f"; cannot be loaded: {problem}" if problem else "")))
     _print_table(("backend", "tags", "from"), rows)
     print("Backends that register when their module is imported are not listed before that.")
     return 0

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and their conversion to settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minifier.failure.difference import Aspect, Tolerance
 from minifier.settings import Settings
 
 _MIB = 2**20
-_SHARED = (
+_SHARED_OPTIONS = (
     click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),
     click.option(
         "--match",
@@ -110,7 +110,11 @@ _SHARED = (
         "Default: you are asked, or they do not where nobody can be.",
     ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
-    click.option("--verbose", is_flag=True, help="Say a line for each probe: what was tried, and how that ended."),
+    click.option(
+        "--verbose",
+        is_flag=True,
+        help="Say a line for each probe and each fallback: what was tried, and how a probe ended.",
+    ),
     click.option(
         "--json",
         is_flag=True,
@@ -120,15 +124,15 @@ _SHARED = (
 
 
 def reduction_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the shared options to a command."""
-    for option in reversed(_SHARED):
+    """Add the shared options to a command."""
+    for option in reversed(_SHARED_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a command: what is asked of the run, where its results go, and how it is told."""
+    """The options of a command: the run's settings, the output folder, and the console's verbosity."""
 
     settings: Settings
     out: Path | None = None
@@ -137,46 +141,46 @@ class Options:
     json: bool = False
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """The options as click gives them; raises UsageError for values that mean nothing, or contradict each other."""
-        return cls(_settings(given), given["out"], given["quiet"], given["verbose"], given["json"])
+    def of(cls, values: dict[str, Any]) -> Options:
+        """Build the options from click's values. Raises UsageError for invalid or contradictory values."""
+        return cls(_settings(values), values["out"], values["quiet"], values["verbose"], values["json"])
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+def _settings(values: dict[str, Any]) -> Settings:
     for option in ("match", "match_log"):
-        _check_pattern("--" + option.replace("_", "-"), given[option])
-    memory = given["memory"]
+        _check_pattern("--" + option.replace("_", "-"), values[option])
+    memory = values["memory"]
     return Settings(
-        match=given["match"],
-        match_log=given["match_log"],
-        timeout=given["timeout"],
+        match=values["match"],
+        match_log=values["match_log"],
+        timeout=values["timeout"],
         memory=memory * _MIB if memory is not None else None,
-        workers=given["workers"],
-        budget=given["budget"],
-        max_probes=given["max_probes"],
-        include_data=given["include_data"],
-        compare=given["compare"],
-        measure=_measure(given),
-        verify=given["verify"],
-        passes=None if given["passes"] is None else _passes("--passes", given["passes"].split(",")),
-        skipped=_passes("--skip-pass", given["skip_pass"]),
-        level=given.get("level", "auto"),
-        cluster=given["cluster"],
+        workers=values["workers"],
+        budget=values["budget"],
+        max_probes=values["max_probes"],
+        include_data=values["include_data"],
+        compare=values["compare"],
+        measure=_tolerance(values),
+        verify=values["verify"],
+        passes=None if values["passes"] is None else _check_passes("--passes", values["passes"].split(",")),
+        skipped=_check_passes("--skip-pass", values["skip_pass"]),
+        level=values.get("level", "auto"),
+        cluster=values["cluster"],
     )
 
 
-def _passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names, if all are those of passes; raises UsageError for another one."""
+def _check_passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the stripped names. Raises UsageError for an unknown pass."""
     from minifier.passes.table import TABLE
 
     known = [name for name, _ in TABLE if name != "ops"]
-    found = tuple(filter(None, (name.strip() for name in names)))
-    for name in found:
+    chosen = tuple(filter(None, (name.strip() for name in names)))
+    for name in chosen:
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]}?" if near else f" There are {', '.join(known)}."
+            similar = get_close_matches(name, known, 1)
+            hint = f" Did you mean {similar[0]}?" if similar else f" There are {', '.join(known)}."
             raise UsageError(f"{option}: there is no pass {name}.{hint}")
-    return found
+    return chosen
 
 
 def _check_pattern(option: str, pattern: str | None) -> None:
@@ -187,8 +191,8 @@ def _check_pattern(option: str, pattern: str | None) -> None:
             raise UsageError(f"{option} {pattern!r} is not a regular expression: {error}.") from None
 
 
-def _measure(given: dict[str, Any]) -> Tolerance:
-    rtol, atol, file = given["rtol"], given["atol"], given["predicate"]
+def _tolerance(values: dict[str, Any]) -> Tolerance:
+    rtol, atol, file = values["rtol"], values["atol"], values["predicate"]
     if (rtol is None) is not (atol is None):
         raise UsageError("--rtol and --atol go together: give both, or neither.")
     predicate = ""
@@ -206,4 +210,4 @@ def _measure(given: dict[str, Any]) -> Tolerance:
             raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
         if "differs" not in code.co_names:
             raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
-    return Tolerance(rtol, atol, tuple(Aspect(name) for name in given["ignore"]), predicate)
+    return Tolerance(rtol, atol, tuple(Aspect(name) for name in values["ignore"]), predicate)

@@ -1,4 +1,4 @@
-"""`minify report`: the reports of a finished run, made again."""
+"""`minify report`: write the reports of a finished run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minifier.workflow.machine import import_torch
 
 
 def report_command(folder: Path, include_data: bool | None) -> int:
-    """Writes report.md, report.html and bundle.zip of an output folder anew; prints where they are."""
+    """Write report.md, report.html and bundle.zip of an output folder again; print their paths."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: give the output folder of a run.")
     import_torch()

@@ -1,4 +1,4 @@
-"""`with minifier.capture(DIR):` writes down the backend call that fails, and does nothing else."""
+"""`with minifier.capture(DIR):` saves the first failing backend call, and does nothing else."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minifier.capturing import script
-from minifier.embed.notes import add_note
-from minifier.embed.session import Session, free_folder, keep
+from minifier.embed.session import Session, add_note, free_folder, keep
 
 
 @contextlib.contextmanager
 def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
-    """Within it, the first call of a backend that fails is written into `folder` as a Case; the exception goes on with
-    a note that says so. For machines on which nothing else may run: `minify reduce FOLDER` makes the repro elsewhere.
+    """Save the first failing backend call of the body into `folder` as a Case; note the folder on the exception.
 
-    Where the process dies in such a call, the folder keeps what is known of it, and `minify reduce FOLDER` makes the
-    call once more to find out how it fails. Of a call of what was compiled the inputs are not known then, but with
-    `keep_inputs`, which writes them down ahead of each.
+    Meant for machines that must run nothing else: `minify reduce FOLDER` makes the repro elsewhere.
 
-    What was compiled before is not observed: compile within it. If there is something in the folder, the first of
-    `folder-2`, `folder-3` and so on that is free takes its place. Under `minify run` it does nothing.
+    If the process dies in a backend call, `minify reduce FOLDER` repeats the call to find out how it fails. The inputs
+    of a call of a compiled function are then known only with `keep_inputs`, which saves them before each call.
+
+    Functions compiled earlier are not observed: compile within the body. If `folder` is not empty, the first free one
+    of `folder-2`, `folder-3`, ... is used. Under `minify run` this does nothing.
     """
     if script.under_run:
         yield
         return
     out = free_folder(folder)
-    done = False
+    has_failed = False
 
     def failed(number: int, error: BaseException) -> None:
-        nonlocal done
-        if done:
+        nonlocal has_failed
+        if has_failed:
             return
-        done = True
+        has_failed = True
         if keep(session, number, out) is None:
             add_note(error, "minifier: the failing graph could not be saved; `minify run` may do more")
         else:

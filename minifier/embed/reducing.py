@@ -1,4 +1,4 @@
-"""The reduction of a Case in another process, beside the user's."""
+"""Reduce a Case in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG = "minify.log"
 
 
 def start_reducing(out: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
-    """`minify reduce` of an output folder, in a session of its own; what it says goes into its log."""
+    """Start `minify reduce` on an output folder, in a new session; its standard error goes to the log."""
     command = [sys.executable, "-m", "minifier", "reduce", str(out), *options]
     with (out / LOG).open("w") as log:
         return subprocess.Popen(
@@ -19,8 +19,8 @@ def start_reducing(out: Path, options: Sequence[str]) -> subprocess.Popen[bytes]
         )
 
 
-def ended(process: subprocess.Popen[bytes], out: Path) -> Path | None:
-    """Waits for its end; gives the repro, if there is one. If the user will not wait, it is ended too."""
+def wait_for_repro(process: subprocess.Popen[bytes], out: Path) -> Path | None:
+    """Wait for the reduction; return the path of its repro, or None. Terminate it if the wait is interrupted."""
     try:
         process.wait()
     except BaseException:

@@ -1,4 +1,4 @@
-"""An observer of backend calls in a process that is not ours, where what is seen becomes a Case at once."""
+"""Observe backend calls in the user's own process, and save each graph as a Case at once."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
-from minifier.embed.notes import add_note
 from minifier.errors import MinifyError
 from minifier.report.privacy import note_private
-from minifier.torch_private import asked_backend, note_inference_mode, note_registrations, observe_backend_calls
+from minifier.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 from minifier.workflow.leftovers import (
     SOURCE,
     STATUS,
@@ -35,47 +34,50 @@ from minifier.workflow.leftovers import (
     is_unfinished,
     lock_leftover,
     new_folder,
-    remove_made,
+    remove_empty,
 )
 
-note_registrations()  # of what is registered from now on it is known which import did it
+note_registrations()  # from now on, to know which import registers a backend
 note_inference_mode()
 
 Wanted = Callable[[Any], Any]
-"""From the compiler function of a backend call to the one that is to be observed in its place; None: not this call."""
+"""Maps the compiler function of a backend call to the one to observe instead; None: do not observe this call."""
 OnFailure = Callable[[int, BaseException], None]
 
 
 class Session:
-    """Observes backend calls of this process until it is ended. `folder` is a new one, in which what is seen of each
-    graph is kept as long as the session lasts; `on_failure` is called with the number of a graph that failed and with
-    what is about to be raised. Whatever goes wrong here is told beside the user's own error, or not at all. Where the
-    process dies, what was seen stays in a folder in `kept`; with `keep_inputs`, the inputs of each call of what was
-    compiled as well."""
+    """Observes backend calls of this process until `end`.
+
+    `on_failure` is called with a failing graph's number and the exception about to be raised. Errors of this tool never
+    replace the user's own: they become a note, a warning, or nothing.
+
+    Cases are kept in `folder`, which is removed by `end`. With `keep_in` it is a folder in that one, and stays if the
+    process dies; with `keep_inputs` it then has the inputs of each call of a compiled function too.
+    """
 
     def __init__(
-        self, name: str, wanted: Wanted, on_failure: OnFailure, kept: Path | None = None, keep_inputs: bool = False
+        self, name: str, wanted: Wanted, on_failure: OnFailure, keep_in: Path | None = None, keep_inputs: bool = False
     ) -> None:
         self.pid = os.getpid()
-        self._kept, self._made_for_it = kept, list[Path]()
+        self._keep_in, self._new_folders = keep_in, list[Path]()
         self._status: RunningCalls | None = None
-        self._held: int | None = None
+        self._lock_file: int | None = None
         self._folder: Path | None = None
         self._terms = Terms(keep_all=keep_inputs, in_place=True)
         self._name, self._wanted, self._on_failure = name, wanted, on_failure
-        self._fresh = Fresh(baseline_here())  # which starts while the script goes on
+        self._fresh = Fresh(baseline_here())  # starts an interpreter in the background
         self._observer: Observer | None = None
         self._lock = threading.Lock()
         _begin(self)
 
     @property
     def folder(self) -> Path:
-        """Where what is seen is kept, from the first call on."""
+        """The folder of the Cases; exists from the first backend call on."""
         assert self._folder is not None
         return self._folder
 
     def end(self) -> None:
-        """Observes no longer; what was seen is gone. In a forked process it leaves all to the one that began it."""
+        """Stop observing and remove the Cases. Does nothing in a fork of the process that began the session."""
         if os.getpid() != self.pid:
             return
         _end(self)
@@ -84,34 +86,36 @@ class Session:
         self._fresh.end()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        if self._held is not None:
-            os.close(self._held)
-        remove_made(self._made_for_it)
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+        remove_empty(self._new_folders)
 
     def forget(self) -> None:
-        """Lets go of what was seen of graphs so far."""
+        """Remove the Cases saved so far."""
         for folder in self.folder.iterdir() if self._folder is not None else ():
             if folder.is_dir():
                 shutil.rmtree(folder, ignore_errors=True)
 
     def observer_for(self, compiler_fn: Any) -> tuple[Observer, Any] | None:
-        """The observer, and what is to be observed in the place of this compiler function; None if that is not this
-        session's business, or if there is no fresh interpreter that tells what is ordinary."""
+        """Return the observer and the compiler function to observe instead of this one.
+
+        None if this session does not want the call, or if no fresh interpreter tells torch's defaults.
+        """
         wanted = self._wanted(compiler_fn) if os.getpid() == self.pid else None
         if wanted is None:
             return None
         with self._lock:
             if self._observer is None:
                 try:
-                    self._observer = self._made()
+                    self._observer = self._new_observer()
                 except (MinifyError, OSError) as error:
                     warnings.warn(f"minifier does not observe: {error}", stacklevel=2)
                     _end(self)
                     return None
             return self._observer, wanted
 
-    def _made(self) -> Observer:
-        """At the first call of a backend, as it waits for the fresh interpreter."""
+    def _new_observer(self) -> Observer:
+        """Build the observer, at the first backend call: this waits for the fresh interpreter."""
         self._folder = self._new_folder()
         return Observer(
             self.folder,
@@ -124,11 +128,11 @@ class Session:
         )
 
     def _new_folder(self) -> Path:
-        if self._kept is not None:
+        if self._keep_in is not None:
             try:
-                folder, self._made_for_it = new_folder(self._kept)
+                folder, self._new_folders = new_folder(self._keep_in)
                 self._status = RunningCalls(folder / STATUS)
-                self._held = lock_leftover(folder)
+                self._lock_file = lock_leftover(folder)
                 note_private(folder)
                 (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
                 return folder
@@ -140,11 +144,11 @@ class Session:
     def _failed(self, number: int, error: BaseException) -> None:
         try:
             self._on_failure(number, error)
-        except Exception as fault:  # noqa: BLE001 - the user's own error is what has to be raised
+        except Exception as fault:  # noqa: BLE001 - the user's own error must be raised
             add_note(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
 
     def case_folder(self, number: int) -> Path | None:
-        """Where the Case of a graph is, if it could be written down."""
+        """Return the folder of a graph's Case, or None if it could not be saved."""
         folder = self.folder / str(number)
         return folder if (folder / CASE).exists() else None
 
@@ -170,18 +174,20 @@ def _end(session: Session) -> None:
 
 
 def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """Every backend call of the process comes by here: the last session that wants it observes it."""
+    """Make a backend call, observed by the latest session that wants it."""
     for session in reversed(_sessions):
-        found = session.observer_for(compiler_fn)
-        if found is not None:
-            observer, wanted = found
+        observation = session.observer_for(compiler_fn)
+        if observation is not None:
+            observer, wanted = observation
             return observer(wanted, gm, inputs, call)
     return call()
 
 
 def keep(session: Session, number: int, out: Path) -> Case | None:
-    """Writes the Case of a graph into `out`, as case/, with what it needs of the script's source; None if it could not
-    be written down."""
+    """Copy the Case of a graph to `out`/case, with the definitions that it needs of the script; return the Case.
+
+    None if the graph could not be saved.
+    """
     from minifier.workflow.keep_case import keep_case
 
     folder = session.case_folder(number)
@@ -189,7 +195,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
         return None
     out.mkdir(parents=True, exist_ok=True)
     source, is_file = source_here()
-    if not is_file:  # a line of one cell says nothing of a place among all of them
+    if not is_file:  # its line counts from its cell, the source has all cells
         case = load(folder)
         save(replace(case, script=replace(case.script, line=0)), folder)
     note_private(folder)
@@ -197,8 +203,10 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
 
 
 def source_here() -> tuple[str, bool]:
-    """The source of the script that this process runs, or of the cells of a notebook that were run so far, empty where
-    there is neither; and whether it is that of a file."""
+    """Return the source of the running script, or of the notebook's cells so far; and whether it is a file's.
+
+    The source is empty if there is neither.
+    """
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     if file is not None and Path(file).suffix == ".py" and Path(file).exists():
@@ -212,19 +220,24 @@ def source_here() -> tuple[str, bool]:
 
 
 def free_folder(folder: Path | str) -> Path:
-    """The folder's absolute path, or with a number that of the first one like it that has nothing in it: a job that is
-    started again after a failure is not to fail of what that left. Beside other processes at work there is room."""
+    """Return the folder's absolute path, with a number if it is in use, so that a restarted job does not fail.
+
+    A missing or empty folder is free, and one with nothing but the folders of running captures.
+    """
     path = Path(folder).absolute()
     for place in itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))):
         try:
             is_free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
-        except OSError:  # nobody can look into it; what is to be written there will tell
+        except OSError:  # unreadable: writing there will raise the error
             return place
         if is_free or (is_unfinished(place) and clear_finished(place)):
             return place
     raise AssertionError("numbers have an end")
 
 
-def backend_given(compiler_fn: Any) -> Any:
-    """What torch.compile was given as its backend."""
-    return asked_backend(compiler_fn).function
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note that the traceback shows. Python 3.10 has none: there it is printed to standard error."""
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    else:
+        print(note, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`minifier.wrap`: a backend that, when it fails, has a repro made before the failure goes on."""
+"""`minifier.wrap`: a backend whose first failure gets a repro before the exception goes on."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing import script
-from minifier.embed.notes import add_note
-from minifier.embed.reducing import LOG, ended, start_reducing
-from minifier.embed.session import Session, backend_given, free_folder, keep
+from minifier.embed.reducing import LOG, start_reducing, wait_for_repro
+from minifier.embed.session import Session, add_note, free_folder, keep
 from minifier.torch_private import asked_backend, compiler_for
 from minifier.workflow.run_folder import RESULTS, next_place
 
 
 class Wrapped:
-    """A backend for torch.compile: the one that it was made of, observed. `repro` is the path of the script, once there
-    is one."""
+    """A backend for torch.compile that observes another backend. `repro` is the repro's path, once there is one."""
 
     def __init__(self, backend: Any, name: str, out: Path, options: Sequence[str], wait: bool) -> None:
         self.backend, self.__name__ = backend, name
         self.repro: Path | None = None
         self._out, self._options, self._wait = out, tuple(options), wait
-        self._done = False
-        me = weakref.ref(self)  # the list of sessions is not to keep it alive
+        self._has_failed = False
+        me = weakref.ref(self)  # the list of sessions must not keep it alive
         self._session = Session(self.__name__, lambda fn: _observed(me(), fn), lambda n, error: _failed(me(), n, error))
         self._end = weakref.finalize(self, self._session.end)
 
-    def __call__(self, gm: Any, inputs: Sequence[Any], **given: Any) -> Any:
-        """What torch.compile calls with a graph."""
-        return compiler_for(self.backend, given.get("mode"), given.get("options"), None)(gm, inputs)
+    def __call__(self, gm: Any, inputs: Sequence[Any], **keywords: Any) -> Any:
+        """Compile a graph for torch.compile."""
+        return compiler_for(self.backend, keywords.get("mode"), keywords.get("options"), None)(gm, inputs)
 
     def observed(self, compiler_fn: Any) -> Any:
-        """For a call of this backend, the compiler function without it; None for another's."""
-        if backend_given(compiler_fn) is not self or self._done:
-            return None
+        """Return the wrapped backend's compiler function, or None if the call is another backend's."""
         asked = asked_backend(compiler_fn)
+        if asked.function is not self or self._has_failed:
+            return None
         return compiler_for(self.backend, asked.mode, asked.options, asked.dynamic)
 
     def failed(self, number: int, error: BaseException) -> None:
-        """Has the Case reduced, once; the error goes on with a note of what came of it."""
-        if self._done:
+        """Reduce the Case of the first failure, and note the result on the error."""
+        if self._has_failed:
             return
-        self._done = True
+        self._has_failed = True
         rank = os.environ.get("RANK")
         out = free_folder(self._out if rank is None else self._out / f"rank-{rank}")
         if keep(self._session, number, out) is None:
@@ -52,13 +50,13 @@ class Wrapped:
         elif rank is not None and not _is_first(self._out):
             add_note(error, f"minifier: another rank failed first; this one's Case is in {out}")
         else:
-            add_note(error, self._reduced(out))
+            add_note(error, self._reduce(out))
 
-    def _reduced(self, out: Path) -> str:
+    def _reduce(self, out: Path) -> str:
         process = start_reducing(out, self._options)
         if not self._wait:
             return f"minifier: the repro will be {out / 'repro.py'} ({out / LOG} says how far it is)"
-        self.repro = ended(process, out)
+        self.repro = wait_for_repro(process, out)
         if self.repro is None:
             return f"minifier: no repro shows this failure; {out / LOG} says why"
         return f"minifier: the repro is {self.repro}"
@@ -74,7 +72,7 @@ def _failed(wrapped: Wrapped | None, number: int, error: BaseException) -> None:
 
 
 def _is_first(out: Path) -> bool:
-    """Whether no other rank of the same run of torchrun has failed before."""
+    """Whether no other rank of this torchrun job has failed before."""
     marker = out / f".first-{os.environ.get('TORCHELASTIC_RUN_ID', 'none')}-{os.environ.get('MASTER_PORT', '')}"
     try:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -84,7 +82,7 @@ def _is_first(out: Path) -> bool:
 
 
 def _next(name: str) -> Path:
-    """A folder that is not there yet; under torchrun one that all ranks of a run take for the next."""
+    """Return a new output folder; under torchrun the same one for all ranks of the job."""
     run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None
     if run is not None:
         return RESULTS / f"{name}-run-{run}"
@@ -94,19 +92,19 @@ def _next(name: str) -> Path:
 def wrap(
     backend: Any = "inductor", *, out: Path | str | None = None, options: Sequence[str] = (), wait: bool = True
 ) -> Any:
-    """A backend to be given to torch.compile in the place of `backend` (a name, or whatever torch.compile takes).
+    """Return a backend for torch.compile that compiles with `backend`, a name or whatever torch.compile takes.
 
-    It compiles as that does. When it fails, while compiling, in a call of what it compiled, or in the backward pass of
-    that, the failing call is handed to another process that makes a repro of it in `out` (by default
-    `minify-out/<backend>-<n>`; with a number behind it, if there is something in that), and the exception goes on with
-    a note where that is. With `wait` off, the process is not waited for. `options` are those of `minify reduce`. Only
-    the first failure is reduced; of several ranks under torchrun the first that fails, each having a folder of its own
-    in `out`. Under `minify run` the backend is given back as it is.
+    Its first failure, while compiling, in a call of the compiled function or in its backward pass, is reduced to a
+    repro by another process. The exception then goes on with a note that names the repro; without `wait` it goes on at
+    once. `options` are command-line options of `minify reduce`.
+
+    `out` is by default `minify-out/<backend>-<n>`. If it is not empty, a number is appended. Under torchrun each rank
+    has a folder in `out`, and only the first rank that fails is reduced. Under `minify run`, `backend` is returned.
     """
     if script.under_run:
         return backend
     if isinstance(backend, str):
-        compiler_for(backend, None, None, None)  # torch's own error for a name that nobody has registered
+        compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     place = _next(name).absolute() if out is None else Path(out).absolute()
     return Wrapped(backend, name, place, options, wait)

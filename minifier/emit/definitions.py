@@ -1,5 +1,4 @@
-"""Definitions of the user's script in a repro: its imports among the others, its names kept, those of the template's
-that are the same changed."""
+"""The user's own definitions in a repro, next to the names and imports of the template."""
 
 from __future__ import annotations
 
@@ -8,17 +7,17 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.emit.statements import Statement, code_of
+from minifier.emit.statements import Statement, code_of, transformed
 
 _MARK = "of_the_script__"
 
 
-def of_script(expression: str) -> str:
-    """An expression in the script's own names, marked so that they are not taken for those of the template."""
+def script_name(expression: str) -> str:
+    """Mark a name of the user's script, so that it is not confused with the template's names."""
     return f"{_MARK}{expression}"
 
 
-class _Mark(cst.CSTTransformer):
+class _AddMarks(cst.CSTTransformer):
     def __init__(self, names: Collection[str]) -> None:
         super().__init__()
         self.names = names
@@ -27,19 +26,19 @@ class _Mark(cst.CSTTransformer):
         return cst.Name(f"{_MARK}{original_node.value}") if original_node.value in self.names else updated_node
 
 
-def marked(expression: str, names: Collection[str]) -> str:
-    """The expression with these of its names marked."""
-    made = cst.parse_expression(expression).visit(_Mark(names))
-    assert isinstance(made, cst.BaseExpression)
-    return code_of(made)
+def mark_names(expression: str, names: Collection[str]) -> str:
+    """Return the expression with every occurrence of `names` marked as a name of the user's script."""
+    marked = cst.parse_expression(expression).visit(_AddMarks(names))
+    assert isinstance(marked, cst.BaseExpression)
+    return code_of(marked)
 
 
-class _Settle(cst.CSTTransformer):
-    """Takes the marks away, and the template's own names out of the way of the script's."""
+class _ResolveMarks(cst.CSTTransformer):
+    """Removes the marks, and renames the template's names that clash with the script's."""
 
-    def __init__(self, taken: Collection[str]) -> None:
+    def __init__(self, script_names: Collection[str]) -> None:
         super().__init__()
-        self.taken = taken
+        self.script_names = script_names
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
         return updated_node.with_changes(attr=original_node.attr)
@@ -51,33 +50,31 @@ class _Settle(cst.CSTTransformer):
         name = original_node.value
         if name.startswith(_MARK):
             return updated_node.with_changes(value=name.removeprefix(_MARK))
-        return updated_node.with_changes(value=f"{name}_") if name in self.taken else updated_node
+        return updated_node.with_changes(value=f"{name}_") if name in self.script_names else updated_node
 
 
-def keep_script_names(statement: Statement, taken: Collection[str]) -> Statement:
-    """A statement of the template, filled, with the script's names as they are, and its own ones of them renamed."""
-    made = statement.visit(_Settle(taken))
-    assert isinstance(made, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    return made
+def keep_script_names(statement: Statement, script_names: Collection[str]) -> Statement:
+    """Return the template's statement with unmarked script names; clashing template names get a `_` appended."""
+    return transformed(statement, _ResolveMarks(script_names))
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """What a repro takes from the script: `future` imports, plain `imports` as text, and the other statements."""
+    """Code taken from the script: `future` imports, other top-level `imports` as text, remaining statements."""
 
     future: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     statements: tuple[Statement, ...] = ()
 
 
-def taken_apart(source: str) -> Definitions:
-    """The definitions with the imports that can stand at the head of a script."""
+def split_imports(source: str) -> Definitions:
+    """Separate the imports that can move to the head of a script from the other statements."""
     future: list[str] = []
     imports: list[str] = []
     statements: list[Statement] = []
     for statement in cst.parse_module(source).body:
         text = code_of(statement).strip()
-        if _is_plain_import(statement):
+        if _is_single_import(statement):
             (future if text.startswith("from __future__") else imports).append(text.rpartition("\n")[2])
         else:
             assert isinstance(statement, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
@@ -85,17 +82,17 @@ def taken_apart(source: str) -> Definitions:
     return Definitions(tuple(future), tuple(imports), tuple(statements))
 
 
-def _is_plain_import(statement: cst.BaseStatement) -> bool:
+def _is_single_import(statement: cst.BaseStatement) -> bool:
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
     return isinstance(statement.body[0], (cst.Import, cst.ImportFrom))
 
 
-def as_written(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements, apart from what stands above them."""
+def set_apart(statements: Sequence[Statement]) -> list[Statement]:
+    """Put the usual blank lines above the first statement; its comments stay."""
     if not statements:
         return []
     first, *rest = statements
-    lines = [line for line in first.leading_lines if line.comment is not None]
-    empty = [cst.EmptyLine(indent=False)] * (2 if isinstance(first, (cst.FunctionDef, cst.ClassDef)) else 1)
-    return [first.with_changes(leading_lines=[*empty, *lines]), *rest]
+    comments = [line for line in first.leading_lines if line.comment is not None]
+    blank = [cst.EmptyLine(indent=False)] * (2 if isinstance(first, (cst.FunctionDef, cst.ClassDef)) else 1)
+    return [first.with_changes(leading_lines=[*blank, *comments]), *rest]

@@ -1,4 +1,4 @@
-"""Flex attention as a person calls it: the graph has the operator behind it, with the arguments that torch made up."""
+"""Write flex attention as its public call: a graph holds the internal operator with arguments that torch added."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from minifier.case import Case, Graph, Node, Ref, TensorMeta
 from minifier.case.graph import FLEX, map_refs, refs_in
 
 _PUBLIC = "torch.nn.attention.flex_attention:flex_attention"
-_ANY_BLOCK = 1 << 30  # the block size of the mask that stands for none
-# What torch puts into kernel_options by itself.
-_OPTIONS = {
+_NO_MASK_BLOCK_SIZE = 1 << 30  # torch represents "no mask" as a mask with this block size
+_DEFAULT_KERNEL_OPTIONS = {
     "BACKEND": "AUTO",
     "PRESCALE_QK": False,
     "ROWS_GUARANTEED_SAFE": False,
@@ -22,13 +21,13 @@ _OPTIONS = {
 }
 
 
-def _public(graph: Graph, node: Node) -> Node | None:
-    """The call of the public function; None where it would take more than this can write (a block mask, tensors that
-    the score function captured)."""
+def _public_call(graph: Graph, node: Node) -> Node | None:
+    """Return the call of the public function. None for unsupported arguments: a block mask, or tensors captured by
+    the score function."""
     if len(node.args) != 9 or node.kwargs:
         return None
-    query, key, value, score_mod, mask, scale, options, of_score, of_mask = node.args
-    if of_score or of_mask or not isinstance(mask, tuple) or _ANY_BLOCK not in mask:
+    query, key, value, score_mod, mask, scale, options, score_tensors, mask_tensors = node.args
+    if score_tensors or mask_tensors or not isinstance(mask, tuple) or _NO_MASK_BLOCK_SIZE not in mask:
         return None
     kwargs: dict[str, Any] = {}
     if not _is_identity(graph, score_mod):
@@ -41,18 +40,18 @@ def _public(graph: Graph, node: Node) -> Node | None:
         kwargs["enable_gqa"] = True
     if options.get("OUTPUT_LOGSUMEXP"):
         kwargs["return_lse"] = True
-    asked = {k: v for k, v in options.items() if k != "OUTPUT_LOGSUMEXP" and _OPTIONS.get(k) != v}
-    if asked:
-        kwargs["kernel_options"] = asked
+    user_options = {k: v for k, v in options.items() if k != "OUTPUT_LOGSUMEXP" and _DEFAULT_KERNEL_OPTIONS.get(k) != v}
+    if user_options:
+        kwargs["kernel_options"] = user_options
     return replace(node, target=_PUBLIC, args=(query, key, value), kwargs=kwargs)
 
 
 def _is_identity(graph: Graph, score_mod: Any) -> bool:
-    """Whether the score function gives back the score."""
-    held = graph.modules.get(graph.node(score_mod.name).target) if isinstance(score_mod, Ref) else None
-    if held is None or held.graph is None or held.graph.ops:
+    """Whether the score function returns the score unchanged."""
+    module = graph.modules.get(graph.node(score_mod.name).target) if isinstance(score_mod, Ref) else None
+    if module is None or module.graph is None or module.graph.ops:
         return False
-    return next(refs_in(held.graph.output.args), None) == held.graph.nodes[0].name
+    return next(refs_in(module.graph.output.args), None) == module.graph.nodes[0].name
 
 
 def _is_first_of(node: Node, names: set[str]) -> bool:
@@ -60,27 +59,23 @@ def _is_first_of(node: Node, names: set[str]) -> bool:
 
 
 def with_public_flex(case: Case) -> Case:
-    """The Case with calls of flex_attention, and without the inputs that only the operator took."""
-    changed: dict[str, Node] = {}
-    for node in case.graph.ops:
-        if node.target == FLEX:
-            public = _public(case.graph, node)
-            if public is not None:
-                changed[node.name] = public
-    if not changed:
+    """Return the Case with calls of the public flex_attention, and without inputs that only the operator took."""
+    public_calls = {n.name: call for n in case.graph.ops if n.target == FLEX and (call := _public_call(case.graph, n))}
+    if not public_calls:
         return case
-    alone = {name for name, call in changed.items() if "return_lse" not in call.kwargs}  # which give no tuple then
-    same = {node.name: node.args[0].name for node in case.graph.ops if _is_first_of(node, alone)}
-    nodes = [changed.get(node.name, node) for node in case.graph.nodes if node.name not in same]
+    no_tuple = {name for name, call in public_calls.items() if "return_lse" not in call.kwargs}  # returns one tensor
+    aliases = {node.name: node.args[0].name for node in case.graph.ops if _is_first_of(node, no_tuple)}
+    nodes = [public_calls.get(node.name, node) for node in case.graph.nodes if node.name not in aliases]
 
     def renamed(ref: Ref) -> Ref:
-        return Ref(same.get(ref.name, ref.name))
+        return Ref(aliases.get(ref.name, ref.name))
 
     graph = replace(
         case.graph,
         nodes=tuple(replace(n, args=map_refs(n.args, renamed), kwargs=map_refs(n.kwargs, renamed)) for n in nodes),
     )
     used = {name for node in graph.nodes for name in node.refs()}
-    kept = tuple(n for n in graph.nodes if n.op not in ("placeholder", "get_attr") or n.name in used)
-    names = {node.name for node in kept}
-    return replace(case, graph=replace(graph, nodes=kept), inputs=tuple(i for i in case.inputs if i.name in names))
+    used_nodes = tuple(n for n in graph.nodes if n.op not in ("placeholder", "get_attr") or n.name in used)
+    names = {node.name for node in used_nodes}
+    inputs = tuple(i for i in case.inputs if i.name in names)
+    return replace(case, graph=replace(graph, nodes=used_nodes), inputs=inputs)

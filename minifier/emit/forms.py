@@ -1,8 +1,8 @@
-"""The forms a repro can take, and which of them can show a Case's failure."""
+"""The forms of a repro (template and variant), and the forms that can show a Case's failure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -31,14 +31,16 @@ class Template(str, Enum):
 
     @property
     def hides_stage(self) -> bool:
-        """Whether the script calls the backend itself, so that a traceback does not tell the stage."""
+        """Whether the script calls the backend directly, so that a traceback does not show the stage."""
         return self in (Template.CALL_BACKEND, Template.CALL_COMPILER)
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What may be added to a script where it does not show the failure without. `symbolic` is how sizes become
-    symbols; `compiler` the argument of aot_autograd(...) that holds the compiler."""
+    """Optional additions to a script that does not show the failure without them.
+
+    `symbolic`: how sizes become symbolic. `compiler`: the argument of aot_autograd(...) that holds the compiler.
+    """
 
     tolerance: bool = False
     equal_nan: bool = False
@@ -51,17 +53,17 @@ class Variant:
 
 Form = tuple[Template, Variant]
 
-_BACKWARD = (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN)
+_BACKWARD_STAGES = (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN)
 
 
 def templates_for(case: Case) -> tuple[Template, ...]:
-    """The scripts that can show the Case's failure, the one a maintainer would like best first."""
+    """Return the templates that can show the Case's failure, the most readable for a maintainer first."""
     fingerprint = case.failure.fingerprint
     if fingerprint.stage is Stage.COMPARE:
-        return _comparing(case)
+        return _comparison_templates(case)
     if case.level is Level.AOT_BACKWARD:
         return (Template.CALL_COMPILER, Template.AUTOGRAD_FUNCTION)
-    if case.backward and fingerprint.stage in _BACKWARD:
+    if case.backward and fingerprint.stage in _BACKWARD_STAGES:
         return (Template.RUN_BACKWARD,)
     if case.level is Level.AOT_FORWARD:
         return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
@@ -72,7 +74,7 @@ def templates_for(case: Case) -> tuple[Template, ...]:
     return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
 
 
-def _comparing(case: Case) -> tuple[Template, ...]:
+def _comparison_templates(case: Case) -> tuple[Template, ...]:
     if case.measure.predicate or case.failure.fingerprint.message == Aspect.PREDICATE.value:
         return (Template.ASK_PREDICATE,)
     special = {
@@ -91,22 +93,19 @@ def _comparing(case: Case) -> tuple[Template, ...]:
 
 
 def forms_for(case: Case) -> tuple[Form, ...]:
-    """Everything worth trying, in order: each script as plain as can be, then with what it may need."""
+    """Return the forms worth trying: minimal variants first, variants with environment variables last."""
     first = Variant(symbolic=case.symbolic)
     if case.failure.fingerprint.stage is Stage.COMPARE:
         first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
-    found: dict[Form, None] = {}
-    for template in templates_for(case):
-        for variant in _variants(case, template, first):
-            found[template, variant] = None
-    plain = tuple(found)
+    pairs = [(template, variant) for template in templates_for(case) for variant in _variants(case, template, first)]
+    forms = tuple(dict.fromkeys(pairs))
     if case.state.environment:
-        plain += tuple((template, replace(variant, environment=True)) for template, variant in plain)
-    return plain
+        forms += tuple((template, replace(variant, environment=True)) for template, variant in forms)
+    return forms
 
 
 def _variants(case: Case, template: Template, first: Variant) -> Iterator[Variant]:
-    if template is Template.CALL_REPEATEDLY and case.calls == 1:  # flaky, and at run time: called again and again
+    if template is Template.CALL_REPEATEDLY and case.calls == 1:  # flaky at run time: repeat the call only
         first = replace(first, recompile=False)
     if template is Template.CALL_COMPILER:
         keys = ("bw_compiler", "fw_compiler") if case.level is Level.AOT_BACKWARD else ("fw_compiler",)
@@ -120,12 +119,12 @@ def _variants(case: Case, template: Template, first: Variant) -> Iterator[Varian
         Template.EXPECT_EXCEPTION,
         Template.COMPARE_STORAGES,
     ):
-        yield from _closeness(first)
+        yield from _other_tolerances(first)
     if case.symbolic is not None and template is not Template.CALL_BACKEND:
         yield from (replace(first, symbolic=other) for other in Symbolic if other is not case.symbolic)
 
 
-def _closeness(first: Variant) -> Iterable[Variant]:
+def _other_tolerances(first: Variant) -> Iterator[Variant]:
     for equal_nan in (first.equal_nan, not first.equal_nan):
         for tolerance in (first.tolerance, not first.tolerance):
             if (tolerance, equal_nan) != (first.tolerance, first.equal_nan):
@@ -133,8 +132,11 @@ def _closeness(first: Variant) -> Iterable[Variant]:
 
 
 def is_worth_trying(variant: Variant, earlier: Variant, shown: Failure | None, of_eager: bool) -> bool:
-    """Whether a comparison in this variant can do better than the same script in an earlier one, which showed that
-    (None: no difference); `of_eager` if it did so without any backend."""
+    """Whether this variant of a comparison can do better than an earlier variant of the same template.
+
+    `shown` is the failure that the earlier script showed, None for no difference. `of_eager`: it showed that failure
+    without any backend.
+    """
     if replace(variant, tolerance=False, equal_nan=False) != replace(earlier, tolerance=False, equal_nan=False):
         return True
     if shown is None:

@@ -1,18 +1,17 @@
-"""The graph as the source of a plain function."""
+"""Write a graph as the source of a Python function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minifier.case.graph import AUTOGRAD_FUNCTION, LAUNCH, REGION, Graph, Node, Ref
+from minifier.case.graph import AUTOGRAD_FUNCTION, LAUNCH, REGION, SET_GRAD, Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal, module_of
 from minifier.case.values import Imported
-from minifier.emit.definitions import of_script
-from minifier.emit.higher import Method, autograd_function, needs_tuple, public_call, takers
+from minifier.emit.definitions import script_name
+from minifier.emit.higher import Method, autograd_function, consumers, needs_tuple, public_call
 from minifier.emit.naming import Names
-from minifier.emit.regions import indented, regions
 from minifier.errors import NoRepro
 
 _BINARY = {
@@ -25,32 +24,33 @@ _IN_PLACE = {
     "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+_ENTER_AUTOCAST = "torch.amp.autocast_mode._enter_autocast"
+_EXIT_AUTOCAST = "torch.amp.autocast_mode._exit_autocast"
 
 
 @dataclass
 class FunctionSource:
-    """A function: its parameters and the lines of its body; what has to be imported or defined before it. `name_of` has
-    what the nodes are called in it."""
+    """The source of a function."""
 
     parameters: list[str]
-    body: list[str]
+    body: list[str]  # lines
     imports: list[str] = field(default_factory=list)
-    before: list[str] = field(default_factory=list)
-    name_of: dict[str, str] = field(default_factory=dict)
+    before: list[str] = field(default_factory=list)  # definitions that the function uses
+    name_of: dict[str, str] = field(default_factory=dict)  # the Python name of each node
 
 
 class _Writer:
     def __init__(
-        self, graph: Graph, names: Names, known: dict[str, str], modules: Callable[[str], str], plain_aten: bool
+        self, graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str], plain_aten: bool
     ) -> None:
         self.graph, self.names, self.modules, self.plain_aten = graph, names, modules, plain_aten
-        self.name_of = dict(known)
+        self.name_of = dict(inputs)
         self.imports: dict[str, None] = {}
         self.before: list[str] = []
-        self.regions = regions(graph)
+        self.contexts = _contexts(graph)
         self.depth = 0
-        self.written: dict[str, str] = {}  # graphs that are held there, and what they are called
-        self.lines: list[tuple[int, str]] = []
+        self.subgraph_names: dict[str, str] = {}  # by get_attr target
+        self.lines: list[tuple[int, str]] = []  # (depth, text)
 
     def ref(self, ref: Ref) -> str:
         return self.name_of[ref.name]
@@ -73,13 +73,12 @@ class _Writer:
         return ", ".join([*map(self.value, args), *(f"{key}={self.value(item)}" for key, item in kwargs.items())])
 
     def function(self, path: str) -> str:
-        """How the function is called in the script; notes the import that this needs."""
+        """Return the function's name in the script, and record the import that it needs."""
         if path.startswith(OF_SCRIPT):
-            return of_script(path.removeprefix(OF_SCRIPT))
+            return script_name(path.removeprefix(OF_SCRIPT))
         if ":" in path:
             module, _, name = path.partition(":")
-            head = name.partition(".")[0]
-            self.imports[f"from {module} import {head}"] = None
+            self.imports[f"from {module} import {name.partition('.')[0]}"] = None
             return name
         if self.plain_aten and path.startswith("torch.ops.aten."):
             path = path.removesuffix(".default")
@@ -89,13 +88,13 @@ class _Writer:
         return path
 
     def line(self, text: str) -> None:
-        """Adds a line where the function has got to."""
+        """Append a line at the current depth."""
         self.lines.append((self.depth, text))
 
     def statement(self, node: Node) -> None:
-        """Adds the line for one op."""
-        if node.name in self.regions:
-            context = self.regions[node.name]
+        """Append the line for one op."""
+        if node.name in self.contexts:
+            context = self.contexts[node.name]
             if context is not None:
                 self.line(f"with {context}:")
             self.depth += 1 if context is not None else -1
@@ -103,9 +102,9 @@ class _Writer:
             return
         short = node.target.rpartition(".")[2] if node.target.startswith("operator.") else ""
         if short == "setitem":
-            where, what, value = node.args
-            self.line(f"{self.value(where)}[{index(what, self.ref)}] = {self.value(value)}")
-            self.name_of[node.name] = self.value(where)
+            container, key, value = node.args
+            self.line(f"{self.value(container)}[{index(key, self.ref)}] = {self.value(value)}")
+            self.name_of[node.name] = self.value(container)
         elif short in _IN_PLACE and isinstance(node.args[0], Ref):
             self.line(f"{self.value(node.args[0])} {_IN_PLACE[short]} {self.value(node.args[1])}")
             self.name_of[node.name] = self.value(node.args[0])
@@ -143,29 +142,28 @@ class _Writer:
         return f"{self.function(node.target)}({self.arguments(node.args, node.kwargs)})"
 
     def nested(self, node: Node) -> None:
-        """A graph that a higher-order op takes, as a function of its own, or as part of a class."""
-        held = self.graph.modules.get(node.target)
-        if held is None or held.graph is None:
+        """Write the subgraph of a higher-order op as a function, or as part of a class."""
+        module = self.graph.modules.get(node.target)
+        if module is None or module.graph is None:
             raise NoRepro(f"the graph holds {node.target}, which cannot be written as source yet")
-        if node.target in self.written:  # by an earlier node that gets the same
-            self.name_of[node.name] = self.written[node.target]
+        if node.target in self.subgraph_names:  # written for an earlier get_attr of the same target
+            self.name_of[node.name] = self.subgraph_names[node.target]
             return
-        users = takers(self.graph, node)
+        users = consumers(self.graph, node)
         is_class = any(user.target == AUTOGRAD_FUNCTION for user in users)
-        name = self.written[node.target] = self.name_of[node.name] = self._short(node.target, is_class)
+        name = self.subgraph_names[node.target] = self.name_of[node.name] = self._short_name(node.target, is_class)
         if is_class:
             if node.name == users[0].args[0].name:
                 self.before.append(autograd_function(self.graph, users[0], name, self._method))
             return
-        inner = self._inner(held.graph, unpacked=not needs_tuple(self.graph, node))
+        inner = self._inner(module.graph, unpacked=not needs_tuple(self.graph, node))
         body = "\n".join(f"    {line}" for line in inner.body)
-        mark = "@torch.compiler.nested_compile_region\n" if any(user.target == REGION for user in users) else ""
-        self.before.append(f"{mark}def {name}({', '.join(inner.parameters)}):\n{body}")
+        decorator = "@torch.compiler.nested_compile_region\n" if any(user.target == REGION for user in users) else ""
+        self.before.append(f"{decorator}def {name}({', '.join(inner.parameters)}):\n{body}")
 
-    def _short(self, target: str, is_class: bool) -> str:
-        """A name for a graph that is held there."""
+    def _short_name(self, target: str, is_class: bool) -> str:
         target = target.replace(".", "_")
-        short = target.removesuffix("_0")  # torch numbers even the only one
+        short = target.removesuffix("_0")  # torch numbers a single subgraph too
         name = target if f"{short}_1" in self.graph.modules else short
         name = name.replace("fwd_body", "Function") if is_class else name
         return target if name in self.name_of.values() else name
@@ -191,12 +189,13 @@ def function_source(
     plain_aten: bool = False,
     unpacked: bool = True,
 ) -> FunctionSource:
-    """The function of a graph. `inputs` names its placeholders where the caller has done so already;
-    `modules(target)` is the name of a module that the graph calls. `plain_aten` leaves the overload's name out of
-    `torch.ops.aten.tanh.default`, for graphs that are made of such calls; `unpacked` gives back the value of a tuple of
-    one alone.
+    """Return the graph's function.
 
-    Raises NoRepro for a node that has no form in source.
+    `inputs` names placeholders that the caller has named already. `modules(target)` returns the name of a module that
+    the graph calls. `plain_aten` shortens `torch.ops.aten.tanh.default` to `torch.ops.aten.tanh`, for ATen graphs.
+    `unpacked` returns the value of a one-element tuple instead of the tuple.
+
+    Raises NoRepro if a node cannot be written as source.
     """
     writer = _Writer(graph, names, inputs, modules, plain_aten)
     for node in graph.nodes:
@@ -213,11 +212,54 @@ def function_source(
         text = literal(result[0], writer.ref)
     elif isinstance(result, tuple) and len(result) > 1:
         text = text[1:-1]
-    lines = indented(writer.lines)
-    # `a = torch.tanh(x)` and `return a` say it twice.
-    if lines and lines[-1].startswith(f"{text} = "):
+    lines = _indented(writer.lines)
+    if lines and lines[-1].startswith(f"{text} = "):  # write `return torch.tanh(x)`, without a last assignment
         lines[-1:] = [f"return {lines[-1].removeprefix(f'{text} = ')}"]
     else:
         lines.append(f"return {text}")
     parameters = [writer.name_of[node.name] for node in graph.placeholders]
     return FunctionSource(parameters, lines, list(writer.imports), writer.before, writer.name_of)
+
+
+def _contexts(graph: Graph) -> dict[str, str | None]:
+    """Map each op that opens a `with` block to the block's context, and each op that closes one to None.
+
+    If blocks overlap or stay open, return an empty dict: all these ops are then written as calls.
+    """
+    contexts: dict[str, str | None] = {}
+    open_ops: list[Node] = []
+    for node in graph.ops:
+        if node.target == _ENTER_AUTOCAST:
+            open_ops.append(node)
+        elif node.target == _EXIT_AUTOCAST:
+            if not open_ops or node.args != (Ref(open_ops[-1].name),):
+                return {}
+            opening = open_ops.pop()
+            contexts |= {opening.name: _context(opening), node.name: None}
+        elif node.target == SET_GRAD:
+            if open_ops and open_ops[-1].target == SET_GRAD and open_ops[-1].args != node.args:
+                opening = open_ops.pop()
+                contexts |= {opening.name: _context(opening), node.name: None}
+            else:
+                open_ops.append(node)
+    return {} if open_ops else contexts
+
+
+def _context(node: Node) -> str:
+    if node.target != _ENTER_AUTOCAST:
+        return "torch.enable_grad()" if node.args[0] else "torch.no_grad()"
+    device, dtype, enabled = (*node.args, None, None)[:3]  # the 4th, whether autocast caches, is off under Dynamo
+    arguments = [literal(device)]
+    arguments += [f"dtype={literal(dtype)}"] if dtype is not None else []
+    arguments += ["enabled=False"] if enabled is False else []
+    return f"torch.autocast({', '.join(arguments)})"
+
+
+def _indented(lines: Sequence[tuple[int, str]]) -> list[str]:
+    """Indent (depth, line) pairs; an empty `with` block gets a `pass`."""
+    text: list[str] = []
+    for i, (depth, line) in enumerate(lines):
+        text.append("    " * depth + line)
+        if line.startswith("with ") and (i + 1 == len(lines) or lines[i + 1][0] <= depth):
+            text.append("    " * (depth + 1) + "pass")
+    return text

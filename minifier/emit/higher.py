@@ -1,4 +1,4 @@
-"""Higher-order ops as a person calls them: the graphs that they take are functions, or the methods of a class."""
+"""Write higher-order ops as their public calls: a subgraph is a function, or a method of an autograd function."""
 
 from __future__ import annotations
 
@@ -9,85 +9,84 @@ from typing import Any
 from minifier.case.graph import CHECKPOINT, COND, HIGHER_ORDER, SET_GRAD, Graph, Node, Ref
 from minifier.errors import NoRepro
 
-# Functions that a person calls by another name than the one in the graph.
-PUBLIC = {COND: "torch.cond", CHECKPOINT: "torch.utils.checkpoint:checkpoint"}
+_PUBLIC_NAMES = {COND: "torch.cond", CHECKPOINT: "torch.utils.checkpoint:checkpoint"}
 _MAP, _PUBLIC_MAP = f"{HIGHER_ORDER}map_impl", "torch._higher_order_ops.map:map"
 _SCAN, _PUBLIC_SCAN = f"{HIGHER_ORDER}scan", "torch._higher_order_ops.scan:scan"
 
 
 def public_call(node: Node) -> Node:
-    """The call as the public function takes it: `map` and `scan` of one tensor take it alone."""
+    """Return the public function's call: `map` and `scan` of one tensor take a tensor, no list."""
     if node.target == _MAP and len(node.args) == 3 and len(node.args[1]) == 1:
         body, (over,), others = node.args
         return replace(node, target=_PUBLIC_MAP, args=(body, over, *others))
-    if node.target == _SCAN and [len(each) for each in node.args[1:]] == [1, 1, 0]:
+    if node.target == _SCAN and [len(tensors) for tensors in node.args[1:]] == [1, 1, 0]:
         body, (first,), (over,), _ = node.args
         return replace(node, target=_PUBLIC_SCAN, args=(body, first, over))
-    return replace(node, target=PUBLIC.get(node.target, node.target))
+    return replace(node, target=_PUBLIC_NAMES.get(node.target, node.target))
 
 
-def takers(graph: Graph, held: Node) -> list[Node]:
-    """The ops that take a graph which `held` gets."""
-    return [graph.node(name) for name in graph.users[held.name]]
+def consumers(graph: Graph, get_attr: Node) -> list[Node]:
+    """Return the higher-order ops that take the subgraph of a get_attr node."""
+    return [graph.node(name) for name in graph.users[get_attr.name]]
 
 
-def needs_tuple(graph: Graph, held: Node) -> bool:
-    """Whether a graph is to give back its one result in a tuple, as what takes it goes on to get that from there."""
-    found = takers(graph, held)
-    if any(taker.target != COND for taker in found):
+def needs_tuple(graph: Graph, get_attr: Node) -> bool:
+    """Whether the subgraph must return its single result in a tuple, because later ops index it."""
+    ops = consumers(graph, get_attr)
+    if any(op.target != COND for op in ops):
         return True
-    return any(graph.node(user).target == "operator.getitem" for taker in found for user in graph.users[taker.name])
+    return any(graph.node(user).target == "operator.getitem" for op in ops for user in graph.users[op.name])
 
 
 @dataclass(frozen=True)
 class Method:
-    """A graph as the body of a method: its parameters, its lines up to the `return` and with it, and what its nodes are
-    called there."""
+    """A graph as a method: its parameters, its body lines including the `return`, the Python name of each node."""
 
     parameters: list[str]
     body: list[str]
     name_of: dict[str, str]
 
 
-def _without_switches(graph: Graph) -> Graph:
-    """The graph without the grad mode that torch sets around an autograd function's."""
+def _without_grad_mode(graph: Graph) -> Graph:
+    """Drop the grad mode that torch sets around the body of an autograd function."""
     ops = graph.ops
     if len(ops) < 2 or not all(op.target == SET_GRAD for op in (ops[0], ops[-1])):
         return graph
-    gone = {ops[0].name, ops[-1].name}
-    return replace(graph, nodes=tuple(node for node in graph.nodes if node.name not in gone))
+    switches = {ops[0].name, ops[-1].name}
+    return replace(graph, nodes=tuple(node for node in graph.nodes if node.name not in switches))
 
 
-def _giving(graph: Graph, results: Any) -> Graph:
+def _with_output(graph: Graph, results: Any) -> Graph:
     return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.output, args=(results,))))
 
 
 def autograd_function(graph: Graph, call: Node, name: str, method: Callable[[Graph], Method]) -> str:
-    """The class of an autograd function. Raises NoRepro for one that keeps other things than tensors."""
+    """Return the class of an autograd function. Raises NoRepro if it saves anything but tensors."""
     forward, backward = (graph.modules[graph.node(ref.name).target].graph for ref in call.args[:2])
     assert forward is not None and backward is not None
     (results,) = forward.output.args
     outputs, saved = results
-    if not isinstance(outputs, tuple) or any(not isinstance(each, Ref) for each in saved):
+    if not isinstance(outputs, tuple) or any(not isinstance(value, Ref) for value in saved):
         raise NoRepro("an autograd function of the graph keeps more than tensors, which is not written yet")
     if call.kwargs.get("non_differentiable_idx") or len(call.kwargs.get("saved_for_backward_idx", saved)) < len(saved):
         raise NoRepro("an autograd function of the graph keeps values beside its context, which is not written yet")
-    first = method(_giving(_without_switches(forward), outputs))
-    second = method(_without_switches(backward))
-    kept = [first.name_of[each.name] for each in saved]
-    grads, restored = second.parameters[: len(outputs)], second.parameters[len(outputs) :]
+    forward_method = method(_with_output(_without_grad_mode(forward), outputs))
+    backward_method = method(_without_grad_mode(backward))
+    saved_names = [forward_method.name_of[ref.name] for ref in saved]
+    grads = backward_method.parameters[: len(outputs)]
+    restored = backward_method.parameters[len(outputs) :]
     lines = [
         f"class {name}(torch.autograd.Function):",
         "    @staticmethod",
-        f"    def forward({', '.join(['ctx', *first.parameters])}):",
-        *(f"        {line}" for line in first.body[:-1]),
-        *([f"        ctx.save_for_backward({', '.join(kept)})"] if kept else []),
-        f"        {first.body[-1]}",
+        f"    def forward({', '.join(['ctx', *forward_method.parameters])}):",
+        *(f"        {line}" for line in forward_method.body[:-1]),
+        *([f"        ctx.save_for_backward({', '.join(saved_names)})"] if saved_names else []),
+        f"        {forward_method.body[-1]}",
         "",
         "    @staticmethod",
         f"    def backward({', '.join(['ctx', *grads])}):",
         *([f"        {_unpacked(restored)} = ctx.saved_tensors"] if restored else []),
-        *(f"        {line}" for line in second.body),
+        *(f"        {line}" for line in backward_method.body),
     ]
     return "\n".join(lines)
 

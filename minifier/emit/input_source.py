@@ -1,4 +1,4 @@
-"""Inputs as a person writes them."""
+"""Write inputs as short torch expressions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from minifier.failure import Stage
 from minifier.fx.tensors import is_stored_as_bytes
 
 TENSOR_FILE = "inputs.safetensors"
-_DRAWN_DIRECTLY = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
+_RANDN_DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
 
 
 def _options(meta: TensorMeta, default: str, dtype: bool = True) -> str:
-    parts = [f"dtype=torch.{meta.dtype}"] if dtype and meta.dtype != default else []
-    parts += [f"device={literal(meta.device)}"] if meta.device != "cpu" else []
-    return "".join(f", {part}" for part in parts)
+    options = [f"dtype=torch.{meta.dtype}"] if dtype and meta.dtype != default else []
+    options += [f"device={literal(meta.device)}"] if meta.device != "cpu" else []
+    return "".join(f", {option}" for option in options)
 
 
 def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
@@ -37,13 +37,13 @@ def _shape(meta: TensorMeta) -> str:
 
 
 def _operand(meta: TensorMeta, drawn: Drawn, default: str) -> str:
-    """What `_drawn` gives, ready to have a method called on it."""
+    """Return the `_drawn` expression, in parentheses where a method call on it needs them."""
     text = _drawn(meta, drawn, default)
     return f"({text})" if drawn.how in ("bools", "rand") else text
 
 
 def _inferred(drawn: Drawn, default: str) -> str:
-    """The dtype that torch.tensor gives such values by itself; nothing where there are several types, or none."""
+    """Return the dtype that torch.tensor infers from the values; empty for mixed types or no values."""
     kinds = {type(value) for value in drawn.values}
     return {bool: "bool", int: "int64", float: default}[kinds.pop()] if len(kinds) == 1 else ""
 
@@ -51,8 +51,8 @@ def _inferred(drawn: Drawn, default: str) -> str:
 def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if not meta.is_contiguous:
         if len(meta.shape) == 2 and meta.stride == (1, meta.shape[0]):
-            turned = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
-            return f"{_operand(turned, drawn, default)}.t()"
+            transposed = replace(meta, shape=meta.shape[::-1], stride=(meta.shape[0], 1))
+            return f"{_operand(transposed, drawn, default)}.t()"
         flat = replace(meta, shape=(meta.span,), stride=(1,))
         return f"{_operand(flat, drawn, default)}.as_strided({literal(meta.shape)}, {literal(meta.stride)})"
     shape = _shape(meta)
@@ -69,10 +69,10 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
         return f"torch.randint({drawn.low}, {drawn.high}, {literal(meta.shape)}{_options(meta, 'int64')})"
     if drawn.how == "rand":
         low = float(drawn.low or 0.0)
-        made = f"torch.rand({shape}{_options(meta, default, dtype=False)}) * {drawn.spread!r}"
-        made += f" {'-' if low < 0 else '+'} {abs(low)!r}" if low else ""
-        return made if meta.dtype == default else f"({made}).to(torch.{meta.dtype})"
-    if meta.dtype in _DRAWN_DIRECTLY:
+        text = f"torch.rand({shape}{_options(meta, default, dtype=False)}) * {drawn.spread!r}"
+        text += f" {'-' if low < 0 else '+'} {abs(low)!r}" if low else ""
+        return text if meta.dtype == default else f"({text}).to(torch.{meta.dtype})"
+    if meta.dtype in _RANDN_DTYPES:
         return f"torch.randn({shape}{_options(meta, default)})"
     return f"torch.randn({shape}{_options(meta, default, dtype=False)}).to(torch.{meta.dtype})"
 
@@ -95,33 +95,34 @@ def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
 
 
 def tensor_source(item: TensorInput, default: str) -> str:
-    """The expression that makes the tensor, `default` being the default dtype; raises NoRepro if its values are
-    not known."""
+    """Return the expression of the tensor under this default dtype. Raises NoRepro if its values are unknown."""
     source = item.source
     if isinstance(source, (Recorded, Adapted)):
         raise NoRepro(f"the value of {item.name} was not recorded")
-    made = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source, default)
+    text = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source, default)
     if item.meta.requires_grad and not item.leaf and item.meta.span != item.meta.elements:
-        stretch, dot, strided = made.rpartition(".as_strided(")
-        return f"{stretch}.requires_grad_().clone(){dot}{strided}" if dot else f"{made}.requires_grad_().clone()"
+        storage, dot, strided = text.rpartition(".as_strided(")
+        return f"{storage}.requires_grad_().clone(){dot}{strided}" if dot else f"{text}.requires_grad_().clone()"
     if item.parameter:
-        return f"torch.nn.Parameter({made}{'' if item.meta.requires_grad else ', requires_grad=False'})"
+        return f"torch.nn.Parameter({text}{'' if item.meta.requires_grad else ', requires_grad=False'})"
     if not item.meta.requires_grad:
-        return made
-    call = made.startswith("torch.") and made.endswith(")") and item.meta.is_contiguous
-    made = f"{made[:-1]}, requires_grad=True)" if call else f"({made}).requires_grad_()"
-    return made if item.leaf else f"{made}.clone()"
+        return text
+    is_call = text.startswith("torch.") and text.endswith(")") and item.meta.is_contiguous
+    text = f"{text[:-1]}, requires_grad=True)" if is_call else f"({text}).requires_grad_()"
+    return text if item.leaf else f"{text}.clone()"
 
 
 def tangent_source(meta: TensorMeta, default: str) -> str:
-    """The expression that makes a random tensor for the gradient of an output like that."""
-    plain = replace(meta, stride=contiguous_stride(meta.shape), requires_grad=False)
-    return _drawn(plain, Drawn("randn"), default)
+    """Return the expression of a random contiguous gradient for this output."""
+    contiguous = replace(meta, stride=contiguous_stride(meta.shape), requires_grad=False)
+    return _drawn(contiguous, Drawn("randn"), default)
 
 
 def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> tuple[list[str], list[str], bool]:
-    """(import lines, statements, whether stored tensors are read) that make the inputs. `seeded` is for a script
-    that draws more than these."""
+    """Return (import lines, statements that create the inputs, whether they read stored tensors).
+
+    `seeded` sets the seed even if no input is random: the script draws other random numbers.
+    """
     statements, stored, random = [], False, False
     for item in case.inputs:
         name = names[item.name]

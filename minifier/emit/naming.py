@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from minifier.case import Case, TensorInput
 
-_INPUTS = "xyzuvpqrst"
-_VALUES = "abcdefghijklmno"
-# Names that the templates use for themselves.
-OF_TEMPLATES = {
+_INPUT_LETTERS = "xyzuvpqrst"
+_VALUE_LETTERS = "abcdefghijklmno"
+TEMPLATE_NAMES = {
     "actual", "attempt", "compiled", "compiler", "error", "error_of", "expected", "f", "faulthandler", "fn",
     "Function", "graph", "inputs", "resource", "sharing", "tangent", "tangents", "tensors", "torch",
 }  # fmt: skip
@@ -27,30 +26,30 @@ def _numbered(letters: Iterable[str]) -> Iterator[str]:
 
 
 class Names:
-    """Gives each node of a Case its name in the script; no name is given twice."""
+    """Generates unique names for the nodes of a Case."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = {*OF_TEMPLATES, *taken, *keyword.kwlist, *dir(builtins)}
-        self._inputs, self._values = _numbered(_INPUTS), _numbered(_VALUES)
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._used = {*TEMPLATE_NAMES, *reserved, *keyword.kwlist, *dir(builtins)}
+        self._inputs, self._values = _numbered(_INPUT_LETTERS), _numbered(_VALUE_LETTERS)
 
-    def _free(self, wanted: Iterator[str]) -> str:
-        name = next(name for name in wanted if name not in self._taken)
-        self._taken.add(name)
+    def _unused(self, candidates: Iterator[str]) -> str:
+        name = next(name for name in candidates if name not in self._used)
+        self._used.add(name)
         return name
 
     def for_input(self, case: Case, node: str) -> str:
-        """`w` and `b` for weights and biases, `grad` for what comes into a backward pass, else x, y, z and so on."""
+        """Return `w` or `b` for a weight or bias, `grad` for a tangent of a backward pass, else x, y, z, ..."""
         item = next((i for i in case.inputs if i.name == node), None)
         if isinstance(item, TensorInput) and "parameters" in node:
-            return self._free(_numbered("b" if node.rstrip("_").endswith("bias") else "w"))
+            return self._unused(_numbered("b" if node.rstrip("_").endswith("bias") else "w"))
         if node.startswith("tangents"):
-            return self._free(_numbered(("grad",)))
-        return self._free(self._inputs)
+            return self._unused(_numbered(("grad",)))
+        return self._unused(self._inputs)
 
     def for_result(self) -> str:
-        """A name for what the function gives back: the next of x, y, z and so on."""
-        return self._free(self._inputs)
+        """Return a name for the function's result: the next of x, y, z, ..."""
+        return self._unused(self._inputs)
 
     def for_value(self) -> str:
-        """The next of a, b, c and so on."""
-        return self._free(self._values)
+        """Return the next of a, b, c, ..."""
+        return self._unused(self._values)

@@ -1,4 +1,4 @@
-"""The user's own comparison, a Python file, as a part of a script."""
+"""Include the user's own comparison, a Python file, in a script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """The file's import lines, its other statements, and the names it defines at its top level."""
+    """The file's import lines, its other statements, and its top-level names."""
 
     imports: tuple[str, ...]
     statements: tuple[str, ...]
@@ -16,7 +16,7 @@ class Predicate:
 
 
 def predicate_source(text: str) -> Predicate:
-    """Takes the file apart; what it does only as a script, and its docstring, are left out."""
+    """Split the file, without its docstring and its `if __name__ == ...` block."""
     tree = ast.parse(text)
     imports, statements, names = [], [], []
     for number, node in enumerate(tree.body):
@@ -41,12 +41,12 @@ def predicate_source(text: str) -> Predicate:
 
 
 def _single_imports(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """One line for each module, so that lines can be merged with those of the script."""
+    """Return one line for each module, to be merged with the script's imports."""
     if isinstance(node, ast.ImportFrom):
         return [ast.unparse(node)]
     return [ast.unparse(ast.Import([alias])) for alias in node.names]
 
 
 def defined_names(text: str) -> tuple[str, ...]:
-    """The names that the file defines; none if there is no file."""
+    """Return the file's top-level names; none for an empty text."""
     return predicate_source(text).names

@@ -1,4 +1,4 @@
-"""Statements of a script as libcst has them: made from text, set apart, put under a `with` or a `for`."""
+"""libcst statements: parse, transform, space and nest them."""
 
 from __future__ import annotations
 
@@ -10,36 +10,43 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 def code_of(node: cst.CSTNode) -> str:
-    """The text of a node, without the blanks around it."""
+    """Return the stripped source text of a node."""
     if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
         return cst.Module([node]).code.strip()
     return cst.Module([]).code_for_node(node).strip()
 
 
 def parsed(texts: Sequence[str]) -> list[Statement]:
-    """Each text is one statement."""
+    """Parse texts of one statement each."""
     return [cst.parse_statement(text) for text in texts]
 
 
+def transformed(statement: Statement, transformer: cst.CSTTransformer) -> Statement:
+    """Apply a transformer that maps a statement to a statement."""
+    result = statement.visit(transformer)
+    assert isinstance(result, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return result
+
+
 def names_as_arguments(texts: Sequence[str]) -> list[cst.Arg]:
-    """Expressions as positional arguments."""
+    """Parse expressions as positional arguments."""
     return [cst.Arg(cst.parse_expression(text)) for text in texts]
 
 
-def apart(statement: Statement, lines: int) -> Statement:
-    """The statement with so many blank lines above it."""
-    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * lines)
+def apart(statement: Statement, blank_lines: int) -> Statement:
+    """Return the statement with this number of blank lines above it, and no comments."""
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * blank_lines)
 
 
 def under(header: str, statements: Sequence[Statement]) -> Statement:
-    """A compound statement of this first line, `for attempt in range(3):` say, with these in its body."""
+    """Build a compound statement with this header (`for attempt in range(3):`) and body."""
     code = cst.Module(list(statements)).code.strip("\n")
-    inner = "\n".join(f"    {line}" if line else "" for line in code.splitlines())
-    return cst.parse_statement(f"{header}\n{inner}\n")
+    body = "\n".join(f"    {line}" if line else "" for line in code.splitlines())
+    return cst.parse_statement(f"{header}\n{body}\n")
 
 
 def under_contexts(statements: Sequence[Statement], contexts: Sequence[str]) -> Statement:
-    """The statements, of which there must be one if there is no context, under `with`."""
+    """Put the statements under `with`. Without contexts, return the only statement."""
     if not contexts:
         (only,) = statements
         return only

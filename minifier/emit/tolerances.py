@@ -1,4 +1,4 @@
-"""How closely a repro compares: the arguments of torch.testing.assert_close."""
+"""The tolerances of a repro: arguments of torch.testing.assert_close."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from minifier.case import Case, TensorMeta
 from minifier.case.graph import refs_in
 from minifier.failure import Aspect, Difference
 
-# What assert_close allows by default, of values near one: rtol + atol.
-_ALLOWED = {"float16": 1e-3, "bfloat16": 1.6e-2, "float64": 2e-7, "complex128": 2e-7}
-_ALLOWED_ELSE = 1.1e-5
-# A right result may be this much farther off than eager's own error.
-_ROOM = 4
+# assert_close's default rtol + atol: the error it tolerates for values near one.
+_DEFAULT_TOLERANCES = {"float16": 1e-3, "bfloat16": 1.6e-2, "float64": 2e-7, "complex128": 2e-7}
+_TOLERANCE_OF_OTHER_DTYPES = 1.1e-5
+_EAGER_ERROR_FACTOR = 4  # a correct result may be off by this multiple of eager's own error
 
 
 class Subject(Enum):
-    """What a script compares."""
+    """The values that a script compares."""
 
     OUTPUTS = "outputs"
     INPUTS = "inputs"
     GRADIENTS = "gradients"
 
 
-def _first(case: Case) -> Difference | None:
-    """The difference that the failure is about."""
+def _main_difference(case: Case) -> Difference | None:
+    """Return the difference that the failure's fingerprint is about, else the first."""
     message = case.failure.fingerprint.message
-    every = case.failure.differences
-    return next((d for d in every if d.aspect.value == message), every[0] if every else None)
+    differences = case.failure.differences
+    return next((d for d in differences if d.aspect.value == message), differences[0] if differences else None)
 
 
 def subject_of(case: Case) -> Subject:
-    """Outputs, inputs after the call, or gradients: whichever the first difference is about."""
-    difference = _first(case)
+    """Return whether the difference is in outputs, inputs after the call, or gradients."""
+    difference = _main_difference(case)
     where = difference.where if difference is not None else ""
     aspect = case.failure.fingerprint.message
     if aspect == Aspect.MUTATION.value or where.startswith("input"):
@@ -44,44 +43,45 @@ def subject_of(case: Case) -> Subject:
 
 
 def eager_is_not_finite(case: Case) -> bool:
-    """Whether eager's own result has NaN, as far as the difference tells."""
-    difference = _first(case)
+    """Whether the difference shows that eager's own result has NaN."""
+    difference = _main_difference(case)
     return difference is not None and any(
         value is not None and math.isnan(value) for value in (difference.eager_error, difference.noise)
     )
 
 
-def _floor(difference: Difference) -> float:
-    """How far off a right result may be."""
-    known = (difference.eager_error, difference.noise)
-    return max((v for v in known if v is not None and math.isfinite(v)), default=0.0) * _ROOM
+def _correct_error(difference: Difference) -> float:
+    """Return the largest error that a correct result may have."""
+    errors = (difference.eager_error, difference.noise)
+    return max((v for v in errors if v is not None and math.isfinite(v)), default=0.0) * _EAGER_ERROR_FACTOR
 
 
-def _allowed(case: Case) -> float:
-    metas = [case.graph.node(name).value for name in refs_in(case.graph.output.args)]
-    return max(
-        (_ALLOWED.get(meta.dtype, _ALLOWED_ELSE) for meta in metas if isinstance(meta, TensorMeta)),
-        default=_ALLOWED_ELSE,
-    )
+def _default_tolerance(case: Case) -> float:
+    values = [case.graph.node(name).value for name in refs_in(case.graph.output.args)]
+    dtypes = [value.dtype for value in values if isinstance(value, TensorMeta)]
+    tolerances = [_DEFAULT_TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_DTYPES) for dtype in dtypes]
+    return max(tolerances, default=_TOLERANCE_OF_OTHER_DTYPES)
 
 
 def wants_tolerance(case: Case) -> bool:
-    """Whether the default tolerances would hardly tell: the error is below them, or eager's own is above."""
-    difference = _first(case)
+    """Whether the default tolerances cannot tell: the error is below them, or eager's own error is above."""
+    difference = _main_difference(case)
     if difference is None or difference.error is None or not math.isfinite(difference.error):
         return False
-    return difference.error <= _allowed(case) or _floor(difference) >= _allowed(case)
+    return difference.error <= _default_tolerance(case) or _correct_error(difference) >= _default_tolerance(case)
 
 
 def tolerance(difference: Difference) -> str | None:
-    """An absolute tolerance between what a right result may have and the error: a power of ten, or where there
-    is none between them, a number of one digit. None where nothing is between them."""
+    """Return an absolute tolerance between the error of a correct result and the observed error.
+
+    It is a power of ten, else a number of few digits. None if a correct result may be as far off as this one.
+    """
     error = difference.error
     if error is None or not math.isfinite(error) or error <= 0:
         return None
-    floor = _floor(difference)
-    if floor >= error:  # without room
-        floor /= _ROOM
+    floor = _correct_error(difference)
+    if floor >= error:
+        floor /= _EAGER_ERROR_FACTOR
     if floor >= error:
         return None
     middle = math.sqrt(floor * error) if floor else error / 3
@@ -92,19 +92,21 @@ def tolerance(difference: Difference) -> str | None:
     return text.replace("e-0", "e-").replace("e+0", "e") if floor < float(text) < error else f"{middle:.2e}"
 
 
-def closeness(case: Case, explicit: bool, equal_nan: bool) -> tuple[str, ...]:
-    """Keyword arguments for assert_close: the user's own measure, else an explicit tolerance if asked for."""
-    found = []
+def assert_close_arguments(case: Case, explicit: bool, equal_nan: bool) -> tuple[str, ...]:
+    """Return keyword arguments for assert_close: the user's tolerances, else our own if `explicit`."""
+    arguments = []
     measure = case.measure
-    difference = _first(case)
+    difference = _main_difference(case)
     if measure.rtol is not None and measure.atol is not None:
-        found += [f"rtol={measure.rtol!r}", f"atol={measure.atol!r}"]
-        equal_nan = True  # as the comparison that used these has it
+        arguments += [f"rtol={measure.rtol!r}", f"atol={measure.atol!r}"]
+        equal_nan = True  # the minifier's comparison with the user's tolerances treats NaNs as equal too
     elif explicit and difference is not None and (text := tolerance(difference)) is not None:
-        found += ["rtol=0", f"atol={text}"]
+        arguments += ["rtol=0", f"atol={text}"]
     if equal_nan:
-        found.append("equal_nan=True")
+        arguments.append("equal_nan=True")
     if case.failure.fingerprint.message == Aspect.STRIDE.value:
-        found.append("check_stride=True")
-    found += [f"check_{aspect.value}=False" for aspect in (Aspect.DEVICE, Aspect.DTYPE) if aspect in measure.ignored]
-    return tuple(found)
+        arguments.append("check_stride=True")
+    arguments += [
+        f"check_{aspect.value}=False" for aspect in (Aspect.DEVICE, Aspect.DTYPE) if aspect in measure.ignored
+    ]
+    return tuple(arguments)

@@ -1,5 +1,4 @@
-"""What is put around the last statements of a template: state, repetition, a first call, an end to a hang or to a
-hunger for memory."""
+"""Wrap the last statements of a template: state, repetition, a warm-up call, limits of time and memory."""
 
 from __future__ import annotations
 
@@ -10,103 +9,95 @@ import libcst as cst
 import libcst.matchers as m
 
 from minifier.case.literals import literal
-from minifier.emit.statements import Statement, code_of, parsed, under, under_contexts
+from minifier.emit.statements import Statement, code_of, parsed, transformed, under, under_contexts
 
-THE_END = "It was not ended."  # what a script prints at last whose failure is to end with status 0
+THE_END = "It was not ended."  # last output of a script whose failure would end it early with status 0
 _COMPILE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("compile")))
-# What asks a backend for anything: before it, nothing has to be repeated, nothing can hang.
-_ASKING = m.OneOf(_COMPILE, m.Call(func=m.OneOf(m.Name("compiled"), m.Name("lookup_backend"))))
-# What is done in the state of the Case: calls of the function, compiled or not.
-_CALLING = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("compiler"), m.Name("fn")))
+# Compiles, or calls compiled code. Earlier statements need no repetition and cannot hang.
+_COMPILE_OR_RUN = m.OneOf(_COMPILE, m.Call(func=m.OneOf(m.Name("compiled"), m.Name("lookup_backend"))))
+# Calls the function, compiled or not: these statements need the state of the Case.
+_CALL_OF_FUNCTION = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("compiler"), m.Name("fn")))
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """`calls`: how often the compiled function is called, the failure showing at the last. `warm_up`: arguments
-    of a first call, of another size. `attempts`: how often all is tried; `recompile`: each time from the start.
-    `patience`: seconds after which a script that hangs is ended; 0 for one that does not. `gibibytes`: at what size a
-    script is ended that takes all memory; 0 for one that does not. `tells_end`: whether a script says that it came to
-    its end, where nothing else tells a failure."""
+class Wrapping:
+    """Code around the last statements of a script."""
 
-    calls: int = 1
-    warm_up: tuple[str, ...] = ()
+    calls: int = 1  # of the compiled function; the last one fails
+    warm_up: tuple[str, ...] = ()  # arguments of a first call with another size
     attempts: int = 1
-    recompile: bool = True
-    patience: int = 0
-    gibibytes: int = 0
-    tells_end: bool = False
+    recompile: bool = True  # in each attempt
+    timeout_seconds: int = 0  # ends a script that hangs; 0: no limit
+    memory_gib: int = 0  # ends a script that exhausts memory; 0: no limit
+    prints_end: bool = False  # prints THE_END at the end, if nothing else shows that the failure is absent
 
 
 class _Hoist(cst.CSTTransformer):
-    """Takes `torch.compile(...)` out of an expression; `compiled` stands for it there."""
+    """Replaces `torch.compile(...)` in an expression by `compiled`, and keeps the call."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.taken: cst.Call | None = None
+        self.call: cst.Call | None = None
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if m.matches(updated_node, _COMPILE):
-            self.taken = updated_node
+            self.call = updated_node
             return cst.Name("compiled")
         return updated_node
 
 
 def _hoisted(statements: list[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """(`compiled = torch.compile(...)`, the other statements); the first is empty if nothing is compiled so."""
+    """Return (`compiled = torch.compile(...)`, other statements). The first list is empty without torch.compile."""
     hoist = _Hoist()
     rest: list[Statement] = []
     for statement in statements:
         if code_of(statement).startswith("compiled = torch.compile("):
             return [statement], [s for s in statements if s is not statement]
-        changed = statement.visit(hoist)
-        assert isinstance(changed, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-        rest.append(changed)
-    if hoist.taken is None:
+        rest.append(transformed(statement, hoist))
+    if hoist.call is None:
         return [], statements
-    return parsed([f"compiled = {code_of(hoist.taken)}"]), rest
+    return parsed([f"compiled = {code_of(hoist.call)}"]), rest
 
 
 def _in_state(statements: list[Statement], contexts: Sequence[str]) -> list[Statement]:
-    """The statements from the first to the last that call the function, compiled or not, under the contexts."""
-    calling = [i for i, s in enumerate(statements) if m.findall(s, _CALLING)]
-    if not contexts or not calling:
+    """Put the statements from the first to the last call of the function under the contexts."""
+    calls = [i for i, s in enumerate(statements) if m.findall(s, _CALL_OF_FUNCTION)]
+    if not contexts or not calls:
         return statements
-    first, last = calling[0], calling[-1] + 1
-    return [*statements[:first], under_contexts(statements[first:last], contexts), *statements[last:]]
+    first, end = calls[0], calls[-1] + 1
+    return [*statements[:first], under_contexts(statements[first:end], contexts), *statements[end:]]
 
 
-def surrounded(
-    statements: list[Statement], contexts: Sequence[str], around: Surroundings
+def wrap(
+    statements: list[Statement], contexts: Sequence[str], wrapping: Wrapping
 ) -> tuple[list[Statement], tuple[str, ...]]:
-    """(the statements with all that put around them, the imports that it takes)."""
-    repeated = any(isinstance(s, cst.For) for s in statements)  # by the template itself
+    """Return (wrapped statements, imports that they need)."""
+    has_loop = any(isinstance(s, cst.For) for s in statements)  # in the template
     head: list[Statement] = []
-    if (around.calls > 1 and not repeated) or around.warm_up or (around.attempts > 1 and not around.recompile):
+    if (wrapping.calls > 1 and not has_loop) or wrapping.warm_up or (wrapping.attempts > 1 and not wrapping.recompile):
         head, statements = _hoisted(statements)
-    elif repeated:
+    elif has_loop:
         head, statements = statements[:1], statements[1:]
     statements = _in_state(statements, contexts)
-    start = next((i for i, s in enumerate(statements) if m.findall(s, _ASKING)), 0)
+    start = next((i for i, s in enumerate(statements) if m.findall(s, _COMPILE_OR_RUN)), 0)
     before, body = statements[:start], statements[start:]
     imports: tuple[str, ...] = ()
-    if around.calls > 1 and not repeated:
-        body = [under(f"for _ in range({around.calls}):", body)]
-    if around.warm_up:
-        other = f"compiled({', '.join(around.warm_up)})  # another size: from now on it is a symbol"
-        body = [*_in_state(parsed([other]), contexts), *body]
-    if around.patience:
+    if wrapping.calls > 1 and not has_loop:
+        body = [under(f"for _ in range({wrapping.calls}):", body)]
+    if wrapping.warm_up:
+        call = f"compiled({', '.join(wrapping.warm_up)})  # another size: from now on it is a symbol"
+        body = [*_in_state(parsed([call]), contexts), *body]
+    if seconds := wrapping.timeout_seconds:
         imports = ("import faulthandler",)
-        seconds = around.patience
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
         body = [*parsed([guard]), *body]
-    if around.gibibytes:
+    if gib := wrapping.memory_gib:
         imports = (*imports, "import resource")
-        most = around.gibibytes
-        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({most} << 30, {most} << 30))"
-        before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {most} GiB"])]
-    if around.attempts > 1 and around.recompile:
+        guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({gib} << 30, {gib} << 30))"
+        before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {gib} GiB"])]
+    if wrapping.attempts > 1 and wrapping.recompile:
         body, head = [*parsed(["torch._dynamo.reset()"]), *head, *body], []
-    if around.attempts > 1:
-        body = [under(f"for attempt in range({around.attempts}):", body)]
-    end = parsed([f"print({literal(THE_END)})"]) if around.tells_end else []
+    if wrapping.attempts > 1:
+        body = [under(f"for attempt in range({wrapping.attempts}):", body)]
+    end = parsed([f"print({literal(THE_END)})"]) if wrapping.prints_end else []
     return [*before, *head, *body, *end], imports

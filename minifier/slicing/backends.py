@@ -1,4 +1,4 @@
-"""The expression that a script gives to torch.compile as its backend, for one that the script holds under no name."""
+"""Find the expression that a script passes to torch.compile as its backend, for a backend without a name."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import libcst as cst
 from libcst.metadata import BuiltinScope, FunctionScope, GlobalScope, MetadataWrapper, Scope, ScopeProvider
 
 
-class _Given(cst.CSTVisitor):
+class _BackendArguments(cst.CSTVisitor):
     METADATA_DEPENDENCIES = (ScopeProvider,)
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[cst.BaseExpression, Scope]] = []
+        self.values: list[tuple[cst.BaseExpression, Scope]] = []
 
     def visit_Arg(self, node: cst.Arg) -> None:
         scope = self.get_metadata(ScopeProvider, node.value, None)
         if node.keyword is not None and node.keyword.value == "backend" and isinstance(scope, Scope):
-            self.found.append((node.value, scope))
+            self.values.append((node.value, scope))
 
 
 class _NameCollector(cst.CSTVisitor):
-    """Names that an expression reads, without those that it binds itself, as a lambda does."""
+    """Collects the names in an expression, and the names that it binds itself, like parameters of a lambda."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
@@ -43,35 +43,22 @@ class _NameCollector(cst.CSTVisitor):
         self.bound.add(node.name.value)
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
-        bound = _NameCollector()
-        node.target.visit(bound)
-        self.bound |= bound.read
+        target = _NameCollector()
+        node.target.visit(target)
+        self.bound |= target.read
 
 
-def names_read(expression: cst.CSTNode) -> set[str]:
-    """The names that evaluating the expression looks up around it."""
+def _free_names(expression: cst.CSTNode) -> set[str]:
     names = _NameCollector()
     expression.visit(names)
     return names.read - names.bound
 
 
-def _assigned(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
-    """What a local variable was given, if that happens in one place."""
-    if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
-        return None
-    values = [
-        line.value
-        for function in _functions(module)
-        for line in _assigns(function)
-        if any(isinstance(t.target, cst.Name) and t.target.value == name.value for t in line.targets)
-    ]
-    return values[0] if len(values) == 1 else None
-
-
-class _Collected(cst.CSTVisitor):
-    def __init__(self) -> None:
+class _Collector(cst.CSTVisitor):
+    def __init__(self, node: cst.CSTNode) -> None:
         self.functions: list[cst.FunctionDef] = []
         self.assigns: list[cst.Assign] = []
+        node.visit(self)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.functions.append(node)
@@ -80,53 +67,56 @@ class _Collected(cst.CSTVisitor):
         self.assigns.append(node)
 
 
-def _functions(module: cst.Module) -> list[cst.FunctionDef]:
-    collected = _Collected()
-    module.visit(collected)
-    return collected.functions
+def _backend_expressions(wrapper: MetadataWrapper) -> list[tuple[cst.BaseExpression, Scope]]:
+    """Return the backend arguments; a local variable that is assigned once stands for its value."""
+    arguments = _BackendArguments()
+    wrapper.visit(arguments)
+    return [(_assigned_value(value, scope, wrapper.module) or value, scope) for value, scope in arguments.values]
 
 
-def _assigns(function: cst.FunctionDef) -> list[cst.Assign]:
-    collected = _Collected()
-    function.visit(collected)
-    return collected.assigns
+def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
+    if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
+        return None
+    values = [
+        assign.value
+        for function in _Collector(module).functions
+        for assign in _Collector(function).assigns
+        if any(isinstance(t.target, cst.Name) and t.target.value == name.value for t in assign.targets)
+    ]
+    return values[0] if len(values) == 1 else None
 
 
 def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]] | None:
-    """(expression, the names of the module that it reads) of the one backend in the source that was made by the
-    function or class of this name, or is a lambda (`<lambda>`), if names of the module are all that it takes. Raises
-    libcst.ParserSyntaxError for source that is not Python."""
+    """Return (expression, the module's names that it reads) of the backend made by the function or class `made_by`.
+
+    `<lambda>` stands for a lambda. None unless exactly one expression fits and reads names of the module only.
+    Raises libcst.ParserSyntaxError for source that is not Python.
+    """
     wrapper = MetadataWrapper(cst.parse_module(source))
-    given = _Given()
-    wrapper.visit(given)
-    found: dict[str, tuple[str, ...]] = {}
-    for value, scope in given.found:
-        expression = _assigned(value, scope, wrapper.module) or value
+    names_of: dict[str, tuple[str, ...]] = {}
+    for expression, scope in _backend_expressions(wrapper):
         text = wrapper.module.code_for_node(expression)
-        is_it = "lambda" in text if made_by == "<lambda>" else re.search(rf"\b{re.escape(made_by)}\b", text) is not None
-        names = names_read(expression)
-        if is_it and all(_is_global(name, scope) for name in names):
-            found[text] = tuple(sorted(name for name in names if not _is_builtin(name, scope)))
-    return next(iter(found.items())) if len(found) == 1 else None
+        fits = "lambda" in text if made_by == "<lambda>" else re.search(rf"\b{re.escape(made_by)}\b", text) is not None
+        names = _free_names(expression)
+        if fits and all(_is_global(name, scope) for name in names):
+            names_of[text] = tuple(sorted(name for name in names if not _is_builtin(name, scope)))
+    return next(iter(names_of.items())) if len(names_of) == 1 else None
 
 
-def names_given(source: str) -> set[str]:
-    """The names that the source reads where it gives a backend, and those of functions that it registers as one."""
+def backend_names(source: str) -> set[str]:
+    """Return the names read by all backend arguments, and of the functions registered as backends."""
     wrapper = MetadataWrapper(cst.parse_module(source))
-    given = _Given()
-    wrapper.visit(given)
-    names = {
-        name for value, scope in given.found for name in names_read(_assigned(value, scope, wrapper.module) or value)
-    }
-    for function in _functions(wrapper.module):
-        marks = [wrapper.module.code_for_node(each.decorator) for each in function.decorators]
-        names |= {function.name.value} if any("register_backend" in mark for mark in marks) else set()
+    names = {name for expression, _ in _backend_expressions(wrapper) for name in _free_names(expression)}
+    for function in _Collector(wrapper.module).functions:
+        decorators = [wrapper.module.code_for_node(mark.decorator) for mark in function.decorators]
+        names |= {function.name.value} if any("register_backend" in text for text in decorators) else set()
     return names
 
 
 def _is_builtin(name: str, scope: Scope) -> bool:
-    return any(isinstance(each.scope, BuiltinScope) for each in scope[name])
+    return any(isinstance(assignment.scope, BuiltinScope) for assignment in scope[name])
 
 
 def _is_global(name: str, scope: Scope) -> bool:
-    return bool(scope[name]) and all(isinstance(each.scope, (GlobalScope, BuiltinScope)) for each in scope[name])
+    scopes = [assignment.scope for assignment in scope[name]]
+    return bool(scopes) and all(isinstance(defining, (GlobalScope, BuiltinScope)) for defining in scopes)

@@ -1,4 +1,4 @@
-"""What a Case needs of the script that it comes from."""
+"""The definitions that a Case needs from its script."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from minifier.slicing.slices import Wanted, slice_module
 
 
 def _paths(graph: Graph) -> Iterator[str]:
+    """Yield the importable paths in the graph and its subgraphs."""
     for node in graph.nodes:
         if node.op == "call_function":
             yield node.target
@@ -28,77 +29,80 @@ def _paths(graph: Graph) -> Iterator[str]:
 
 
 def _own_names(paths: Iterable[str]) -> list[str]:
-    own = [path.removeprefix(OF_SCRIPT) for path in paths if path.startswith(OF_SCRIPT)]
-    return [re.split(r"\W", path)[0] for path in dict.fromkeys(own)]
+    own_paths = [path.removeprefix(OF_SCRIPT) for path in paths if path.startswith(OF_SCRIPT)]
+    return [re.split(r"\W", path)[0] for path in dict.fromkeys(own_paths)]
 
 
-def _ops_of_graph(graph: Graph) -> list[str]:
-    called = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
-    return [f"{parts[0]}::{parts[1]}" for parts in called if len(parts) > 1]
+def _ops_of_graph(graph: Graph) -> set[str]:
+    ops = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
+    return {f"{segments[0]}::{segments[1]}" for segments in ops if len(segments) > 1}
 
 
 def _wanted(case: Case, until: int | None) -> Wanted:
-    left = set(_ops_of_graph(case.graph))
+    ops = _ops_of_graph(case.graph)
     options = case.backend.options
-    given = [name for made in objects_made(options) for name in made.names]
-    names = [*case.backend.names, *given, *_own_names(imported_paths(options)), *_own_names(_paths(case.graph))]
-    return Wanted(names, [op for op in case.script.ops if op in left], until)
+    option_names = [name for constructed in objects_made(options) for name in constructed.names]
+    names = [*case.backend.names, *option_names, *_own_names(imported_paths(options)), *_own_names(_paths(case.graph))]
+    return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
 def with_definitions(case: Case, source: str) -> Case:
-    """The Case with what it needs of its script's source. As it is, if that is nothing, or if it is not Python."""
+    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python."""
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
-        known = names_bound(case.definitions) if case.definitions else set()
-        wanted = replace(wanted, names=[name for name in wanted.names if name not in known])
+        defined = names_bound(case.definitions) if case.definitions else set()
+        wanted = replace(wanted, names=[name for name in wanted.names if name not in defined])
         if not wanted.names and not wanted.ops:
             return case
         definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
         folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
         return replace(case, definitions=definitions, backend=backend)
-    except cst.ParserSyntaxError:  # it was run, so it has changed since
+    except cst.ParserSyntaxError:  # the script ran, so its file was edited since
         return case
 
 
 def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:
-    """Those folders of a path in which there is something that the source imports."""
+    """Return the folders of `path` that hold a module imported by the source."""
     tops = imported_tops(source)
     return [f for f in path if any(Path(f, top).is_dir() or Path(f, f"{top}.py").is_file() for top in tops)]
 
 
 def imported_tops(source: str) -> set[str]:
-    """Top-level names of the modules that the source imports."""
-    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    plain = {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
-    named = {node.module for node in imports if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    return {name.partition(".")[0] for name in plain | named}
+    """Return the top-level names of the modules that the source imports."""
+    nodes = list(ast.walk(ast.parse(source)))
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.partition(".")[0] for name in modules}
 
 
 def _with_backend(case: Case, source: str) -> Case:
-    """The Case with the backend as the script wrote it down, if the script made it."""
+    """Use the script's own expression for the backend, if the script constructs it."""
     backend = case.backend
     if not backend.made_by:
         return case
-    found = backend_expression(source, backend.made_by)
-    if found is None:
+    match = backend_expression(source, backend.made_by)
+    if match is None:
         return case
-    expression, names = found
-    if backend.expression and not _may_be(expression, backend.expression):
+    expression, names = match
+    if backend.expression and not _may_construct(expression, backend.expression):
         return case
-    made = replace(backend, reach=BackendSource.DEFINED, expression=expression, imports=(), names=names, reason="")
-    return replace(case, backend=made)
+    defined = replace(backend, reach=BackendSource.DEFINED, expression=expression, imports=(), names=names, reason="")
+    return replace(case, backend=defined)
 
 
-def _may_be(written: str, found: str) -> bool:
-    """Whether the script's words for an object may be those that made this one, which `found` would make as well: they
-    have the constants that it holds, and read no variables."""
-    theirs, ours = ast.parse(written, mode="eval"), ast.parse(found, mode="eval")
-    more = {n.id for n in ast.walk(theirs) if isinstance(n, ast.Name)} - {
-        n.id for n in ast.walk(ours) if isinstance(n, ast.Name)
-    }
-    return not more and _constants(ours) <= _constants(theirs)
+def _may_construct(script_text: str, captured_text: str) -> bool:
+    """Whether the script's expression may have constructed the captured object.
+
+    It must contain the captured object's constants, and read no further variables.
+    """
+    of_script, captured = ast.parse(script_text, mode="eval"), ast.parse(captured_text, mode="eval")
+    return _names(of_script) <= _names(captured) and _constants(captured) <= _constants(of_script)
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _constants(tree: ast.AST) -> set[str]:
@@ -106,10 +110,10 @@ def _constants(tree: ast.AST) -> set[str]:
 
 
 def names_bound(definitions: str) -> set[str]:
-    """The names that the definitions give a value to, imports included."""
+    """Return the names that the definitions bind, imports included."""
     return {name for statement in ModuleStatements(definitions).statements for name in statement.binds}
 
 
 def definitions_left(case: Case) -> str:
-    """What the Case, whose graph may have become smaller, needs of its definitions."""
+    """Return the definitions that the Case still needs after its graph became smaller."""
     return slice_module(case.definitions, _wanted(case, None)) if case.definitions else ""

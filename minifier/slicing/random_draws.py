@@ -1,5 +1,4 @@
-"""Random numbers that a module draws when it is run: what a slice keeps of them comes out the same only after the same
-seeds."""
+"""Random numbers that a module draws when it runs: a slice must keep their seeds to draw the same numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ import libcst.matchers as m
 
 from minifier.slicing.module_statements import Statement, dotted
 
-# What sets the seed of a generator: torch's, Python's and NumPy's.
+# Functions that seed the generator of torch, Python or NumPy.
 _SEED = re.compile(
     r"^torch\.(random\.|cuda\.|mps\.|xpu\.)?manual_seed(_all)?$|^random\.seed$|^(np|numpy)\.random\.seed$"
 )
-# Functions that draw, methods that do in place, and modules that draw their parameters.
+# Functions that draw numbers, methods that draw in place, and modules that draw their parameters.
 _DRAWS = re.compile(
     r"(^|\.)(rand\w*|normal_?|uniform_?|bernoulli_?|multinomial|exponential_|choices?|shuffle|sample|permutation"
     r"|standard_\w+|gauss|\w*variate|(xavier|kaiming|trunc)_\w+|orthogonal_)$|^(torch\.)?nn\.(\w+\.)*[A-Z]\w*$"
@@ -24,30 +23,32 @@ _DRAWS = re.compile(
 
 
 def seeds_for(run: Sequence[Statement], kept: Collection[Statement]) -> list[Statement]:
-    """Ahead of each statement that is kept and draws the last one that sets a seed, for each generator; those alone
-    whose seed stands there, as a number or under a name of one."""
-    drawing = _named([each for each in kept if _is_definition(each)], _draws)
-    seeding = _named([each for each in run if _is_definition(each)], lambda each: bool(_seeds(each)))
-    numbers = {name for each in run if _is_number(each) for name in each.binds}
+    """Return the last seeding statement of each generator before each kept statement that draws.
+
+    Only seeds that are integers, or names of integers, are known and count.
+    """
+    drawing = _names_of([statement for statement in kept if _is_definition(statement)], _draws)
+    seeding = _names_of([s for s in run if _is_definition(s)], lambda statement: bool(_seeds(statement)))
+    numbers = {name for statement in run if _is_number(statement) for name in statement.binds}
     latest: dict[str, Statement] = {}
-    found: dict[Statement, None] = {}
-    for each in run:
-        if _is_definition(each):
+    needed: dict[Statement, None] = {}
+    for statement in run:
+        if _is_definition(statement):
             continue
-        if each in kept and (each.calls & drawing or _draws(each)):
-            found |= dict.fromkeys(latest.values())
-        for name in _seeds(each) or sorted(each.calls & seeding):
-            if _is_known(each, numbers):
-                latest[name] = each
-    return list(found)
+        if statement in kept and (statement.calls & drawing or _draws(statement)):
+            needed |= dict.fromkeys(latest.values())
+        for name in _seeds(statement) or sorted(statement.calls & seeding):
+            if _has_known_seed(statement, numbers):
+                latest[name] = statement
+    return list(needed)
 
 
-def _named(definitions: Sequence[Statement], does: Callable[[Statement], bool]) -> set[str]:
-    """The names of functions and classes that do something, or call one that does."""
-    found: set[str] = set()
-    while more := {n for d in definitions if d.reads & found or does(d) for n in d.binds} - found:
-        found |= more
-    return found
+def _names_of(definitions: Sequence[Statement], applies: Callable[[Statement], bool]) -> set[str]:
+    """Return the names of definitions to which the predicate applies, and of definitions that use them."""
+    names: set[str] = set()
+    while more := {n for d in definitions if d.reads & names or applies(d) for n in d.binds} - names:
+        names |= more
+    return names
 
 
 def _is_definition(statement: Statement) -> bool:
@@ -55,15 +56,15 @@ def _is_definition(statement: Statement) -> bool:
 
 
 def _is_number(statement: Statement) -> bool:
-    return any(isinstance(part, cst.Assign) and isinstance(part.value, cst.Integer) for part in statement.parts)
+    return any(isinstance(small, cst.Assign) and isinstance(small.value, cst.Integer) for small in statement.small)
 
 
-def _is_known(statement: Statement, numbers: set[str]) -> bool:
-    """Whether its calls are given numbers, or names of them: what a script is told is not known to a slice."""
+def _has_known_seed(statement: Statement, numbers: set[str]) -> bool:
+    """Whether all arguments are integers or names of integers: a slice does not know a command-line argument."""
     calls = [call for call in m.findall(statement.node, m.Call()) if isinstance(call, cst.Call)]
-    given = [argument.value for call in calls for argument in call.args]
-    return bool(statement.parts) and all(
-        isinstance(value, cst.Integer) or (isinstance(value, cst.Name) and value.value in numbers) for value in given
+    values = [argument.value for call in calls for argument in call.args]
+    return bool(statement.small) and all(
+        isinstance(value, cst.Integer) or (isinstance(value, cst.Name) and value.value in numbers) for value in values
     )
 
 
@@ -76,7 +77,7 @@ def _seeds(statement: Statement) -> list[str]:
 
 
 def _calls(statement: Statement) -> Iterator[str]:
-    """The functions that are called in it, as names with dots; of methods of whatever it is the name alone."""
+    """Yield the dotted names of called functions; the bare method name if the object is an expression."""
     for call in m.findall(statement.node, m.Call()):
         assert isinstance(call, cst.Call)
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""

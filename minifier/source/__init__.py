@@ -1,1 +1,1 @@
-"""Reduces a failing script as source, where there is no graph that shows its failure."""
+"""Reduces the source of a failing script when no captured graph shows its failure."""

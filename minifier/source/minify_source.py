@@ -1,4 +1,4 @@
-"""From a script whose failure no graph shows to a smaller script that shows it: what torch.compile itself raises."""
+"""Reduce a script whose failure no graph shows, like an exception of torch.compile itself, to a smaller script."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from minifier.report.environment import EnvironmentCollector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status
 from minifier.settings import Settings
-from minifier.slicing import Wanted, folders_imported_from, names_bound, names_given, slice_module
+from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
 from minifier.slicing.slices import tidied
 from minifier.source.probe import SourceLab
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
 from minifier.verify import verify
 
-_FOUND = "reduced.json"
+_RESULT_FILE = "reduced.json"
 _NO_GRAPH = Graph((Node("output", "output", "output", ((),)),))
 
 
 @dataclass(frozen=True, slots=True)
 class _ReducedScript:
-    """What the child that reduces hands back."""
+    """The result of the child process that reduces."""
 
     source: str = ""
     before: int = 0
@@ -56,7 +56,7 @@ class _ReducedScript:
 
 
 def as_run(program: Program) -> str:
-    """The script's source with the arguments that it was given in it, and the package that it belongs to named."""
+    """Return the script's source with its command-line arguments set and its relative imports made absolute."""
     source = program.source()
     if program.is_module:
         source = _absolute(source, program.target.rpartition(".")[0])
@@ -66,12 +66,14 @@ def as_run(program: Program) -> str:
 
 
 def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:
-    """The functions and classes of the script that its backend (all its backends, if it is not known which) is made of:
-    what fails is not to be taken apart."""
+    """Return the texts of the functions and classes that the backend needs; of all backends if it is None.
+
+    They stay whole: the reduction must not change the backend under test.
+    """
     module = cst.parse_module(source)
     definitions = [node for node in module.body if isinstance(node, (cst.FunctionDef, cst.ClassDef))]
     if backend is None:
-        names = sorted(names_given(source))
+        names = sorted(backend_names(source))
     else:
         names = [name for name in (*backend.names, backend.made_by) if name]
     needed = set(names_bound(slice_module(source, Wanted(names)))) if names else set()
@@ -79,27 +81,27 @@ def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, 
 
 
 def _absolute(source: str, package: str) -> str:
-    """The source with its relative imports written out; as it is, if it has none that can be."""
+    """Replace relative imports by absolute imports; an import above the top-level package stays."""
     lines = source.splitlines(keepends=True)
+    packages = package.split(".")
     for node in ast.walk(ast.parse(source)):
-        parts = package.split(".")
-        if not isinstance(node, ast.ImportFrom) or not node.level or node.level > len(parts):
+        if not isinstance(node, ast.ImportFrom) or not node.level or node.level > len(packages):
             continue
-        home = ".".join(parts[: len(parts) - node.level + 1])
-        wanted = f"{home}.{node.module}" if node.module else home
+        parent = ".".join(packages[: len(packages) - node.level + 1])
+        module = f"{parent}.{node.module}" if node.module else parent
         line = lines[node.lineno - 1]
         dots = re.compile(rf"(from\s+){re.escape('.' * node.level)}\s*{re.escape(node.module or '')}(?=\s+import\b)")
-        lines[node.lineno - 1] = dots.sub(rf"\g<1>{wanted}", line, count=1)
+        lines[node.lineno - 1] = dots.sub(rf"\g<1>{module}", line, count=1)
     return "".join(lines)
 
 
 def _reduce(
     program: Program, out: Path, settings: Settings, channel: Channel, of_backend: Case | None
 ) -> _ReducedScript:
-    """The reduction, in the process in which candidates find torch imported."""
+    """Reduce the script in this process; candidates are forked from it and find torch imported."""
     started = time.monotonic()
     source = as_run(program)
-    sought = of_backend.failure if of_backend is not None else None
+    backend_failure = of_backend.failure if of_backend is not None else None
     whole = of_its_backend(source, of_backend.backend if of_backend is not None else None)
     before = len(Tree(source, whole).statements)
     extend_path(_folders(program))
@@ -115,7 +117,7 @@ def _reduce(
             whole,
             show=channel.show,
         )
-        failure = _first_failure(lab, source, sought)
+        failure = _first_failure(lab, source, backend_failure)
         eager = lab.run(source, compiled=False)
         if "FileNotFoundError" in failure.fingerprint.types:
             raise NoRepro(
@@ -136,28 +138,28 @@ def _reduce(
     )
 
 
-def _first_failure(lab: SourceLab, source: str, sought: Failure | None) -> Failure:
-    """The failure of the whole script, which is that of a backend call if one is sought."""
+def _first_failure(lab: SourceLab, source: str, expected: Failure | None) -> Failure:
+    """Return the failure of the whole script. Raises NoRepro if there is none, or not the `expected` one."""
     failure = seen(lab.run(source), ())
     if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
         raise NoRepro(
             "run in an empty folder, the script does not fail: it needs files beside it, takes what it fails with for "
             "no failure, or does it in its first run only"
         )
-    if sought is not None:
-        there = replace(failure.fingerprint, stage=sought.fingerprint.stage)
-        if not same(sought.fingerprint, there, renamed=True):
+    if expected is not None:
+        fingerprint = replace(failure.fingerprint, stage=expected.fingerprint.stage)
+        if not same(expected.fingerprint, fingerprint, renamed=True):
             raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
     return failure
 
 
 def _lines(failure: Failure) -> list[int]:
-    """The lines of the script that the traceback goes through, innermost last."""
+    """Return the script's line numbers in the traceback, innermost last."""
     return [int(line) for line in re.findall(rf'File "{FILE}", line (\d+)', failure.traceback)]
 
 
 def _folders(program: Program) -> tuple[str, ...]:
-    """What a script has on its import path for itself."""
+    """Return the folders that Python adds to the import path for the script."""
     return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
@@ -170,55 +172,54 @@ def minify_source(
     capture_seconds: float,
     of_backend: Case | None = None,
 ) -> Outcome:
-    """Reduces the script, writes the repro, verifies it, reports; `of_backend` has the failure of a backend call that
-    no repro made of its graph showed. Raises NothingToReduce if the script fails without torch.compile as well, NoRepro
-    if it does not show the failure when it is run in an empty folder."""
+    """Reduce the script, write and verify the repro, write the reports.
+
+    `of_backend` holds a backend call's failure that no repro of its graph showed.
+
+    Raises NothingToReduce if the script fails without torch.compile too.
+    Raises NoRepro if the script does not show the failure in an empty folder.
+    """
+    result_path = out / _RESULT_FILE
 
     def work(channel: Channel) -> int:
         interrupt_once()
         adopt_orphans()
-        found = _reduce(program, out, settings, channel, of_backend)
-        write_atomically(out / _FOUND, json.dumps(pack(found)))
+        reduced = _reduce(program, out, settings, channel, of_backend)
+        write_atomically(result_path, json.dumps(pack(reduced)))
         return 0
 
     out.mkdir(parents=True, exist_ok=True)
     ui.show(Progress(Phase.REDUCING, unit="line"))
     run_displayed(work, ui)
-    if not (out / _FOUND).exists():
+    if not result_path.exists():
         raise MinifyError("the reduction of the source ended without a result")
-    found = unpack(_ReducedScript, json.loads((out / _FOUND).read_text(encoding="utf-8")))
-    (out / _FOUND).unlink()
+    reduced = unpack(_ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
+    result_path.unlink()
     backend = BackendReference("torch.compile", BackendSource.NONE) if of_backend is None else of_backend.backend
-    return _finished(program, out, settings, found, backend, started, capture_seconds, ui)
+    return _finished(program, out, settings, reduced, backend, started, capture_seconds, ui)
 
 
 def _finished(
     program: Program,
     out: Path,
     settings: Settings,
-    found: _ReducedScript,
+    reduced: _ReducedScript,
     backend: BackendReference,
     started: float,
     capture_seconds: float,
     display: Display,
 ) -> Outcome:
-    assert found.failure is not None
-    folders = tuple(folders_imported_from(found.source, _folders(program)))
+    """Verify the reduced script, and write the reports."""
+    assert reduced.failure is not None
+    folders = tuple(folders_imported_from(reduced.source, _folders(program)))
     script = Script(program.name, path=_folders(program), folders=folders)
-    case = Case(
-        _NO_GRAPH,
-        (),
-        backend,
-        found.failure,
-        script=script,
-        level=Level.SOURCE,
-    )
-    repro = Repro(_with_footer(found.source, found.failure), None)
+    case = Case(_NO_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
+    repro = Repro(_with_footer(reduced.source, reduced.failure), None)
     path = repro.write(out)
     collector = EnvironmentCollector()
     check = verify(
         path,
-        found.failure.fingerprint,
+        reduced.failure.fingerprint,
         timeout=120.0,
         extra_path=folders,
         match=settings.match,
@@ -228,18 +229,10 @@ def _finished(
         display=display,
     )
     display.show(Progress(Phase.REPORTS))
-    counts = dict(found.probes)
-    stopped = "" if found.minimal else "a budget was used up, or it was interrupted"
-    summary = Summary(
-        found.before,
-        found.after,
-        0,
-        0,
-        {"total": sum(counts.values()), **counts},
-        found.minimal,
-        stopped,
-        found.seconds,
-    )
+    counts = dict(reduced.probes)
+    probes = {"total": sum(counts.values()), **counts}
+    stopped = "" if reduced.minimal else "a budget was used up, or it was interrupted"
+    summary = Summary(reduced.before, reduced.after, 0, 0, probes, reduced.minimal, stopped, reduced.seconds)
     reason = ""
     if not check.holds:
         path.rename(out / "unverified.py")
@@ -262,7 +255,7 @@ def _finished(
         environment=collector.text(display.tick),
         folder=out,
     )
-    save(case, out / "minimal")  # what has to be on the import path is in it
+    save(case, out / "minimal")  # records the folders that the import path needs
     write_reports(out, outcome)
     return outcome
 
@@ -275,11 +268,13 @@ def _with_footer(source: str, failure: Failure) -> str:
 
 
 def is_of_torch(error: str, trace: str) -> bool:
-    """Whether what ended a script was raised by torch.compile itself, and not by the script or what it calls."""
-    if "InvalidBackend" in error:  # a name that nobody has registered
+    """Whether torch.compile itself raised the error, not the script or a library that it calls."""
+    if "InvalidBackend" in error:  # an unregistered backend name
         return False
     if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
         return True
     files = [line for line in trace.splitlines() if line.lstrip().startswith('File "')]
     last = files[-1] if files else ""
-    return any(part in last for part in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/"))
+    return any(
+        folder in last for folder in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/")
+    )

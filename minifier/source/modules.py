@@ -1,4 +1,4 @@
-"""Modules that stand beside the script: what it takes of them put in the place of the import."""
+"""Inline modules next to the script: replace an import by the definitions that the script uses."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ from minifier.source.statement_edits import Splice
 
 
 def with_modules(source: str, folders: Sequence[str]) -> Iterator[str]:
-    """The source with one of its imports replaced by the definitions that it takes from a module in these folders, for
-    each of its imports where that can be done."""
+    """Yield, for each import of a module in these folders, the source with that import replaced by definitions.
+
+    Imports that cannot be replaced are skipped.
+    """
     module = cst.parse_module(source)
-    imports = _Imports()
-    module.visit(imports)
-    for line, statement in imports.found:
+    for line, statement in _Imports(module).lines:
         name = _module_name(statement)
         path = next((p for folder in folders if (p := _file(folder, name)) is not None), None)
         if path is None:
             continue
         try:
-            made = _replaced(module, line, statement, path.read_text(encoding="utf-8"))
+            inlined = _inlined(module, line, statement, path.read_text(encoding="utf-8"))
         except (OSError, ValueError, cst.ParserSyntaxError):
             continue
-        if made is not None:
-            yield made
+        if inlined is not None:
+            yield inlined
 
 
 class _Imports(cst.CSTVisitor):
-    """Lines that are one import each."""
+    """Collects the lines that consist of one import."""
 
-    def __init__(self) -> None:
-        self.found: list[tuple[cst.SimpleStatementLine, cst.Import | cst.ImportFrom]] = []
+    def __init__(self, module: cst.Module) -> None:
+        self.lines: list[tuple[cst.SimpleStatementLine, cst.Import | cst.ImportFrom]] = []
+        module.visit(self)
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
         if len(node.body) == 1 and isinstance(node.body[0], (cst.Import, cst.ImportFrom)):
-            self.found.append((node, node.body[0]))
+            self.lines.append((node, node.body[0]))
 
 
 def _module_name(statement: cst.Import | cst.ImportFrom) -> str:
-    """The module that is imported; empty for several, or a relative import."""
+    """Return the imported module's name; empty for several modules or a relative import."""
     if isinstance(statement, cst.ImportFrom):
         return "" if statement.relative or statement.module is None else dotted(statement.module)
     return dotted(statement.names[0].name) if len(statement.names) == 1 else ""
@@ -53,15 +54,19 @@ def _module_name(statement: cst.Import | cst.ImportFrom) -> str:
 def _file(folder: str, name: str) -> Path | None:
     if not name:
         return None
-    place = Path(folder, *name.split("."))
-    return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+    path = Path(folder, *name.split("."))
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
 
 
-def _replaced(
+def _inlined(
     module: cst.Module, line: cst.SimpleStatementLine, statement: cst.Import | cst.ImportFrom, source: str
 ) -> str | None:
-    """The module's source with the definitions in the place of the line; None where names would clash."""
+    """Return the module's source with definitions from `source` in place of the line.
+
+    None if names would clash, or the definitions lack a used name.
+    """
     bound = names_bound(source)
+    rest = module
     if isinstance(statement, cst.Import):
         alias = statement.names[0]
         local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name)
@@ -69,47 +74,35 @@ def _replaced(
         module.visit(uses)
         if "." in local or uses.bare or not uses.attributes <= bound:
             return None
-        wanted = {name: name for name in uses.attributes}
-        rest = module.visit(_Attributes(local))
+        local_names = {name: name for name in uses.attributes}
+        rest = module.visit(_AttributesAsNames(local))
         assert isinstance(rest, cst.Module)
-        line = next(new for old, new in zip(_lines(module), _lines(rest), strict=True) if old is line)
+        lines = zip(_Imports(module).lines, _Imports(rest).lines, strict=True)
+        line = next(new for (old, _), (new, _) in lines if old is line)
     elif isinstance(statement.names, cst.ImportStar):
-        rest = module
-        wanted = {name: name for name in _read(module) & bound}
+        local_names = {name: name for name in _names_in(module) & bound}
     else:
-        rest = module
-        asked = {alias.evaluated_name: alias.evaluated_alias or alias.evaluated_name for alias in statement.names}
-        if not set(asked) <= bound:
+        local_names = {alias.evaluated_name: alias.evaluated_alias or alias.evaluated_name for alias in statement.names}
+        if not set(local_names) <= bound:
             return None
-        wanted = asked
-    text = slice_module(source, Wanted(sorted(wanted)))
-    lines = [f"{local} = {name}" for name, local in wanted.items() if local != name]
-    defined = cst.parse_module(text + "\n".join(lines) or "pass")
-    taken = names_bound(module.code) - set(wanted.values()) - _imported(text)
-    if taken & names_bound(defined.code):
+    text = slice_module(source, Wanted(sorted(local_names)))
+    aliases = [f"{local} = {name}" for name, local in local_names.items() if local != name]
+    definitions = cst.parse_module(text + "\n".join(aliases) or "pass")
+    imports = {name for s in ModuleStatements(text).statements for name in s.imports}  # twice is no clash
+    reserved = names_bound(module.code) - set(local_names.values()) - imports
+    if reserved & names_bound(definitions.code):
         return None
-    made = rest.visit(Splice(line, list(defined.body)))
-    assert isinstance(made, cst.Module)
-    return made.code
+    inlined = rest.visit(Splice(line, list(definitions.body)))
+    assert isinstance(inlined, cst.Module)
+    return inlined.code
 
 
-def _lines(module: cst.Module) -> list[cst.SimpleStatementLine]:
-    found = _Imports()
-    module.visit(found)
-    return [line for line, _ in found.found]
-
-
-def _read(module: cst.Module) -> set[str]:
+def _names_in(module: cst.Module) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(module.code)) if isinstance(node, ast.Name)}
 
 
-def _imported(source: str) -> set[str]:
-    """Names that an import binds: the same import twice is no clash."""
-    return {name for each in ModuleStatements(source).statements for name in each.imports}
-
-
 class _Uses(cst.CSTVisitor):
-    """How a module's name is used: which attributes are read of it, and whether it is used for itself."""
+    """Collects the attributes read from a module's name, and whether the name is used by itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -130,8 +123,8 @@ class _Uses(cst.CSTVisitor):
         self.bare = self.bare or node.value == self.name
 
 
-class _Attributes(cst.CSTTransformer):
-    """Reads the attributes of a module's name as names."""
+class _AttributesAsNames(cst.CSTTransformer):
+    """Replaces attributes of a module's name by bare names."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

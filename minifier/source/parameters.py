@@ -1,4 +1,4 @@
-"""Parameters of the script's own functions, taken out together with the arguments that are given for them."""
+"""Remove parameters of the script's own functions, together with the arguments in calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import libcst as cst
 
 
 class _Functions(cst.CSTVisitor):
-    """The functions of a module: the definition, the name it is called by, and whether it has a `self`."""
+    """Collects a module's functions: (definition, name in calls, whether it is a method)."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[cst.FunctionDef, str, bool]] = []
-        self._classes: list[str] = []
-        self._depths: list[int] = []
+        self.functions: list[tuple[cst.FunctionDef, str, bool]] = []
+        self._classes: list[str] = []  # names of the enclosing classes
+        self._depths: list[int] = []  # function depth at each of them
         self._depth = 0
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
@@ -27,20 +27,20 @@ class _Functions(cst.CSTVisitor):
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         is_method = bool(self._classes) and self._depths[-1] == self._depth
         name = self._classes[-1] if is_method and node.name.value == "__init__" else node.name.value
-        self.found.append((node, name, is_method))
+        self.functions.append((node, name, is_method))
         self._depth += 1
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
         self._depth -= 1
 
 
-class _Without(cst.CSTTransformer):
-    """Takes out the parameter at `index`, and what calls of that name give for it."""
+class _RemoveParameter(cst.CSTTransformer):
+    """Removes the parameter at `index`, and its argument in calls of `call_name`, where it is at `position`."""
 
-    def __init__(self, function: cst.FunctionDef, called: str, index: int, given: int) -> None:
+    def __init__(self, function: cst.FunctionDef, call_name: str, index: int, position: int) -> None:
         super().__init__()
-        self.function, self.called, self.index, self.given = function, called, index, given
-        self.name = function.params.params[index].name.value
+        self.function, self.call_name, self.index, self.position = function, call_name, index, position
+        self.parameter = function.params.params[index].name.value
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         if original_node is not self.function:
@@ -54,21 +54,23 @@ class _Without(cst.CSTTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         func = original_node.func
         name = func.value if isinstance(func, cst.Name) else func.attr.value if isinstance(func, cst.Attribute) else ""
-        if name != self.called:
+        if name != self.call_name:
             return updated_node
-        rest = []
-        for i, arg in enumerate(updated_node.args):
-            named = arg.keyword.value == self.name if arg.keyword is not None else i == self.given and not arg.star
-            rest += [] if named else [arg]
+        rest = [arg for i, arg in enumerate(updated_node.args) if not self._is_argument(i, arg)]
         if rest:
             rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return updated_node.with_changes(args=rest)
 
+    def _is_argument(self, position: int, arg: cst.Arg) -> bool:
+        if arg.keyword is not None:
+            return arg.keyword.value == self.parameter
+        return position == self.position and not arg.star
+
 
 def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
-    """The module without one parameter, for each that a function of its own has."""
-    functions = _Functions()
-    module.visit(functions)
-    for function, called, is_method in functions.found:
+    """Yield the module without one parameter, for each parameter of its functions except `self`."""
+    visitor = _Functions()
+    module.visit(visitor)
+    for function, call_name, is_method in visitor.functions:
         for index in range(int(is_method), len(function.params.params)):
-            yield module.visit(_Without(function, called, index, index - int(is_method)))
+            yield module.visit(_RemoveParameter(function, call_name, index, index - int(is_method)))

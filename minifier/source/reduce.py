@@ -1,4 +1,4 @@
-"""The search over statements, and what is made plainer after it."""
+"""Reduce a script: search over statements, inline modules, simplify statements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from minifier.source.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class ReducedSource:
-    """The smallest source found. `minimal` says that every statement of it was taken out alone, with what stands in
-    it, and the failure seen to be gone."""
+    """The reduced source. `minimal`: removing any one statement, with its body, makes the failure vanish."""
 
     source: str
     statements: int
@@ -26,7 +25,7 @@ class ReducedSource:
 
 
 class _StatementSearchAdapter:
-    """The search's view of a script: its statements by number."""
+    """Presents the numbered statements of a script to the search."""
 
     def __init__(self, lab: SourceLab, tree: Tree) -> None:
         self.lab, self.tree = lab, tree
@@ -36,39 +35,38 @@ class _StatementSearchAdapter:
         return self.lab.workers
 
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
-        return self.lab.holds([self.tree.code(chosen) for chosen in candidates])
+        return self.lab.holds([self.tree.code(numbers) for numbers in candidates])
 
 
 def _problem(tree: Tree, lines: Sequence[int]) -> search.Problem:
-    named = [tree.at_line(line) for line in lines]
-    hint = tuple(dict.fromkeys(number for number in named if number is not None))
+    numbers = [tree.at_line(line) for line in lines]
+    hint = tuple(dict.fromkeys(number for number in numbers if number is not None))
     return search.Problem(parents=tree.parents, kinds=tree.kinds, hints=(hint,) if hint else ())
 
 
 def reduce_source(
     lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget, folders: Sequence[str] = ()
 ) -> ReducedSource:
-    """Reduces the source, which is known to fail; `lines` are those that its traceback goes through. What it takes from
-    modules in `folders` is put into it where the failure survives that."""
-    lab.phase = "statements"
-    source, ended = _statements(lab, source, lines, budget)
-    while ended is search.Ending.PROVED:
+    """Reduce a failing source. `lines` are the line numbers in its traceback.
+
+    Definitions from modules in `folders` are inlined where the failure survives that.
+    """
+    source, ending = _statements(lab, source, lines, budget)
+    while ending is search.Ending.PROVED:
         lab.phase = "modules"
-        alone = next((each for each in with_modules(source, folders) if lab.holds([each])[0]), None)
-        if alone is not None:
-            lab.phase = "statements"
-            source, ended = _statements(lab, alone, (), budget)
-            continue
-        lab.phase = "plainer"
-        plain = _plainest(lab, source)
-        if plain == source:
+        smaller = next((inlined for inlined in with_modules(source, folders) if lab.holds([inlined])[0]), None)
+        if smaller is None:
+            lab.phase = "plainer"
+            smaller = _simplified(lab, source)
+        if smaller == source:
             break
-        lab.phase = "statements"
-        source, ended = _statements(lab, plain, (), budget)
-    return ReducedSource(source, len(Tree(source, lab.whole).statements), ended is search.Ending.PROVED)
+        source, ending = _statements(lab, smaller, (), budget)
+    return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
+    """Remove statements, and return (the source, how the search ended)."""
+    lab.phase = "statements"
     tree = Tree(source, lab.whole)
     result = search.reduce(
         _problem(tree, lines), _StatementSearchAdapter(lab, tree), known={frozenset(): False}, budget=budget
@@ -76,24 +74,22 @@ def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: searc
     return tree.code(result.kept), result.ended
 
 
-def _plainest(lab: SourceLab, source: str) -> str:
-    """The source after every edit that keeps the failure."""
+def _simplified(lab: SourceLab, source: str) -> str:
+    """Apply all edits that keep the failure."""
     position = 0
     module = cst.parse_module(source)
     while True:
         whole = [text for text in lab.whole if text in module.code]
         for number, candidate in enumerate(plainer(module)):
-            if number < position or not _is_python(made := candidate.code):
+            if number < position or not _is_python(code := candidate.code):
                 continue
-            if any(text not in made for text in whole):
-                continue
-            if lab.holds([made])[0]:
-                module, position = cst.parse_module(made), number
+            if all(text in code for text in whole) and lab.holds([code])[0]:
+                module, position = cst.parse_module(code), number
                 break
         else:
             if position == 0:
                 return module.code
-            position = 0  # once more from the start: what did not go before may go now
+            position = 0  # restart: an edit that failed before may succeed now
 
 
 def _is_python(source: str) -> bool:

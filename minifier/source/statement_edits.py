@@ -1,4 +1,4 @@
-"""Ways to make a statement plainer that leave it standing."""
+"""Edits that simplify a statement without removing it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
 
 
 def _unwrapped(node: cst.CSTNode) -> list[cst.BaseStatement] | None:
-    """What stands in a `for`, `while`, `if`, `with` or `try`, to stand in its place."""
+    """Return the body of a `for`, `while`, `if`, `with` or `try`, to replace the statement."""
     if not isinstance(node, _COMPOUND) or not isinstance(node.body, cst.IndentedBlock):
         return None
     return list(node.body.body)
 
 
 def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Expressions in an expression that may do in its place."""
+    """Yield the subexpressions that may replace an expression."""
     if isinstance(node, cst.Call):
         yield from (arg.value for arg in node.args)
         if isinstance(node.func, cst.Attribute):
@@ -39,8 +39,6 @@ def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from (element.value for element in node.elements if isinstance(element, cst.Element))
     elif isinstance(node, cst.FormattedString):
         yield from (part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression))
-    elif isinstance(node, (cst.Await, cst.Lambda)):
-        return
 
 
 def _is_literal(node: cst.BaseExpression) -> bool:
@@ -52,14 +50,14 @@ def _names_backend(node: cst.CSTNode) -> bool:
 
 
 def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The node without one of its parts."""
+    """Yield the node without one of its children."""
     for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items"):
-        parts = getattr(node, name, None)
-        if isinstance(parts, (list, tuple)):
-            for i in range(len(parts)):
-                if _names_backend(parts[i]):  # without it the script would be about another one
+        children = getattr(node, name, None)
+        if isinstance(children, (list, tuple)):
+            for i in range(len(children)):
+                if _names_backend(children[i]):  # without it torch.compile would use another backend
                     continue
-                rest = [*parts[:i], *parts[i + 1 :]]
+                rest = [*children[:i], *children[i + 1 :]]
                 if rest and hasattr(rest[-1], "comma"):
                     rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
                 if name == "keywords" and not rest:
@@ -76,7 +74,7 @@ def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield node.with_changes(**{name: None})
     if isinstance(node, cst.If) and node.orelse is not None:
         yield node.with_changes(orelse=None)
-        if isinstance(node.orelse, cst.If):  # what follows an `elif`, and its body as the `else`
+        if isinstance(node.orelse, cst.If):  # skip the `elif`, or turn it into the `else`
             yield node.with_changes(orelse=node.orelse.orelse)
             yield node.with_changes(orelse=cst.Else(body=node.orelse.body))
 
@@ -90,7 +88,7 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
 
 
 class Splice(cst.CSTTransformer):
-    """Puts statements in the place of one."""
+    """Replaces one node by statements."""
 
     def __init__(self, old: cst.CSTNode, new: list[cst.BaseStatement]) -> None:
         super().__init__()
@@ -104,26 +102,25 @@ class Splice(cst.CSTTransformer):
 
 class _Nodes(cst.CSTVisitor):
     def __init__(self) -> None:
-        self.found: list[cst.CSTNode] = []
-        self.branches: set[int] = set()  # each `elif`, which is no statement of its own
+        self.nodes: list[cst.CSTNode] = []
+        self.branches: set[int] = set()  # ids of `elif` nodes, which are not statements
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        self.found.append(node)
+        self.nodes.append(node)
         if isinstance(node, cst.If) and node.orelse is not None:
             self.branches.add(id(node.orelse))
         return True
 
 
 def plainer(module: cst.Module) -> Iterator[cst.Module]:
-    """Modules that are this one with one edit, from the outside inwards; each has fewer parts than it, or a literal
-    where it has something else."""
+    """Yield the module after one edit, outer nodes first. An edit removes nodes or puts a literal for an expression."""
     yield from without_parameters(module)
-    nodes = _Nodes()
-    module.visit(nodes)
-    for node in nodes.found:
-        inner = _unwrapped(node)
-        if inner is not None and id(node) not in nodes.branches:
-            yield _valid(module.visit(Splice(node, inner)))
+    visitor = _Nodes()
+    module.visit(visitor)
+    for node in visitor.nodes:
+        body = _unwrapped(node)
+        if body is not None and id(node) not in visitor.branches:
+            yield _checked(module.visit(Splice(node, body)))
         for operand in _operands(node):
             yield _replaced(module, node, operand)
         for rest in _without(node):
@@ -133,9 +130,9 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
 
 
 def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
-    return _valid(module.deep_replace(old, new))
+    return _checked(module.deep_replace(old, new))
 
 
-def _valid(made: object) -> cst.Module:
-    assert isinstance(made, cst.Module)
-    return made
+def _checked(module: object) -> cst.Module:
+    assert isinstance(module, cst.Module)
+    return module

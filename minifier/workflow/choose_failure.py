@@ -1,4 +1,4 @@
-"""Which of the failing backend calls of a script are reduced."""
+"""Choose which failing backend calls of a script are reduced."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ if TYPE_CHECKING:  # importing it would import torch before the arguments are ch
 
 
 def choose(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
-    """The first, the one asked for, or all; raises UsageError if the one asked for did not fail."""
+    """Return the first failing graph, the one with the number `graph`, or with `every` all.
+
+    Raises UsageError if graph `graph` did not fail.
+    """
     failing = captured.failing
     if graph is None:
         return failing if every else failing[:1]
-    found = tuple(f for f in (*failing, *captured.repeated) if f.number == graph)
-    if not found:
-        numbers = ", ".join(str(number) for number in sorted({f.number for f in (*failing, *captured.repeated)}))
+    candidates = (*failing, *captured.repeated)
+    matches = tuple(candidate for candidate in candidates if candidate.number == graph)
+    if not matches:
+        numbers = ", ".join(str(number) for number in sorted({candidate.number for candidate in candidates}))
         raise UsageError(f"graph {graph} of the script did not fail; these did: {numbers}.")
-    return found[:1]
+    return matches[:1]
 
 
 def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[FailingGraph, ...]) -> None:
-    """Tells of several which are reduced."""
+    """List the failing graphs if there are several, with the chosen ones marked."""
     if len(failing) > 1:
         ui.say(f"{len(failing)} backend calls failed:")
-        for each in failing:
-            mark = "*" if each in chosen else " "
-            ui.say(f"{mark} graph {each.number}: {each.sentence}")
+        for call in failing:
+            mark = "*" if call in chosen else " "
+            ui.say(f"{mark} graph {call.number}: {call.sentence}")
         if len(chosen) < len(failing):
             ui.say("the one marked is reduced; choose another with --graph N, or take each with --all")
 
 
 def call_folder(out: Path, failing: FailingGraph, chosen: Sequence[FailingGraph]) -> Path:
-    """The sub-folder of `out` for the results of one of the chosen failures."""
-    alone = sum(each.number == failing.number for each in chosen) == 1
-    return out / (f"graph-{failing.number}" if alone else f"graph-{failing.number}-call-{failing.call}")
+    """Return the sub-folder of `out` for the results of one of the chosen failures."""
+    is_only_call = sum(call.number == failing.number for call in chosen) == 1
+    return out / (f"graph-{failing.number}" if is_only_call else f"graph-{failing.number}-call-{failing.call}")

@@ -28,16 +28,18 @@ _MIN_TIMEOUT_SECONDS = 60.0
 def run_with_controls(
     case: Case, repro: Repro, settings: Settings, display: Display = SILENT
 ) -> tuple[tuple[str, str], ...]:
-    """(backend, how the repro fares with it) for each; nothing where the graph is one that AOTAutograd made, or the
-    failure no more than a line that is logged. `repro` is the one that was written of this Case."""
+    """Return (backend, its result) for each control backend that could be tried with the Case's repro.
+
+    Nothing is tried for a graph that AOTAutograd made, or if the failure is only a logged line.
+    """
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     if case.level is not Level.DYNAMO or repro.template is None or is_line:
         return ()
     scripts = {}
     for name in CONTROLS:
-        other = replace(case, backend=BackendReference(name, BackendSource.REGISTERED, string(name)))
+        control = replace(case, backend=BackendReference(name, BackendSource.REGISTERED, string(name)))
         try:
-            scripts[name] = write_repro(other, repro.template, repro.variant, settings.memory)
+            scripts[name] = write_repro(control, repro.template, repro.variant, settings.memory)
         except NoRepro:
             continue
     compares = case.failure.fingerprint.stage is Stage.COMPARE
@@ -46,21 +48,21 @@ def run_with_controls(
     try:
         limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
         jobs = [lambda script=script: _run(script, case.import_path, compares) for script in scripts.values()]
-        ended = run_children(jobs, limits, scratch, display.tick)
+        ends = run_children(jobs, limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return tuple((name, told) for name, end in zip(scripts, ended, strict=True) if (told := _told(end)))
+    return tuple((name, result) for name, end in zip(scripts, ends, strict=True) if (result := _result(end)))
 
 
 def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
-    """In a child, in a folder of its own: the script, as an interpreter would run it."""
+    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
     sys.path[:1] = [*path]
     script.write(Path.cwd())
     try:
         runpy.run_path("repro.py", run_name="__main__")
     except SystemExit as end:
         return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
-    except BaseException as error:  # noqa: BLE001 - whatever it raises is what is told
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
         inner = backend_error(error)
         if compares and isinstance(inner, AssertionError):
             return {"how": "differs from eager"}
@@ -68,10 +70,10 @@ def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]
     return {"how": "passes"}
 
 
-def _told(ended: ChildEnd) -> str:
-    """How it fared; empty where it could not be tried."""
-    if ended.fault:
+def _result(end: ChildEnd) -> str:
+    """Return the result of a run in words; "" if it could not be tried."""
+    if end.fault:
         return ""
-    if ended.timed_out:
+    if end.timed_out:
         return "does not end"
-    return "the process dies" if ended.result is None else str(ended.result["how"])
+    return "the process dies" if end.result is None else str(end.result["how"])

@@ -1,4 +1,4 @@
-"""An exported program as a script: `minify run model.pt2 --backend NAME`."""
+"""Turn an exported program into a script: `minify run model.pt2 --backend NAME`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _BY_AOT_INDUCTOR = "torch._inductor.aoti_load_package(torch._inductor.aoti_compi
 
 
 def is_exported(target: str) -> bool:
-    """Whether this names a saved ExportedProgram."""
+    """Whether the target names a saved ExportedProgram."""
     return target.endswith(".pt2")
 
 
 def check_exported(program: Program, backend: str | None) -> None:
-    """Raises UsageError unless it is a file that may be an exported program, and a backend is given."""
+    """Raise UsageError unless the program is a zip file, as exported programs are, and a backend is given."""
     path = Path(program.target)
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise UsageError(f"{path} is not an exported program: torch.export.save writes one.")
@@ -43,13 +43,17 @@ def check_exported(program: Program, backend: str | None) -> None:
 
 
 def as_script(program: Program, backend: str, folder: Path) -> Program:
-    """A script that compiles the exported program with a backend, and calls it with the inputs that it was exported
-    with. `backend` is a name, MODULE:NAME of one that a module registers or holds, or `aot_inductor`."""
+    """Write a script that compiles the exported program and calls it with its example inputs.
+
+    `backend` is a registered name, MODULE:NAME of one that the module registers or holds, or `aot_inductor`.
+    """
     path = Path(program.target)
     module, _, name = backend.rpartition(":")
-    held = f"import {module}\n\nbackend = getattr({module}, {name!r}, {name!r})" if module else f"\nbackend = {name!r}"
+    definition = (
+        f"import {module}\n\nbackend = getattr({module}, {name!r}, {name!r})" if module else f"\nbackend = {name!r}"
+    )
     script = folder / f"{path.stem}.py"
     compiled = _BY_AOT_INDUCTOR if name == AOT_INDUCTOR else _BY_DYNAMO
-    text = _SCRIPT.format(here=os.getcwd(), backend=held, path=str(path.absolute()), compiled=compiled)
+    text = _SCRIPT.format(here=os.getcwd(), backend=definition, path=str(path.absolute()), compiled=compiled)
     script.write_text(text, encoding="utf-8")
     return Program(str(script), program.arguments, made_of=program.target)

@@ -1,4 +1,4 @@
-"""Folders in which `minifier.capture` keeps what it sees, one a process, and which one that dies leaves behind."""
+"""The folder of each process within `minifier.capture`, which is left over if the process dies."""
 
 from __future__ import annotations
 
@@ -18,32 +18,37 @@ _NAME = re.compile(r"unfinished-(\d+)(-\d+)?")
 
 
 def new_folder(out: Path) -> tuple[Path, list[Path]]:
-    """A folder for this process in the output folder; and the folders that were made for it, the innermost first."""
-    made = [place for place in (out, *out.parents) if not place.exists()]
+    """Make a folder for this process in the output folder.
+
+    Return it, and the parents that were made for it, the innermost first.
+    """
+    new_parents = [place for place in (out, *out.parents) if not place.exists()]
     out.mkdir(parents=True, exist_ok=True)
     for name in (f"unfinished-{os.getpid()}", *(f"unfinished-{os.getpid()}-{n}" for n in range(2, 1000))):
         with contextlib.suppress(FileExistsError):
             (out / name).mkdir()
-            return out / name, made
+            return out / name, new_parents
     raise FileExistsError(f"{out} has a thousand folders of this process")
 
 
-def lock_leftover(left: Path) -> int:
-    """Has nobody take this for what a dead process left, as long as the file descriptor that it gives is open, and not
-    in a forked process, which does not hold it."""
-    file = os.open(left / STATUS, os.O_RDWR | os.O_CLOEXEC)
+def lock_leftover(folder: Path) -> int:
+    """Lock the folder, so that it is not taken for a dead process's, while the returned file descriptor is open.
+
+    A fork of this process does not hold the lock.
+    """
+    file = os.open(folder / STATUS, os.O_RDWR | os.O_CLOEXEC)
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
 
 
-def _is_held(left: Path) -> bool:
-    """Whether the process that keeps things there is still at it."""
-    found = _NAME.fullmatch(left.name)
-    if found is not None and int(found[1]) == os.getpid():  # opening and closing it would let go of it
+def _is_locked(folder: Path) -> bool:
+    """Whether the process of the folder still captures."""
+    match = _NAME.fullmatch(folder.name)
+    if match is not None and int(match[1]) == os.getpid():  # closing the file here would release our lock
         return True
     try:
-        file = os.open(left / STATUS, os.O_RDWR)
+        file = os.open(folder / STATUS, os.O_RDWR)
     except OSError:
         return False
     try:
@@ -58,7 +63,7 @@ def _is_held(left: Path) -> bool:
 
 
 def is_unfinished(out: Path) -> bool:
-    """Whether there is something in the folder, and all of it is what captures keep there."""
+    """Whether the folder is not empty and has only folders of capturing processes."""
     try:
         names = os.listdir(out)
     except OSError:
@@ -66,15 +71,15 @@ def is_unfinished(out: Path) -> bool:
     return bool(names) and all(_NAME.fullmatch(name) for name in names)
 
 
-def left_in(out: Path) -> list[tuple[Path, list[Running]]]:
-    """What dead processes left in the folder: each with the backend calls it was in, the last begun first."""
+def dead_captures(out: Path) -> list[tuple[Path, list[Running]]]:
+    """Return the folders of dead processes, with the backend calls that each was in, the last begun first."""
     folders = [out / name for name in sorted(os.listdir(out)) if _NAME.fullmatch(name)]
-    return [(folder, _running(folder)) for folder in folders if not _is_held(folder)]
+    return [(folder, _running(folder)) for folder in folders if not _is_locked(folder)]
 
 
 def clear_finished(out: Path) -> bool:
-    """Removes what processes left that died, but in no backend call; whether there is nothing else of dead ones."""
-    dead = left_in(out)
+    """Remove the folders of processes that died in no backend call; return whether no other dead process left one."""
+    dead = dead_captures(out)
     for folder, running in dead:
         if not running:
             shutil.rmtree(folder, ignore_errors=True)
@@ -86,9 +91,9 @@ def _running(folder: Path) -> list[Running]:
     return RunningCalls(path).running() if path.is_file() and os.access(path, os.W_OK) else []
 
 
-def remove_made(made: Sequence[Path]) -> None:
-    """Removes the folders that were made for nothing, if nothing else is in them."""
-    for place in made:
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove the folders in this order, up to the first that is not empty."""
+    for place in folders:
         try:
             place.rmdir()
         except OSError:

@@ -1,5 +1,7 @@
-"""What surrounds a run: torch imported once, interpreters started ahead of the verification, a cluster, a temporary
-folder. Knows no torch, so that interpreters can start before this process imports it."""
+"""Prepare a run: import torch, start interpreters for the verification, connect a cluster, make a temporary folder.
+
+Imports torch only on demand, so that interpreters can start before this process does.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def prepared(settings: Settings, ui: Ui) -> Iterator[Cluster | None]:
-    """Import torch, while the first interpreter for the verification starts and the cluster connects, if one is set.
+    """Import torch while the first interpreter for the verification starts and the cluster, if any, connects.
 
-    Raises UsageError if this torch cannot be imported, or lacks what this tool needs.
+    Raises UsageError as `import_torch` does.
     """
     want_ahead(settings.verify - 1)
     start_ahead()
@@ -42,7 +44,8 @@ def prepared(settings: Settings, ui: Ui) -> Iterator[Cluster | None]:
 def import_torch() -> None:
     """Import everything the children need, once, before the first fork.
 
-    The collector would look again and again at millions of objects that are all there to stay.
+    The garbage collector is off meanwhile: it would scan millions of permanent objects again and again.
+    Raises UsageError if torch cannot be imported, or lacks what this tool needs.
     """
     gc.disable()
     try:
@@ -63,7 +66,7 @@ def import_torch() -> None:
 
 @contextlib.contextmanager
 def _connected(settings: Settings) -> Iterator[Cluster | None]:
-    """The cluster of the settings, which connects while the script runs."""
+    """Yield the cluster of the settings, which connects while the script runs; None if none is set."""
     if settings.cluster is None:
         yield None
         return
@@ -74,7 +77,7 @@ def _connected(settings: Settings) -> Iterator[Cluster | None]:
 
 
 def get_ready() -> None:
-    """While the script keeps one core: start a further interpreter, and make forks of this process cheaper."""
+    """Start another interpreter and make forks of this process cheaper, while the script uses one core."""
     start_ahead()
     if may_do_more():
         collapse()
@@ -82,10 +85,10 @@ def get_ready() -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """One folder for everything temporary of this process and its children; removed whatever happens."""
+    """Make one folder for all temporary files of this process and its children; it is always removed."""
     from minifier.torch_private import inductor_cache, inductor_folder
 
-    inductor_folder(), inductor_cache()  # found below the temporary folder as the user has it
+    inductor_folder(), inductor_cache()  # cached: they are in the user's temporary folder
     before = tempfile.tempdir
     folder = Path(tempfile.mkdtemp(prefix="minify-"))
     tempfile.tempdir = str(folder)  # the script, in a child, has its own

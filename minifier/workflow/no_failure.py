@@ -1,8 +1,9 @@
-"""What to say of a script in which no backend call failed."""
+"""Describe a script in which no backend call failed."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program
@@ -11,12 +12,12 @@ from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.capture import Captured
 
-_MOST = 3  # lines of logs that are shown
-_WIDEST = 160
+_MAX_LOG_LINES = 3
+_MAX_LINE_CHARACTERS = 160
 
 
 def nothing_failed(program: Program, captured: Captured, compared: Captured | None) -> MinifyError:
-    """Why there is nothing to reduce, and what was checked."""
+    """Build the error that says why there is nothing to reduce, and what was checked."""
     name = program.said
     if captured.end.interrupted:
         return StoppedEarly(f"{name} was interrupted before a backend call had failed")
@@ -52,7 +53,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
 
 
 def _too_late(captured: Captured) -> str:
-    """What the script set for a torch that it had not imported yet, but which was there already."""
+    """Describe the variables that the script set for torch's import, which minify had made already."""
     if not captured.environment:
         return ""
     variables = " ".join(f"{name}={value}" for name, value in captured.environment)
@@ -63,28 +64,28 @@ def _too_late(captured: Captured) -> str:
 
 
 def _comparison(first: Captured, compared: Captured | None) -> str:
-    """What was compared with eager, and what was not."""
+    """Describe which results were compared with eager."""
     if compared is None:
         return "; results were not compared with eager"
-    graphs, done = len(first.forwards), len(compared.compared)
+    graphs, checked = len(first.forwards), len(compared.compared)
     trained = sum(gradients for _, gradients in compared.compared)
-    what = "its first result"
+    results = "its first result"
     if trained:
-        what += " and gradients" if trained == done else f" (and gradients of the {trained} that are trained)"
-    if not done:
-        said = "; no result could be compared with eager's"
-    elif done == graphs:
-        said = f"; {what} agreed with eager's"
+        results += " and gradients" if trained == checked else f" (and gradients of the {trained} that are trained)"
+    if not checked:
+        text = "; no result could be compared with eager's"
+    elif checked == graphs:
+        text = f"; {results} agreed with eager's"
     else:
-        said = f"; of {done} of the {graphs} of Dynamo's {what} agreed with eager's, the rest was not compared"
+        text = f"; of {checked} of the {graphs} of Dynamo's {results} agreed with eager's, the rest was not compared"
     if compared.not_compared:
         number, reason = compared.not_compared[0]
-        said += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
-    return said + _otherwise(first, compared)
+        text += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
+    return text + _second_end(first, compared)
 
 
-def _otherwise(first: Captured, second: Captured) -> str:
-    """How the run that compares ended, if not as the first did: it may not have come to all graphs."""
+def _second_end(first: Captured, second: Captured) -> str:
+    """Describe the end of the comparing run if it differs from the first's: it may have missed graphs."""
     if second.lost is not None:
         how = "did not survive the comparison"
     elif second.end.interrupted:
@@ -103,27 +104,29 @@ def _otherwise(first: Captured, second: Captured) -> str:
 
 
 def _advice(captured: Captured) -> str:
-    """What backends logged, which may be a failure that they got around."""
+    """List the lines that backends logged: a backend may have worked around a failure."""
     lines = [line.splitlines()[0] for line in captured.logged if line]
     if not lines:
         return ""
-    shown = "".join(f"\n    {line if len(line) <= _WIDEST else line[:_WIDEST] + ' ...'}" for line in lines[:_MOST])
-    more = f"\n    and {len(lines) - _MOST} more" if len(lines) > _MOST else ""
+    shown = "".join(f"\n    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
+    more = f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else ""
     return (
         f"\nDuring backend calls this was logged:{shown}{more}\n"
         "With --match-log REGEX a line that matches is a failure, and is reduced like any other."
     )
 
 
-def _similar(trace: str) -> str:
-    """What the user may have meant by a backend's name that does not exist."""
-    import re
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_CHARACTERS else line[:_MAX_LINE_CHARACTERS] + " ..."
 
+
+def _similar(trace: str) -> str:
+    """Suggest backends whose names resemble the unknown one."""
     from minifier.torch_private import backend_table
 
-    found = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)
+    unknown = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)
     known = [name for name, _, _ in backend_table()]
-    close = difflib.get_close_matches(found.group(1), known) if found else []
+    close = difflib.get_close_matches(unknown.group(1), known) if unknown else []
     hint = f"Did you mean {' or '.join(close)}? " if close else ""
     return (
         hint + "`minify backends` lists what torch.compile finds; a backend that a module registers is found only "

@@ -13,8 +13,7 @@ from case_samples import small_case
 
 from minifier.case.encode import pack
 from minifier.case.store import CASE, GRAPH, TENSORS, load, save
-from minifier.cli.checking import GONE, SOMETHING_ELSE, check_command
-from minifier.cli.unpacking import unpack_bundle
+from minifier.cli.checking import GONE, SOMETHING_ELSE, check_command, unpack_bundle
 from minifier.errors import UsageError
 
 pytestmark = pytest.mark.timeout(120)

@@ -10,7 +10,9 @@ import torch
 from minifier.capturing import watch as watch_module
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Keep, Terms
-from minifier.capturing.watch import FIRST, LEAST, Watch
+from minifier.capturing.watch import FIRST_LIMIT_SECONDS as FIRST
+from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
+from minifier.capturing.watch import Watch
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors
 from minifier.process.forked_step import kill_tree

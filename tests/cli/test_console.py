@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console as RichConsole
 from screens import rows_of
 
-from minifier.cli.console import Console
-from minifier.cli.status_line import StatusLine
+from minifier.cli.console import Console, StatusLine
 from minifier.process.progress import Phase, Progress
 
 REDUCING = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)

@@ -72,6 +72,7 @@ def test_a_statement_is_there_only_with_what_it_stands_in():
         ("a = 1; b = 2; c = 3\n", {1}, "a = 1; c = 3\n"),
         ("for x in y: a\n", {1}, "for x in y: pass\n"),
         ("try:\n    a\nexcept E:\n    b\nfinally:\n    c\n", {3}, "try:\n    a\nexcept E:\n    b\n"),
+        ("try:\n    a = 1\nfinally:\n    b = 2\n", {2}, "try:\n    a = 1\nfinally:\n    pass\n"),
     ],
 )
 def test_what_is_left_of_a_compound_statement(text, taken, left):

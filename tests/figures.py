@@ -1,4 +1,4 @@
-"""`python scripts/figures.py`: figures of the code in minifier/ that tell how hard it is to find one's way in it.
+"""`python tests/figures.py`: figures of the code in minifier/ that tell how hard it is to find one's way in it.
 
 Lines, files at the top, names used twice, functions with many parameters, the words and sentences of the docstrings.
 """
