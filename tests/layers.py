@@ -12,4 +12,7 @@ SOAK = pytest.mark.soak
 
 def sampled(parameters: Iterable[Any], step: int = 3) -> list[Any]:
     """Return the parameters with all but every `step`-th one marked for soak."""
-    return [each if n % step == 0 else pytest.param(each, marks=SOAK) for n, each in enumerate(parameters)]
+    return [
+        each if n % step == 0 else pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=SOAK)
+        for n, each in enumerate(parameters)
+    ]

@@ -94,7 +94,7 @@ def test_a_compiler_for_inference_is_seen_and_what_was_compiled_is_not_kept(tmp_
     assert in_child(work, tmp_path) == (["aot-inference", "aot-forward", "aot-backward"], ["token"], True, True)
 
 
-@pytest.mark.usefixtures("processes")
+@pytest.mark.usefixtures("soak")
 def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
 

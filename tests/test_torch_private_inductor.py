@@ -85,6 +85,7 @@ def test_what_inductor_finds_out_of_the_machine_takes_no_compiler_again(users, f
     assert known == 1 and new == set() and variable == str(users)
 
 
+@pytest.mark.usefixtures("soak")
 def test_without_a_compiler_nothing_is_found_out(forked, tmp_path):
     def work():
         import torch._inductor.cpu_vec_isa  # noqa: F401
@@ -110,7 +111,7 @@ def find_headers_elsewhere(folder: Path) -> None:
     assert Path(_HEADER_DIR).resolve().is_relative_to(theirs), _HEADER_DIR
 
 
-@pytest.mark.usefixtures("processes")
+@pytest.mark.usefixtures("soak")
 def test_headers_are_found_from_another_temporary_folder(tmp_path):
     """In a fresh interpreter, as inductor looks for its headers once, when it is imported."""
     work = "import sys, test_torch_private_inductor as it; it.find_headers_elsewhere(it.Path(sys.argv[1]))"

@@ -2,12 +2,13 @@
 
 import pytest
 from forked_script import run_forked
-from scripts import DEFINITION
+from layers import sampled
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
 from minifier.errors import NothingToReduce
 from minifier.verify import shows
+from scripts import DEFINITION
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -59,7 +60,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("how", GIVEN)
+@pytest.mark.parametrize("how", sampled(GIVEN, 2))
 def test_however_the_backend_is_given(shown, how):
     imports, call, written = GIVEN[how]
     case, text = shown(f"{imports}\n{DEFINITION}\nx = torch.randn(4, 8)\n{call}\n")

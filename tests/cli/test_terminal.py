@@ -8,6 +8,7 @@ import sys
 import zipfile
 
 import pytest
+from layers import sampled
 from screens import in_a_terminal, without_figures
 
 pytestmark = pytest.mark.timeout(150)
@@ -79,7 +80,7 @@ COLOUR = re.compile(r"\x1b\[[\d;]*m")
 FAILS = "NotImplementedError in chatty.chatty (compile): no tanh"
 
 
-@pytest.mark.parametrize("no_colour", ["", "1"])
+@pytest.mark.parametrize("no_colour", sampled(["", "1"]))
 def test_each_line_has_its_row(project, no_colour):
     project.write(CHATTY, "chatty.py")
     project.write(FAILING)
@@ -154,7 +155,7 @@ def test_a_pipe_gets_a_line_for_each_phase(project):
     ]
 
 
-@pytest.mark.parametrize("answer", ["y", "n"])
+@pytest.mark.parametrize("answer", sampled(["y", "n"]))
 def test_values_are_asked_for(project, answer):
     project.write(NEEDS_VALUES)
     arguments = ["run", "--verify", "1", "--out", str(project.out), "failing.py"]

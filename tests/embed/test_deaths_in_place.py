@@ -71,6 +71,7 @@ def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project):
     assert "SIGABRT" in str(done.result["failure"]) and done.result["failure"]["stage"] == "run"
 
 
+@pytest.mark.usefixtures("soak")
 def test_a_process_that_ended_by_itself_left_no_case(project):
     text = """
     import os
@@ -126,6 +127,7 @@ print(os.listdir(sys.argv[1]))
 """
 
 
+@pytest.mark.usefixtures("soak")
 def test_captures_within_each_other_and_folders_that_were_there(project):
     done = ran(project, WITHIN_EACH_OTHER)
     assert done.returncode == 0, done.stderr

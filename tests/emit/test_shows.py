@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from failing_cases import CASES
 from forked_script import run_forked
+from layers import sampled
 
 from minifier.case import BackendReference, BackendSource
 from minifier.emit.repro import Template, Variant, forms_for, write_repro
@@ -28,7 +29,7 @@ def repro_of(name, case):
 FRESH = ("values", "backward", "flaky", "ATen backward")  # run by an interpreter of their own
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES, 2))
 def test_the_script_shows_the_failure(name, tmp_path):
     case = CASES[name]
     repro = repro_of(name, case)

@@ -1,6 +1,7 @@
 """Backends of a package that registers none of them: captured, reduced, written down, and run alone."""
 
 import pytest
+from layers import sampled
 from minified_scripts import minified
 from vocabulary import source_of
 
@@ -93,7 +94,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sampled(FORMS, 2))
 def test_a_backend_that_a_package_makes(bureau, tmp_path, form):
     made, given, lines = FORMS[form]
     text = minified(bureau, tmp_path, SCRIPT.format(made=made, given=given))

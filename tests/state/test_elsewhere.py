@@ -89,6 +89,7 @@ def test_modules_of_the_graph_go_from_train_to_eval():
     assert not changed.graph.modules["b"].children["0"].training and each.rows(changed) == []
 
 
+@pytest.mark.usefixtures("soak")
 def test_what_the_environment_sets_is_written_as_configuration(project):
     """The interpreter that runs a repro does not have the variable."""
     done = project.run(

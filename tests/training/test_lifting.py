@@ -112,6 +112,7 @@ def test_what_is_left_of_the_limits():
     assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
 
 
+@pytest.mark.usefixtures("soak")
 def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduced):
     captured = bureau.capture(HEAD + 'torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n')
     first, _, out = reduced(captured)

@@ -42,6 +42,7 @@ def test_an_exception_in_the_backward_compiler(minify, tmp_path):
     assert done.result["template"] == "run_backward"
 
 
+@pytest.mark.usefixtures("soak")
 def test_a_death_in_the_second_backward_pass(minify, tmp_path):
     done = minify(
         script(
