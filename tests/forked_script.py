@@ -144,7 +144,7 @@ def become_program(folder: str | Path, environment: dict[str, str], files: Seque
 
 
 def run_main(source: str, path: str) -> int:
-    """ScriptRun the source as `__main__`; return the exit status that Python would give. `path` is the script's, or
+    """Run the source as `__main__`; return the exit status that Python would give. `path` is the script's, or
     `<string>`."""
     main = ModuleType("__main__")
     main.__file__ = path

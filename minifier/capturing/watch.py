@@ -28,7 +28,7 @@ _OUT_OF_MEMORY_DUMP_SECONDS = 0.2  # the same for a process that takes ever more
 
 
 class Watch:
-    """The `look` argument of `run_step`.
+    """Polls the script's process: the `look` of `run_step`.
 
     hung: the backend call for which the process was killed, or None.
     seconds: how long that call had been running.

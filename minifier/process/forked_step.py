@@ -42,7 +42,7 @@ def die_with_parent() -> None:
 
 
 _adopter: int | None = None
-_spared: set[int] = set()  # descendants from before the adoption, such as jobs of a shell
+_spared: set[int] = set()  # our descendants from before the adoption; never killed
 
 
 def adopt_orphans() -> None:

@@ -1,4 +1,4 @@
-"""ScriptRun `python repro.py` in fresh interpreters, in empty folders, with a scrubbed environment."""
+"""Run `python repro.py` in fresh interpreters, in empty folders, with a scrubbed environment."""
 
 from minifier.verify.interpreter import ScriptRun, run_script
 from minifier.verify.verdict import RUNS, Verification, shows, verify

@@ -1,4 +1,4 @@
-"""ScriptRun a script in a fresh interpreter and read its end from outside."""
+"""Run a script in a fresh interpreter and read its end from outside."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def run_script(
     more: Collection[str] | None = None,
     tick: Callable[[], object] = lambda: None,
 ) -> ScriptRun:
-    """ScriptRun the script once in a fresh interpreter.
+    """Run the script once in a fresh interpreter.
 
     `timeout` is in seconds; `more` is as in `clean_environment`. `sought` adds to the failure what the script itself
     does not tell: the stage of a death, what a failed assertion compares.

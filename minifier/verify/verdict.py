@@ -57,7 +57,7 @@ def verify(
     at_once: int = 2,
     display: Display = SILENT,
 ) -> Verification:
-    """ScriptRun the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
+    """Run the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
 
     `match` and `match_log` are the user's regular expressions for messages and for log records.
     `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.

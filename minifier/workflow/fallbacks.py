@@ -1,7 +1,7 @@
 """The fallbacks of a run, in the order in which they are tried: one row each.
 
-After each step of `run.py` the rows of that step are looked at in turn. A row that applies tells the user its sentence
-and makes its attempt; the rows below it see what came of that.
+After each step of `run.py` the rows of that step are checked in turn. A row that applies tells the user its sentence
+and makes its attempt; the rows below it see the result. The row of lost inputs begins with its step's rows again.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ State = TypeVar("State")
 
 
 class Step(enum.Enum):
-    """The steps of a run that have fallbacks, each with the state that its rows take and return."""
+    """The steps of a run that have fallbacks."""
 
-    CAPTURE = "a FoundFailures"
-    CHOOSE = "a FailingCall"
-    REDUCE = "an Attempt, reduced or with an error"
-    VERIFY = "an Attempt, with a proof"
-    END = "an Attempt, with all that the graph can give"
-    INNOCENT = "an Innocent"
+    CAPTURE = "capture"  # state: FoundFailures
+    CHOOSE = "choose"  # FailingCall
+    REDUCE = "reduce"  # Attempt, reduced or with an error
+    VERIFY = "verify"  # Attempt, with a proof
+    END = "end"  # Attempt, after every fallback on the graph
+    PROGRAM_AT_FAULT = "program at fault"  # ProgramAtFault
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Fallback(Generic[State]):
 
 
 @dataclass(frozen=True, slots=True)
-class Innocent:
-    """A failing call whose program fails without the backend as well, and the failing calls that follow.
+class ProgramAtFault:
+    """A failing call whose program fails without the backend as well.
 
-    `remaining` are the calls that the run goes on with.
+    `following` are the failing calls after it. `remaining` are the calls still to try; none ends the run.
     """
 
     call: FailingCall
@@ -110,7 +110,8 @@ def _is_left_to_simplify(attempt: Attempt, _run: Run) -> bool:
 
 
 def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
-    """Not every change in place is counted by torch: not under inference mode, nor through `.data`."""
+    """Whether the call may have changed its inputs unnoticed: under inference mode and through `.data` torch counts no
+    changes."""
     call = attempt.call
     return (
         attempt.error is not None
@@ -258,9 +259,9 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         _reduce_source,
         lambda attempt: f"no standalone repro: {attempt.reason}",
     ),
-    Fallback[Innocent](
+    Fallback[ProgramAtFault](
         "go on with the next failure",
-        Step.INNOCENT,
+        Step.PROGRAM_AT_FAULT,
         lambda state, _: bool(state.following),
         lambda state, _: replace(state, remaining=state.following),
         lambda state: f"graph {state.call.failing.number}: {state.error}\ngoing on with the next failure",

@@ -1,6 +1,6 @@
 """A run, from a failing script or a captured Case to a verified repro: its steps, in their order.
 
-What is tried where a step comes to nothing is in `fallbacks.py`.
+`fallbacks.py` has what is tried when a step fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.choose_failure import call_folder, choose, list_failing
 from minifier.workflow.dead_process import take_up
 from minifier.workflow.exported_program import as_script, is_exported
-from minifier.workflow.fallbacks import Innocent, Step, fall_back
+from minifier.workflow.fallbacks import ProgramAtFault, Step, fall_back
 from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
 from minifier.workflow.keep_case import case_without_graph, keep_call, keep_case
 from minifier.workflow.leftovers import is_unfinished
@@ -62,7 +62,9 @@ def minify(
 def minify_each(
     asked: Asked, run: Run, out: Path | None = None, every: bool = False, backend: str = ""
 ) -> Iterator[Outcome]:
-    """Yield the outcome of the script's failing backend call; with `every` of each of them, in a sub-folder of `out`.
+    """Yield one outcome, of the first failing call that can be reduced.
+
+    With `every`, yield one for each failing call, each in its own sub-folder of `out`.
 
     `backend` is what compiles an exported program. Raises as `minify` does.
     """
@@ -87,8 +89,8 @@ def minify_each(
 def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
     """Reduce a Case folder, and write a verified repro to `out`.
 
-    Without `out`, the output folder of an interrupted run is gone on with, and so is the folder of a process that died
-    within `minifier.capture`. Raises as `minify` does.
+    Without `out`, the run continues in `given`, if that is the output folder of an interrupted run, or the folder of a
+    process that died within `minifier.capture`. Raises as `minify` does.
     """
     with temporary_folder():
         if is_unfinished(given):
@@ -114,7 +116,7 @@ def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
 def _minify_failures(
     found: FoundFailures, asked: Asked, folder: RunFolder, out: Path | None, run: Run, every: bool
 ) -> Iterator[Outcome]:
-    """Reduce the first failing call that is no fault of the program itself; with `every` each of them."""
+    """Reduce the first failing call whose program passes without the backend; with `every`, all such calls."""
     chosen = choose(found.captured, asked.graph, every)
     list_failing(run.ui, found.captured.failing, chosen)
     existed = folder.path.exists()
@@ -133,7 +135,7 @@ def _minify_failures(
         except NothingToReduce as error:
             innocent = innocent or error
             place.clear(keep=place == folder)
-            calls = fall_back(Innocent(call, error, tuple(following)), Step.INNOCENT, run).remaining
+            calls = fall_back(ProgramAtFault(call, error, tuple(following)), Step.PROGRAM_AT_FAULT, run).remaining
     if innocent is not None and not is_reduced:
         folder.clear(keep=existed)
         raise innocent

@@ -3,12 +3,12 @@
 import pytest
 from forked_script import run_forked
 from layers import sampled
+from scripts import DEFINITION
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
 from minifier.errors import NothingToReduce
 from minifier.verify import shows
-from scripts import DEFINITION
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -23,7 +23,7 @@ from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow import fallbacks
 from minifier.workflow.attempt import Attempt, FailingCall, Proof, Reduced, Run
-from minifier.workflow.fallbacks import FALLBACKS, Fallback, Innocent, Step, fall_back
+from minifier.workflow.fallbacks import FALLBACKS, Fallback, ProgramAtFault, Step, fall_back
 from minifier.workflow.interrupted_runs import Asked
 from minifier.workflow.run_folder import RunFolder
 
@@ -168,8 +168,11 @@ def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
 
 def test_the_next_failure_is_taken_where_the_program_itself_is_wrong(call):
     ui, error = Lines(), NothingToReduce("the program fails without the backend as well")
-    assert fall_back(Innocent(call, error, ()), Step.INNOCENT, Run(Settings(), ui)).remaining == () and not ui.lines
-    going_on = fall_back(Innocent(call, error, (call,)), Step.INNOCENT, Run(Settings(), ui))
+    assert (
+        fall_back(ProgramAtFault(call, error, ()), Step.PROGRAM_AT_FAULT, Run(Settings(), ui)).remaining == ()
+        and not ui.lines
+    )
+    going_on = fall_back(ProgramAtFault(call, error, (call,)), Step.PROGRAM_AT_FAULT, Run(Settings(), ui))
     assert going_on.remaining == (call,)
     assert ui.lines == [f"graph 1: {error}\ngoing on with the next failure"]
 
