@@ -105,7 +105,7 @@ def with_ddmin() -> None:
                 break
             else:
                 parts = min(2 * parts, len(kept))
-        return search.Result(frozenset(kept), search.ChildEnd.PROVED, probes, probes, ())
+        return search.Result(frozenset(kept), search.Ending.PROVED, probes, probes, ())
 
     search.reduce = reduce  # type: ignore[assignment]
 

@@ -26,6 +26,10 @@ class MachineFailed(MinifyError):
     """The machine, not this tool, is at fault: no space is left on a disk, say."""
 
 
+class ToolFailed(MinifyError):
+    """This tool is at fault; the message is a traceback."""
+
+
 class UsageError(MinifyError):
     """The command was given something it cannot work on."""
 

@@ -115,9 +115,9 @@ def test_a_backward_that_is_in_the_cache_on_disk_is_compiled_all_the_same(tmp_pa
         step()
         return parts, runs
 
-    assert in_child(step, tmp_path)["autograd_cache_miss"] == 1
-    assert in_child(step, tmp_path)["autograd_cache_hit"] == 1
-    assert in_child(observed, tmp_path) == (["aot-forward", "aot-backward"], ["token"])
+    assert in_child(step, tmp_path, 180)["autograd_cache_miss"] == 1
+    assert in_child(step, tmp_path, 180)["autograd_cache_hit"] == 1
+    assert in_child(observed, tmp_path, 180) == (["aot-forward", "aot-backward"], ["token"])
 
 
 def test_a_graph_is_copied_with_what_is_known_of_its_nodes():

@@ -119,12 +119,10 @@ def capture(
         display.tick()
         return watch(pid)
 
-    end = run_step(
-        lambda: _in_child(program, folder, ordinary, terms, status),
-        meanwhile=meanwhile,
-        look=look,
-    )
-    kill_orphans()  # the script's own processes would stay, once for each of its runs
+    try:
+        end = run_step(lambda: _in_child(program, folder, ordinary, terms, status), meanwhile=meanwhile, look=look)
+    finally:
+        kill_orphans()  # the script's own processes would stay, once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
+import time
 import tokenize
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from minifier.workflow.run_folder import case_folder, choose_folder
 
 def run_command(asked: Asked, every: bool, backend: str | None, options: Options) -> int:
     """Run the script and reduce its failures; return the first exit code that is not 0."""
+    started = time.monotonic()
     if every and asked.graph is not None:
         raise UsageError("--graph and --all contradict each other: give one of them.")
     _check_program(asked.program, backend)
@@ -36,7 +38,7 @@ def run_command(asked: Asked, every: bool, backend: str | None, options: Options
             from minifier.workflow.attempt import Run
             from minifier.workflow.run import minify_each
 
-            run = Run(options.settings, console, cluster)
+            run = Run(options.settings, console, cluster, started)
             for outcome in minify_each(asked, run, options.out, every, backend or ""):
                 console.final(outcome)
                 codes.append(EXIT_CODE[outcome.status.value])
@@ -50,6 +52,7 @@ def reduce_command(folder: Path, options: Options) -> int:
 
 
 def _reduce(folder: Path, options: Options, console: Console) -> int:
+    started = time.monotonic()
     case_dir = case_folder(folder)
     if not is_unfinished(folder):
         if not (case_dir / CASE).exists():
@@ -59,7 +62,7 @@ def _reduce(folder: Path, options: Options, console: Console) -> int:
         from minifier.workflow.attempt import Run
         from minifier.workflow.run import minify_case
 
-        outcome = minify_case(folder, Run(options.settings, console, cluster), options.out)
+        outcome = minify_case(folder, Run(options.settings, console, cluster, started), options.out)
     console.final(outcome)
     return int(EXIT_CODE[outcome.status.value])
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from minifier.errors import MachineFailed, MinifyError
+from minifier.errors import MachineFailed, MinifyError, ToolFailed
 from minifier.process.stacks import calls_user_code
 from minifier.process.usage import descendants
 
@@ -53,6 +53,11 @@ def adopt_orphans() -> None:
         _spared.clear()
         _spared.update(descendants(os.getpid()))
     _adopter = os.getpid()
+
+
+def spare_children() -> None:
+    """Let `kill_orphans` spare every process that this one has started so far: a run starts with none of its own."""
+    _spared.update(descendants(os.getpid()))
 
 
 def spare(pid: int) -> None:
@@ -136,7 +141,7 @@ def run_step(
     from its loop, and waits on.
 
     Raises here what `work` raises there: a MinifyError of the same class and message, MachineFailed for a file that
-    cannot be written, and a MinifyError with the traceback for any other exception, which is this tool's own fault.
+    cannot be written, and ToolFailed with the traceback for any other exception, which is this tool's own fault.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -212,7 +217,8 @@ def _serialised(error: BaseException) -> bytes:
     if isinstance(error, OSError) and error.errno in FULL:
         kind, message = MachineFailed, f"a file cannot be written to: {error}"
     elif not isinstance(error, MinifyError):
-        kind, message = MinifyError, traceback.format_exc()[-_MAX_ERROR_CHARACTERS:]
+        kind, message = ToolFailed, traceback.format_exc()[-_MAX_ERROR_CHARACTERS:]
+    message = message.encode(errors="backslashreplace").decode()  # of lone surrogates no file can be made
     return json.dumps([kind.__module__, kind.__qualname__, message]).encode()
 
 

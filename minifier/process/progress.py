@@ -183,6 +183,7 @@ def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable
                     ui.show(message)
             ui.tick()
 
-        end = run_step(lambda: work(channel), look=listen, interrupting=interrupting)
-        listen()
-        return end
+        try:
+            return run_step(lambda: work(channel), look=listen, interrupting=interrupting)
+        finally:
+            listen()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from minifier.case import Case, Drawn, Input, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
-from minifier.errors import MinifyError, NoRepro, StoppedEarly
+from minifier.errors import MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
+from minifier.probe.prepared_case import StartsThreads
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
@@ -97,6 +98,10 @@ def reduce_forward(attempt: Attempt) -> Attempt:
     rest = limited(attempt.run.settings, before.summary if before is not None else None)
     try:
         summary, small = run_reduction(attempt, folder.forward, folder.reduced_forward, rest)
+    except StartsThreads as error:
+        if attempt.late_imports:
+            return _without_module(attempt, error)
+        return reduce_forward(replace(attempt, late_imports=True))
     except MinifyError as error:
         return _without_module(attempt, error)
     if before is None:
@@ -146,6 +151,9 @@ def simplify_backward(attempt: Attempt) -> Attempt:
     try:
         summary, minimal = run_reduction(attempt, folder.minimal, place, rest)
         save(minimal, folder.minimal)
+        minimal = load(folder.minimal)  # its tensors are not in the folder that is removed
+    except (MachineFailed, ToolFailed):
+        raise
     except MinifyError as error:
         attempt.run.ui.say(f"the backward graph is not simplified: {error}")
         return attempt

@@ -17,7 +17,7 @@ from minifier.capturing.find_failures import FoundFailures, compare_with_eager, 
 from minifier.case import Level
 from minifier.case.store import ATEN, CASE, TENSORS, save
 from minifier.case.variables import others
-from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, ToolFailed
 from minifier.failure import Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
@@ -79,11 +79,13 @@ def _reduce_with_late_imports(attempt: Attempt, _run: Run) -> Attempt:
     return reduce(replace(attempt, late_imports=True, error=None))
 
 
-def _reduce_aten(attempt: Attempt, _run: Run) -> Attempt:
+def _reduce_aten(attempt: Attempt, run: Run) -> Attempt:
     folder = attempt.folder
     try:
         summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
-    except StoppedEarly:
+    except StartsThreads:
+        return _reduce_aten(replace(attempt, late_imports=True), run)
+    except (StoppedEarly, MachineFailed, ToolFailed):
         raise
     except MinifyError as error:
         return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
@@ -119,6 +121,7 @@ def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
         and not call.unsaved
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
         and RECORD_INPUTS not in call.fallbacks
+        and call.folder.name != ATEN
     )
 
 

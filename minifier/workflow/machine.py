@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.errors import UsageError
+from minifier.process.forked_step import spare_children
 from minifier.process.huge_pages import collapse
 from minifier.process.interpreters import end_ahead, may_do_more, start_ahead, want_ahead
 from minifier.process.progress import Phase, Progress, Ui
@@ -30,6 +31,7 @@ def prepared(settings: Settings, ui: Ui) -> Iterator[Cluster | None]:
 
     Raises UsageError as `import_torch` does.
     """
+    spare_children()
     want_ahead(settings.verify - 1)
     start_ahead()
     try:

@@ -11,7 +11,7 @@ from minifier.case import Case
 from minifier.case.store import load
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.emit.repro import guard_gibibytes
-from minifier.errors import ExitCode, MinifyError, NoRepro, StoppedEarly
+from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
 from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
@@ -68,7 +68,10 @@ def reduce_in_child(
             write_summary(out, summary)
         return 0
 
-    end = run_displayed(work, ui, lambda: ui.say("interrupted: going on with the best so far"))
+    try:
+        end = run_displayed(work, ui, lambda: ui.say("interrupted: going on with the best so far"))
+    except MachineFailed as error:
+        raise MachineFailed(f"{out}: {error}") from None
     if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
         raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")
@@ -122,6 +125,8 @@ def reduce(attempt: Attempt) -> Attempt:
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:
     """Whether another reduction can do without this one: with late imports, or from the forward graph."""
+    if isinstance(error, (MachineFailed, ToolFailed)):
+        return False
     return isinstance(error, StartsThreads) or (error.exit_code is ExitCode.INTERNAL and attempt.folder.has_forward)
 
 

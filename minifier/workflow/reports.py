@@ -24,7 +24,7 @@ from minifier.workflow.control_backends import run_with_controls
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     """Write the reports of an attempt, with or without a repro, and return its outcome."""
     if attempt.of_source is not None:
-        return attempt.of_source
+        return replace(attempt.of_source, fallbacks=attempt.fallbacks)
     run, folder, call, proof = attempt.run, attempt.folder, attempt.call, attempt.proof
     summary = _with_controls(attempt)
     run.ui.show(Progress(Phase.REPORTS))

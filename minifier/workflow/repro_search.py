@@ -228,8 +228,9 @@ def prove_as_flaky(attempt: Attempt) -> Attempt:
             continue
         finally:
             shutil.rmtree(place)
-        attempt = _with_case(attempt, flaky)
-        attempt = prove(attempt)
+        attempt = prove(_with_minimal(attempt))
+        if attempt.repro is None:
+            attempt = prove_with_variables(attempt)
         if attempt.repro is not None:
             return attempt
     return attempt
@@ -239,27 +240,33 @@ def prove_with_captured_values(attempt: Attempt) -> Attempt:
     """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro of that."""
     assert attempt.reduced is not None, "the ops are known from the first reduction"
     settings, folder = attempt.run.settings, attempt.folder
-    place = folder.empty("captured-values")
+    place, before = folder.empty("captured-values"), folder.empty("simplified")
+    save(load(folder.minimal), before)
     shutil.copy(folder.journal, place)  # what is known of the ops
     rest = limited(settings, attempt.reduced.summary)
     rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
+    again = attempt
     try:
         summary, minimal = run_reduction(attempt, folder.case, place, rest)
-        again = prove(replace(attempt, reduced=Reduced(summary, minimal, (minimal,))))
-        if again.repro is None:
-            return attempt
         save(minimal, folder.minimal)
-        return again
+        again = prove(_with_minimal(replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))))
+        for prove_otherwise in (prove_with_variables, prove_as_flaky):
+            if again.repro is None:
+                again = prove_otherwise(again)
     except StoppedEarly as error:
         raise KeyboardInterrupt from error
     except MinifyError as error:
         attempt.run.ui.say(f"that came to nothing: {error}")
-        return attempt
     finally:
+        if again.repro is None:
+            save(load(before), folder.minimal)
         shutil.rmtree(place)
+        shutil.rmtree(before)
+    return attempt if again.repro is None else again
 
 
-def _with_case(attempt: Attempt, case: Case) -> Attempt:
-    """The attempt with this Case as the only one that a repro is made from."""
+def _with_minimal(attempt: Attempt) -> Attempt:
+    """The attempt with the Case in its folder minimal/ as the only one that a repro is made from."""
     assert attempt.reduced is not None, "a Case was reduced before it was tried"
-    return replace(attempt, reduced=replace(attempt.reduced, minimal=load(attempt.folder.minimal), candidates=(case,)))
+    minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
+    return replace(attempt, reduced=replace(attempt.reduced, minimal=minimal, candidates=(minimal,)))

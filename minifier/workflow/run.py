@@ -18,11 +18,13 @@ from minifier.capturing.terms import Terms
 from minifier.case import BackendSource
 from minifier.case.store import load
 from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
+from minifier.process.interpreters import import_ahead
 from minifier.process.progress import SILENT, Ui, counted
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
 from minifier.source.minify_source import is_of_torch, minify_source
+from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES
 from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.choose_failure import call_folder, choose, list_failing
 from minifier.workflow.dead_process import take_up
@@ -52,11 +54,12 @@ def minify(
     `graph` is the number of the failing graph to reduce, by default the first. Raises NothingToReduce if no backend
     call fails, UsageError, StoppedEarly if it is interrupted before there is a result, and MinifyError.
     """
+    started = time.monotonic()
     settings = settings or Settings()
     program = program if isinstance(program, Program) else Program(str(program))
     choose_folder(out, program.name)  # a bad one is refused before anything starts
     with prepared(settings, ui) as cluster:
-        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster), out))
+        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster, started), out))
 
 
 def minify_each(
@@ -74,14 +77,14 @@ def minify_each(
         if is_exported(program.target):
             program = as_script(program, backend, work)
         if run.settings.level == "source":
-            yield _minify_source(program, make_folder(folder, out, program.name), run)
+            yield _minify_source(program, folder, out, run)
             return
         found = capture_failures(program, work, run)
         captured = found.captured
         if captured.failing:
             yield from _minify_failures(found, replace(asked, program=found.program), folder, out, run, every)
         elif is_of_torch(captured.error, captured.traceback):
-            yield _minify_source(program, make_folder(folder, out, program.name), run, captured.seconds)
+            yield _minify_source(program, folder, out, run, captured.seconds)
         else:
             raise nothing_failed(program, captured, found.compared)
 
@@ -150,8 +153,10 @@ def _begin(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Atte
         folder.path.mkdir(parents=True, exist_ok=True)
         case = case_without_graph(failing, asked.program.name)
         error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
-        return Attempt(run, folder, case, asked, call, error=error)
+        return Attempt(run, folder, case, asked, call, error=error, fallbacks=call.fallbacks)
     case = keep_call(call, folder, asked)
+    if case.backend.name == INDUCTOR:
+        import_ahead(INDUCTOR_MODULES)
     size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
     run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
     run = replace(run, settings=with_memory_limit(run.settings, case))
@@ -181,13 +186,19 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
                 f"interrupted while the repro was verified; the reduced Case is in {folder.minimal}, and "
                 f"`minify reduce {folder.path}` goes on"
             ) from None
-        return report(fall_back(attempt, Step.END, run), collector)
+        outcome = report(attempt, collector)  # which stays where the reduction of the source is interrupted
+        ended = fall_back(attempt, Step.END, run)
+        return outcome if ended is attempt else report(ended, collector)
 
 
-def _minify_source(program: Program, folder: RunFolder, run: Run, capture_seconds: float = 0.0) -> Outcome:
+def _minify_source(
+    program: Program, folder: RunFolder, out: Path | None, run: Run, capture_seconds: float = 0.0
+) -> Outcome:
     """Reduce the script itself, where torch.compile failed ahead of any backend or the user asks for it."""
+    existed = folder.path.exists()
+    folder = make_folder(folder, out, program.name)
     try:
         return minify_source(program, folder.path, run.settings, run.ui, run.started, capture_seconds)
     except (NothingToReduce, NoRepro):
-        folder.clear(keep=False)
+        folder.clear(keep=existed)
         raise

@@ -1,6 +1,7 @@
 """`minifier.minify`: a run from Python."""
 
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -9,7 +10,7 @@ from forked_script import forked_interpreters
 from vocabulary import Lines, in_child
 
 import minifier
-from minifier.errors import NothingToReduce, UsageError
+from minifier.errors import NoRepro, NothingToReduce, UsageError
 from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(200)
@@ -55,15 +56,19 @@ def scripts(tmp_path):
 def test_two_runs_in_one_process(scripts, tmp_path):
     def work():
         os.chdir(tmp_path)
-        before, said, outcomes = tempfile.gettempdir(), [], []
+        before, said, outcomes, own = tempfile.gettempdir(), [], [], []
         with forked_interpreters():
             for script in (scripts("tanh"), scripts("tanh"), scripts("tanh")):
                 ui = Lines()
                 outcomes.append(minifier.minify(script, Settings(verify=2), ui))
                 said.append(ui.lines)
+                own.append(subprocess.Popen(["sleep", "100"]))  # the user's, which a run leaves alone
             with pytest.raises(NothingToReduce, match=r"cos\.py ended with exit status 0 and no backend call failed"):
                 minifier.minify(str(scripts("cos")))
         assert tempfile.gettempdir() == before and "acme" not in sys.modules
+        assert [process.poll() for process in own] == [None, None, None]
+        for process in own:
+            process.kill()
         return [(each.status.value, str(each.folder), each.verified, each.repro.text) for each in outcomes], said
 
     runs, said = in_child(work, tmp_path, 190)
@@ -81,3 +86,17 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp
     ui = type("Ui", (Lines,), {"show": fails})()
     with pytest.raises(UsageError, match="is not empty"):
         minifier.minify(scripts("tanh"), Settings(verify=1), ui, out=tmp_path)
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_folder_that_was_there_stays_where_there_is_nothing_to_reduce(scripts, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def work():
+        os.chdir(tmp_path)
+        with pytest.raises((NothingToReduce, NoRepro)):
+            minifier.minify(scripts("cos"), Settings(verify=1, level="source"), out=out)
+
+    in_child(work, tmp_path, 100)
+    assert out.is_dir() and not list(out.iterdir())
