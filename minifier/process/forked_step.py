@@ -148,9 +148,10 @@ def run_step(
     parent = os.getpid()
     previous = signal.getsignal(signal.SIGINT)
     raised = mmap.mmap(-1, _MAX_ERROR_BYTES)  # not a pipe or a file, which the user's script may close
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until this process can forward it
     pid = os.fork()
     if pid == 0:
-        _work_and_exit(work, parent, raised)
+        _work_and_exit(work, parent, raised, mask)
     interrupted = answered = False
 
     def forward(number: int, _frame: object) -> None:
@@ -177,6 +178,7 @@ def run_step(
 
     signal.signal(signal.SIGINT, forward)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if meanwhile is not None:
             meanwhile()
         code = _wait(pid, look_and_answer)
@@ -193,10 +195,13 @@ def run_step(
 
 
 @calls_user_code
-def _work_and_exit(work: Callable[[], int], parent: int, raised: mmap.mmap) -> NoReturn:
+def _work_and_exit(
+    work: Callable[[], int], parent: int, raised: mmap.mmap, mask: set[int | signal.Signals]
+) -> NoReturn:
     """In the child: exit with the status that `work` returns; what it raises goes into `raised`."""
     status = RAISED
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         die_with_parent()
         if os.getppid() != parent:
             os._exit(RAISED)
