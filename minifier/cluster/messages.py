@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 from typing import Any
+
+from minifier.process.interrupts import uninterrupted
 
 Message = dict[str, Any]
 _CHUNK_BYTES = 1 << 16
@@ -26,14 +27,12 @@ class Talk:
     def say(self, message: Message) -> None:
         """Send a message. Raises ConnectionEnded if the other side has ended."""
         data = json.dumps(message).encode() + b"\n"
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            while data:
-                data = data[os.write(self.write, data) :]
+            with uninterrupted():
+                while data:
+                    data = data[os.write(self.write, data) :]
         except OSError as error:
             raise ConnectionEnded(str(error)) from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     @property
     def is_due(self) -> bool:
@@ -55,13 +54,11 @@ class Talk:
                     return message
                 continue
             select.select([self.read], [], [])
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                chunk = os.read(self.read, _CHUNK_BYTES)
-                self._data += chunk
+                with uninterrupted():
+                    chunk = os.read(self.read, _CHUNK_BYTES)
+                    self._data += chunk
             except OSError as error:
                 raise ConnectionEnded(str(error)) from error
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             if not chunk:
                 raise ConnectionEnded("end of messages")

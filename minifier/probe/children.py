@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from minifier.probe.life import STACKS, Job, Limits, run_job
 from minifier.process.descriptors import out_of_the_way
 from minifier.process.forked_step import LOOK, kill_orphans
+from minifier.process.interrupts import uninterrupted
 from minifier.process.memory import MemoryWatch
 from minifier.process.stacks import ASK, read_stack
 from minifier.process.usage import descendants
@@ -150,16 +151,6 @@ def _check_memory(memory: MemoryWatch, running: Sequence[_Child]) -> float:
     return pause or LOOK
 
 
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Delay a Ctrl-C until the end of the block."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
 def _cache_folder(scratch: Path, number: int) -> Path:
     """Return the cache folder of a concurrent child.
     Each has its own: a crashed child may leave a half-written library, which no other child must load."""
@@ -187,7 +178,7 @@ def run_children(
         try:
             for job, compiled in zip(jobs, folders, strict=True):
                 # The hooks of fork() would swallow a Ctrl-C; one right after it would lose the child.
-                with _uninterrupted():
+                with uninterrupted():
                     child = _Child(job, limits, scratch, compiled)
                     children.append(child)
                 selector.register(child.pipe, selectors.EVENT_READ, child)
@@ -217,7 +208,7 @@ def run_children(
                         selector.unregister(child.process)
                         if not child.closed:
                             selector.unregister(child.pipe)
-                        with _uninterrupted():  # waitpid works once
+                        with uninterrupted():  # waitpid works once
                             ended[child.pid] = child.end()
         finally:
             for child in children:

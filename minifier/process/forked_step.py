@@ -14,18 +14,18 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from minifier.errors import MachineFailed, MinifyError, ToolFailed
+from minifier.process.interrupts import INTERRUPT_SECONDS, uninterrupted
 from minifier.process.stacks import calls_user_code
 from minifier.process.usage import descendants
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_INTERRUPT_SECONDS = 1.0  # that a child has to end by itself after Ctrl-C
 LOOK = 0.25  # seconds between two polls of a child
 _MAX_ERROR_CHARACTERS = 1 << 14
 _MAX_ERROR_BYTES = 16 * _MAX_ERROR_CHARACTERS  # JSON has up to 12 bytes for a character, and a little beside it
@@ -51,7 +51,7 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if _adopter != os.getpid():
         _spared.clear()
-        _spared.update(descendants(os.getpid()))
+        spare_children()
     _adopter = os.getpid()
 
 
@@ -93,32 +93,6 @@ def as_before_the_tool() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def interrupt_once() -> None:
-    """Ignore a second SIGINT within seconds of the first.
-
-    A process that gets the signal by itself and with its group would be interrupted while it saves.
-    """
-    last = float("-inf")
-
-    def handle(_number: int, _frame: object) -> None:
-        nonlocal last
-        before, last = last, time.monotonic()
-        if last - before > 3 * _INTERRUPT_SECONDS:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, handle)
-
-
-@contextlib.contextmanager
-def deaf() -> Iterator[None]:
-    """Ignore Ctrl-C during a short clean-up."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 @dataclass(frozen=True, slots=True)
 class StepEnd:
     """How a step ended: its exit status, or the signal that killed it; and whether Ctrl-C was pressed."""
@@ -148,10 +122,6 @@ def run_step(
     parent = os.getpid()
     previous = signal.getsignal(signal.SIGINT)
     raised = mmap.mmap(-1, _MAX_ERROR_BYTES)  # not a pipe or a file, which the user's script may close
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until this process can forward it
-    pid = os.fork()
-    if pid == 0:
-        _work_and_exit(work, parent, raised, mask)
     interrupted = answered = False
 
     def forward(number: int, _frame: object) -> None:
@@ -159,7 +129,7 @@ def run_step(
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
         if not interrupted and os.getpgid(0) != _foreground_group():
-            until = time.monotonic() + _INTERRUPT_SECONDS
+            until = time.monotonic() + INTERRUPT_SECONDS
             while time.monotonic() < until and not _has_ended(pid):
                 time.sleep(0.02)
             if not _has_ended(pid):
@@ -176,9 +146,12 @@ def run_step(
         answer()
         return look(pid) if look is not None else None
 
-    signal.signal(signal.SIGINT, forward)
+    with uninterrupted() as mask:
+        pid = os.fork()
+        if pid == 0:
+            _work_and_exit(work, parent, raised, mask)
+        signal.signal(signal.SIGINT, forward)
     try:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if meanwhile is not None:
             meanwhile()
         code = _wait(pid, look_and_answer)

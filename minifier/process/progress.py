@@ -9,7 +9,6 @@ import contextlib
 import enum
 import json
 import os
-import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from types import TracebackType
@@ -17,6 +16,7 @@ from typing import Any
 
 from minifier.process.descriptors import identity, out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step
+from minifier.process.interrupts import uninterrupted
 
 _CHUNK = 1 << 16
 
@@ -140,14 +140,10 @@ class Channel(Display):
 
     def _send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # no message is cut in two
-        try:
+        # A backend of the user's may close the pipe: the reduction goes on without a display.
+        with uninterrupted(), contextlib.suppress(OSError):  # no message is cut in two
             while data and identity(self._into) == self._identity:
                 data = data[os.write(self._into, data) :]
-        except OSError:  # the user's backend has closed the pipe: the reduction goes on without a display
-            return
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def messages(self) -> list[Progress | str]:
         """Return all complete messages that have arrived; never wait."""

@@ -21,7 +21,7 @@ from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.prepared_case import PreparedCase, prepare_case
 from minifier.probe.prober import Prober
-from minifier.process.forked_step import deaf
+from minifier.process.interrupts import deaf
 from minifier.process.progress import Progress
 from minifier.reduction.check import start
 from minifier.reduction.composite_ops import reduce_parts

@@ -51,6 +51,14 @@ def import_torch() -> None:
     """
     gc.disable()
     try:
+        _import_all()
+    finally:
+        gc.enable()
+    gc.freeze()
+
+
+def _import_all() -> None:
+    try:
         import torch
     except ImportError as error:
         raise UsageError(
@@ -62,8 +70,6 @@ def import_torch() -> None:
         raise UsageError(
             f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
         ) from None
-    gc.enable()
-    gc.freeze()
 
 
 @contextlib.contextmanager
