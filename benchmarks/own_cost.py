@@ -1,7 +1,7 @@
 """What a probe costs this tool itself, with a backend that does nothing; and the memory of its processes.
 
-`python benchmarks/own_cost.py`; see README.md beside it. Probes go through the same ProbeRunner as those of a
-reduction, from a process that holds the same things.
+`python benchmarks/own_cost.py`; see README.md beside it. Probes go through the ProbeRunner of a reduction, from a
+process that has imported what a reduction imports.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from warm_command import WarmProcess, warm_command, warm_python
 
 from minifier.cli.commands import command_line
 from minifier.process.progress import Ui
+from minifier.torch_private import forget_threads
 
 CASES = Path(__file__).parent / "cases"
 
@@ -212,6 +213,7 @@ def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
     if pid == 0:
         try:
             os.setsid()
+            forget_threads()
             atexit._clear()  # what pytest has registered is not for a child
             found: tuple[str, Any] = ("value", work())
         except BaseException:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.capturing.capture import Captured, FailingGraph, capture
+from minifier.capturing.capture import capture
+from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Comparing, Terms

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.capture import Captured, FailingGraph, capture
+from minifier.capturing.capture import capture
+from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Keep, Terms
 from minifier.case.store import load, save

@@ -200,6 +200,9 @@ def refs_in(value: Any) -> Iterator[str]:
         yield from refs_in((value.start, value.stop, value.step))
 
 
+EMPTY_GRAPH = Graph((Node("output", "output", "output", ((),)),))
+
+
 def subset(graph: Graph, kept: Iterable[str]) -> Graph:
     """Return the graph of the ops in `kept`: cut values become inputs, live-out tensors become outputs.
 

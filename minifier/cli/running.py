@@ -32,14 +32,14 @@ def run_command(asked: Asked, every: bool, backend: str | None, options: Options
         interrupted = goes_on(asked, console) if may_go_on else None
         if interrupted is not None:
             return _reduce(interrupted, options, console)
-        choose_folder(options.out, asked.program.name)  # an unusable folder is refused before torch is imported
+        folder = choose_folder(options.out, asked.program.name)  # an unusable one is refused before torch is imported
         codes = []
         with prepared(options.settings, console) as cluster:
             from minifier.workflow.attempt import Run
             from minifier.workflow.run import minify_each
 
             run = Run(options.settings, console, cluster, started)
-            for outcome in minify_each(asked, run, options.out, every, backend or ""):
+            for outcome in minify_each(asked, run, folder, every, backend or ""):
                 console.final(outcome)
                 codes.append(EXIT_CODE[outcome.status.value])
     return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))

@@ -85,7 +85,7 @@ def _attributes_as_inputs(case: Case) -> Case:
 def _constructor(name: str, module: Module) -> str:
     """Return a constructor call like `torch.nn.Linear(4, 8, bias=False)`.
 
-    Arguments come from attributes of the same name. Raises NoRepro if a required argument has no such attribute.
+    Arguments come from the module's attributes of their names. Raises NoRepro if it lacks one of a required argument.
     """
     kind: type = resolve(module.type)
     arguments = []

@@ -114,7 +114,7 @@ def run_step(
     after as many seconds as the last call returned. Ctrl-C goes to the child; this process calls `interrupting` once,
     from its loop, and waits on.
 
-    Raises here what `work` raises there: a MinifyError of the same class and message, MachineFailed for a file that
+    What `work` raises is raised by `run_step`: a MinifyError with its class and message, MachineFailed for a file that
     cannot be written, and ToolFailed with the traceback for any other exception, which is this tool's own fault.
     """
     sys.stdout.flush()

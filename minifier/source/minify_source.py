@@ -14,7 +14,7 @@ import libcst as cst
 
 from minifier import search
 from minifier.capturing.script import Program
-from minifier.case import BackendReference, BackendSource, Case, Graph, Level, Node, Script
+from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.case.encode import pack, unpack
 from minifier.case.store import save, write_atomically
 from minifier.emit.repro import Repro, versions
@@ -40,7 +40,6 @@ from minifier.source.tree import Tree, definition
 from minifier.verify import verify
 
 _RESULT_FILE = "reduced.json"
-_NO_GRAPH = Graph((Node("output", "output", "output", ((),)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ def _finished(
     assert reduced.failure is not None
     folders = tuple(folders_imported_from(reduced.source, _folders(program)))
     script = Script(program.name, path=_folders(program), folders=folders)
-    case = Case(_NO_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
+    case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
     repro = Repro(_with_footer(reduced.source, reduced.failure), None)
     path = repro.write(out)
     collector = EnvironmentCollector()

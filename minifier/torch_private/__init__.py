@@ -52,6 +52,7 @@ from minifier.torch_private.inductor import (
     INDUCTOR,
     INDUCTOR_MODULES,
     MACHINE_SETTINGS,
+    forget_threads,
     inductor_cache,
     inductor_folder,
     inductor_headers,

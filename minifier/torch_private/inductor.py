@@ -30,6 +30,16 @@ def tame_inductor() -> None:
     functorch_config.enable_autograd_cache = False
 
 
+def forget_threads() -> None:
+    """Let inductor start its compile threads anew, in a forked child: it would wait forever for its parent's.
+
+    torch forgets its worker processes after a fork, but not these threads.
+    """
+    module = sys.modules.get("torch._inductor.async_compile")
+    if module is not None:
+        module.AsyncCompile.pool.cache_clear()
+
+
 def inductor_headers() -> Path | None:
     """Return the folder with inductor's precompiled C++ headers, or None without any. They take ten seconds to make.
 

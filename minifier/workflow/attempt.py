@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minifier.capturing.capture import FailingGraph
+from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.case import Case
 from minifier.emit.repro import Repro

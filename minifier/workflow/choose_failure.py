@@ -10,7 +10,7 @@ from minifier.errors import UsageError
 from minifier.process.progress import Ui
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.capture import Captured, FailingGraph
+    from minifier.capturing.captured import Captured, FailingGraph
 
 
 def choose(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from minifier.capturing.capture import FailingGraph
-from minifier.case import BackendReference, BackendSource, Case, Graph, Node, Script
+from minifier.capturing.captured import FailingGraph
+from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.report.privacy import PRIVATE
 from minifier.slicing import with_definitions
@@ -47,6 +47,4 @@ def case_without_graph(failing: FailingGraph, script: str) -> Case:
     """The Case of a failure whose graph could not be saved: its failure and backend, and no op."""
     assert failing.failure is not None, "what failed is known, its graph is not"
     backend = failing.reference or BackendReference(failing.backend, BackendSource.NONE)
-    return Case(
-        Graph((Node("output", "output", "output", ((),)),)), (), backend, failing.failure, script=Script(script)
-    )
+    return Case(EMPTY_GRAPH, (), backend, failing.failure, script=Script(script))

@@ -6,8 +6,10 @@ Imports torch only on demand, so that interpreters can start before this process
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -70,6 +72,14 @@ def _import_all() -> None:
         raise UsageError(
             f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
         ) from None
+    _forget_threads_in_forks()
+
+
+@functools.cache
+def _forget_threads_in_forks() -> None:
+    from minifier.torch_private import forget_threads
+
+    os.register_at_fork(after_in_child=forget_threads)
 
 
 @contextlib.contextmanager

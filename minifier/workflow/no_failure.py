@@ -10,7 +10,7 @@ from minifier.capturing.script import Program
 from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.capture import Captured
+    from minifier.capturing.captured import Captured
 
 _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 160

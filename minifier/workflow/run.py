@@ -57,34 +57,31 @@ def minify(
     started = time.monotonic()
     settings = settings or Settings()
     program = program if isinstance(program, Program) else Program(str(program))
-    choose_folder(out, program.name)  # a bad one is refused before anything starts
+    folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
     with prepared(settings, ui) as cluster:
-        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster, started), out))
+        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster, started), folder))
 
 
-def minify_each(
-    asked: Asked, run: Run, out: Path | None = None, every: bool = False, backend: str = ""
-) -> Iterator[Outcome]:
+def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, backend: str = "") -> Iterator[Outcome]:
     """Yield one outcome, of the first failing call that can be reduced.
 
-    With `every`, yield one for each failing call, each in its own sub-folder of `out`.
+    With `every`, yield one for each failing call, each in its own sub-folder of `folder`.
 
     `backend` is what compiles an exported program. Raises as `minify` does.
     """
     program = asked.program
-    folder = choose_folder(out, program.name)
     with temporary_folder() as work:
         if is_exported(program.target):
             program = as_script(program, backend, work)
         if run.settings.level == "source":
-            yield _minify_source(program, folder, out, run)
+            yield _minify_source(program, folder, run)
             return
         found = capture_failures(program, work, run)
         captured = found.captured
         if captured.failing:
-            yield from _minify_failures(found, replace(asked, program=found.program), folder, out, run, every)
+            yield from _minify_failures(found, replace(asked, program=found.program), folder, run, every)
         elif is_of_torch(captured.error, captured.traceback):
-            yield _minify_source(program, folder, out, run, captured.seconds)
+            yield _minify_source(program, folder, run, captured.seconds)
         else:
             raise nothing_failed(program, captured, found.compared)
 
@@ -116,14 +113,12 @@ def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
     return fall_back(run_script(program, work, terms, run.ui, get_ready), Step.CAPTURE, run)
 
 
-def _minify_failures(
-    found: FoundFailures, asked: Asked, folder: RunFolder, out: Path | None, run: Run, every: bool
-) -> Iterator[Outcome]:
+def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run: Run, every: bool) -> Iterator[Outcome]:
     """Reduce the first failing call whose program passes without the backend; with `every`, all such calls."""
     chosen = choose(found.captured, asked.graph, every)
     list_failing(run.ui, found.captured.failing, chosen)
     existed = folder.path.exists()
-    folder = make_folder(folder, out, asked.program.name)
+    folder = make_folder(folder)
     waiting = chosen if every or asked.graph is not None else found.captured.failing
     calls = tuple(FailingCall.of(found, failing) for failing in waiting)
     innocent: NothingToReduce | None = None
@@ -137,7 +132,7 @@ def _minify_failures(
             run = replace(run, started=time.monotonic())  # the next outcome's total is its own
         except NothingToReduce as error:
             innocent = innocent or error
-            place.clear(keep=place == folder)
+            place.clear(keep=place.path == folder.path)
             calls = fall_back(ProgramAtFault(call, error, tuple(following)), Step.PROGRAM_AT_FAULT, run).remaining
     if innocent is not None and not is_reduced:
         folder.clear(keep=existed)
@@ -191,12 +186,10 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
         return outcome if ended is attempt else report(ended, collector)
 
 
-def _minify_source(
-    program: Program, folder: RunFolder, out: Path | None, run: Run, capture_seconds: float = 0.0
-) -> Outcome:
+def _minify_source(program: Program, folder: RunFolder, run: Run, capture_seconds: float = 0.0) -> Outcome:
     """Reduce the script itself, where torch.compile failed ahead of any backend or the user asks for it."""
     existed = folder.path.exists()
-    folder = make_folder(folder, out, program.name)
+    folder = make_folder(folder)
     try:
         return minify_source(program, folder.path, run.settings, run.ui, run.started, capture_seconds)
     except (NothingToReduce, NoRepro):

@@ -22,9 +22,13 @@ def next_place(name: str, results: Path = RESULTS) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The output folder of a run, or of one of its failing graphs."""
+    """The output folder of a run, or of one of its failing graphs.
+
+    `default_for` is the program's name if nobody named the folder, so that the next free one would do as well.
+    """
 
     path: Path
+    default_for: str = ""
 
     @property
     def case(self) -> Path:
@@ -60,11 +64,6 @@ class RunFolder:
     def journal(self) -> Path:
         """A line for each probe of the reduction."""
         return self.path / "journal.jsonl"
-
-    @property
-    def repro(self) -> Path:
-        """The verified script."""
-        return self.path / "repro.py"
 
     @property
     def result(self) -> Path:
@@ -109,6 +108,7 @@ def choose_folder(wanted: Path | None, name: str) -> RunFolder:
 
     Raises UsageError if it is not empty, or cannot be written to.
     """
+    default_for = name if wanted is None else ""
     if wanted is None:
         wanted = next_place(name)
     elif wanted.exists() and not wanted.is_dir():
@@ -124,17 +124,17 @@ def choose_folder(wanted: Path | None, name: str) -> RunFolder:
         raise UsageError(
             f"{existing} is not a folder that can be written to ({error.strerror}). Choose another with --out."
         ) from None
-    return RunFolder(wanted.absolute())
+    return RunFolder(wanted.absolute(), default_for)
 
 
-def make_folder(folder: RunFolder, wanted: Path | None, name: str) -> RunFolder:
+def make_folder(folder: RunFolder) -> RunFolder:
     """Make the output folder; if another run has taken a default one by now, make the next free one."""
     while True:
         try:
-            folder.path.mkdir(parents=True, exist_ok=wanted is not None)
+            folder.path.mkdir(parents=True, exist_ok=not folder.default_for)
             return folder
         except FileExistsError:
-            folder = choose_folder(wanted, name)
+            folder = choose_folder(None, folder.default_for)
 
 
 def _entries(folder: Path) -> list[str]:

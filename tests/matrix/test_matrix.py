@@ -37,10 +37,11 @@ from minifier.workflow.run import capture_failures
 from minifier.workflow.run_folder import RunFolder
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("processes")]
-CHOSEN = [cell for cell in cells_of_kinds() if cell.fault in ("raise", "fallback", "nan", "exit")]
+KINDS = cells_of_kinds()
+CHOSEN = [cell for cell in KINDS if cell.fault in ("raise", "fallback", "nan", "exit")]
 # In soak one cell of each other fault; all 324 take half an hour.
 OTHERS = [cell for cell in (all_cells() if os.environ.get("WHOLE_MATRIX") else cells_of_faults()) if cell not in CHOSEN]
-FRESH = ("raise", "segfault", "wrong")  # faults whose chosen cell is verified in a fresh interpreter
+FRESH = [cell for cell in KINDS if cell.fault in ("raise", "segfault", "wrong")]  # verified in a fresh interpreter
 
 
 @dataclass(frozen=True)
@@ -114,16 +115,16 @@ def shown_by(case: Case, folder: Path, log: str | None, fresh: bool) -> Repro:
 
 @pytest.mark.parametrize("cell", CHOSEN, ids=str)
 def test_cell(cell: Cell, tmp_path: Path) -> None:
-    check_cell(cell, tmp_path, fresh=cell.fault in FRESH)
+    check_cell(cell, tmp_path)
 
 
 @pytest.mark.usefixtures("soak")
 @pytest.mark.parametrize("cell", OTHERS, ids=str)
 def test_other_cell(cell: Cell, tmp_path: Path) -> None:
-    check_cell(cell, tmp_path, fresh=False)
+    check_cell(cell, tmp_path)
 
 
-def check_cell(cell: Cell, tmp_path: Path, fresh: bool) -> None:
+def check_cell(cell: Cell, tmp_path: Path) -> None:
     done = minified(cell, tmp_path)
     case, summary, minimal = done.case, done.found.summary, done.found.minimal
     found = case.failure.fingerprint
@@ -148,4 +149,4 @@ def check_cell(cell: Cell, tmp_path: Path, fresh: bool) -> None:
     assert minimal.state.inference is (cell.fault == "inference")
 
     log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
-    shown_by(done.found.candidates[0], tmp_path, log, fresh)
+    shown_by(done.found.candidates[0], tmp_path, log, fresh=cell in FRESH)

@@ -7,7 +7,7 @@ import pytest
 from case_samples import small_case
 from vocabulary import Lines
 
-from minifier.capturing.capture import Captured, FailingGraph
+from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms

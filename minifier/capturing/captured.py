@@ -1,0 +1,70 @@
+"""What a run of the script showed: its backend calls that failed, and what was seen of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minifier.case import BackendReference
+from minifier.failure import Failure, Stage
+from minifier.process.forked_step import StepEnd
+
+
+@dataclass(frozen=True, slots=True)
+class FailingGraph:
+    """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
+
+    unsaved: why the Case could not be saved; empty if it was.
+    inputs_lost: why the Case lacks the call's original inputs, so that the script must run again; else empty.
+    call: counts the compiled function's calls from 1; 0 while compiling.
+    forward: for a backward graph, the number of its forward graph.
+    """
+
+    number: int
+    sentence: str
+    traceback: str
+    ops: int | None
+    backend: str
+    stage: Stage
+    call: int = 0
+    unsaved: str = ""
+    failure: Failure | None = None
+    reference: BackendReference | None = None
+    inputs_lost: str = ""
+    forward: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The outcome of one run of the script.
+
+    graphs: how many graphs the backend got.
+    repeated: failures with the sentence and op count of an earlier failure.
+    environment: torch's variables that the script itself set; torch, imported before the script, ignored these.
+    logged: distinct log lines of level WARNING and above from backend calls.
+    slowest: seconds of the longest backend call that returned.
+    forwards: numbers of Dynamo's graphs, in order.
+    trains: the script ran a backward pass.
+    trained: graphs that a backward pass reached, as positions in `forwards` from 1.
+    compared: (graph, with gradients) for each graph that agreed with eager.
+    not_compared: (graph, reason).
+    lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
+    """
+
+    end: StepEnd
+    graphs: int
+    failing: tuple[FailingGraph, ...]
+    seconds: float
+    repeated: tuple[FailingGraph, ...] = ()
+    error: str = ""
+    traceback: str = ""
+    script_status: int | None = None
+    backends: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    logged: tuple[str, ...] = ()
+    slowest: float = 0.0
+    trains: bool = False
+    forwards: tuple[int, ...] = ()
+    trained: frozenset[int] = frozenset()
+    compared: tuple[tuple[int, bool], ...] = ()
+    not_compared: tuple[tuple[int, str], ...] = ()
+    lost: int | None = None
