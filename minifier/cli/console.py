@@ -199,7 +199,8 @@ class Console(Ui):
                 lines.append((f"also met, not followed: {other['type']}: {message} ({other['case']})", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
-            lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters", "green"))
+            eager = "; with eager it passes" if outcome.passes_in_eager else ""
+            lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters{eager}", "green"))
             folders = outcome.minimal.folders if outcome.minimal is not None else ()
             if folders:
                 lines.append((f"run it with PYTHONPATH={':'.join(folders)}, where the script's own modules are", ""))

@@ -114,8 +114,12 @@ def _verdict(outcome: Outcome) -> str:
     runs, agreeing = outcome.verified
     if not runs:
         return "The repro was not run."
+    if outcome.passes_in_eager is False:
+        return "**No repro**: it fails with eager in the place of the backend too."
     if agreeing == runs:
-        return f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
+        eager = " With eager in the place of the backend it passes." if outcome.passes_in_eager else ""
+        same = f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
+        return same + eager
     return f"**Not the same**: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
 
 

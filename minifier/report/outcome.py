@@ -65,6 +65,14 @@ class Outcome:
         check = self.verification
         return (len(check.runs), check.same) if check is not None else (0, 0)
 
+    @property
+    def passes_in_eager(self) -> bool | None:
+        """Return whether the repro passes with eager in the place of the backend; None if that was not tried."""
+        return self.verification.passes_in_eager if self.verification is not None else None
+
+
+_CONTROL = {True: "passed", False: "failed", None: None}
+
 
 def result_data(outcome: Outcome) -> dict[str, Any]:
     """Return the content of result.json. docs/reference/result-json.md documents the fields."""
@@ -105,7 +113,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "verify": round(outcome.verification.seconds, 3) if outcome.verification is not None else 0.0,
             "total": round(outcome.total_seconds, 3),
         },
-        "verified": {"runs": runs, "same": agreeing},
+        "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,

@@ -34,10 +34,10 @@ from minifier.report.outcome import Outcome, Status
 from minifier.settings import Settings
 from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
 from minifier.slicing.slices import tidied
-from minifier.source.probe import SourceLab
+from minifier.source.probe import SourceLab, in_eager, passed
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
-from minifier.verify import verify
+from minifier.verify import Conditions, verify
 
 _RESULT_FILE = "reduced.json"
 
@@ -124,7 +124,7 @@ def _reduce(
                 f"run in an empty folder, as for a reduction of its source, the script shows {failure.line}. It needs "
                 "files beside it: with their absolute paths it can be run there"
             )
-        if eager.result is None or eager.result["status"] != "pass":
+        if not passed(eager):
             raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {failure.line}")
         lab.sought = failure.fingerprint
         if not lab.holds([source])[0]:
@@ -217,17 +217,12 @@ def _finished(
     repro = Repro(_with_footer(reduced.source, reduced.failure), None)
     path = repro.write(out)
     collector = EnvironmentCollector()
-    check = verify(
-        path,
-        reduced.failure.fingerprint,
-        timeout=120.0,
-        extra_path=folders,
-        match=settings.match,
-        memory=settings.memory,
-        any_stage=True,
-        runs=settings.verify,
-        display=display,
+    conditions = Conditions(
+        reduced.failure.fingerprint, 120.0, folders, match=settings.match, memory=settings.memory, any_stage=True
     )
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        control = replace(repro, text=in_eager(repro.text)).write(Path(folder))
+        check = verify(path, conditions, control, settings.verify, display=display)
     display.show(Progress(Phase.REPORTS))
     counts = dict(reduced.probes)
     probes = {"total": sum(counts.values()), **counts}
@@ -236,10 +231,10 @@ def _finished(
     reason = ""
     if not check.holds:
         path.rename(out / "unverified.py")
-        reason = (
-            f"what is left of the script showed the failure in {check.same} of {len(check.runs)} fresh interpreters; "
-            "it is kept as unverified.py"
-        )
+        showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
+        if check.passes_in_eager is False:
+            showed = "fails without torch.compile too"
+        reason = f"what is left of the script {showed}; it is kept as unverified.py"
     status = Status.NO_REPRO if not check.holds else Status.STOPPED if stopped else Status.REDUCED
     outcome = Outcome(
         status,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,23 @@ def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
         return _run(source, compiled=compiled)
 
 
+def in_eager(source: str) -> str:
+    """Return the script with a first statement that makes torch.compile run everything in eager mode."""
+    body = ast.parse(source).body
+    header = 0  # the docstring and imports from __future__ have to come first
+    while header < len(body) and _comes_first(body[header]):
+        header += 1
+    after = body[header - 1].end_lineno if header else 0
+    lines = source.splitlines(keepends=True)
+    return "".join([*lines[:after], 'import torch; torch.compiler.set_stance("force_eager")\n', *lines[after:]])
+
+
+def _comes_first(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def _run(source: str, *, compiled: bool) -> dict[str, Any]:
     sys.argv = ["repro.py"]
     if not compiled:
@@ -45,6 +63,11 @@ def _run(source: str, *, compiled: bool) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         return {"status": "fail", "stage": "compile", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
+
+
+def passed(end: ChildEnd) -> bool:
+    """Whether a run of a source ended without an exception, and before its time limit."""
+    return end.result is not None and end.result["status"] == "pass"
 
 
 @dataclass
@@ -85,14 +108,23 @@ class SourceLab:
         return end
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
-        """Return for each text whether it shows the sought failure. New texts are probed in parallel."""
+        """Return for each text whether it shows the sought failure, and passes in eager mode.
+
+        New texts are probed in parallel.
+        """
         new = [text for text in dict.fromkeys(sources) if text not in self._fails]
-        jobs: list[Callable[[], dict[str, Any]]] = [lambda s=s: run_source(s) for s in new]  # type: ignore[misc]
-        for source, end in zip(new, run_children(jobs, self._limits(), self.scratch), strict=True):
-            judged = judge(end, self.sought, (), self.match)
-            self._fails[source] = judged.verdict is Verdict.SAME
-            self._record(source, judged)
+        judged = [judge(end, self.sought, (), self.match) for end in self._run_all(new, compiled=True)]
+        failing = [source for source, each in zip(new, judged, strict=True) if each.verdict is Verdict.SAME]
+        controls = dict(zip(failing, self._run_all(failing, compiled=False), strict=True))
+        for source, each in zip(new, judged, strict=True):
+            fails_in_eager = source in controls and not passed(controls[source])
+            self._fails[source] = each.verdict is Verdict.SAME and not fails_in_eager
+            self._record(source, replace(each, verdict=Verdict.INVALID) if fails_in_eager else each)
         return [self._fails[source] for source in sources]
+
+    def _run_all(self, sources: Sequence[str], *, compiled: bool) -> list[ChildEnd]:
+        jobs = [lambda source=source: run_source(source, compiled=compiled) for source in sources]
+        return run_children(jobs, self._limits(), self.scratch) if jobs else []
 
     def _record(self, source: str, judged: Judged) -> None:
         self.counts[judged.verdict] += 1

@@ -1,4 +1,4 @@
-"""Check that every run of a script shows the sought failure."""
+"""Check that every run of a script shows the sought failure, and that its control passes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,60 @@ RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Several runs of a repro; `same` counts the runs that showed the sought failure."""
+    """Several runs of a repro; `same` counts the runs that showed the sought failure.
+
+    `control` is the run of the script with eager in the place of the backend; None if there was none.
+    """
 
     runs: tuple[ScriptRun, ...]
     same: int
     seconds: float
+    control: ScriptRun | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every run showed the failure."""
+        return bool(self.runs) and self.same == len(self.runs)
+
+    @property
+    def passes_in_eager(self) -> bool | None:
+        """Whether the control ended without any failure; None if there was none."""
+        return None if self.control is None else self.control.failure is None
 
     @property
     def holds(self) -> bool:
-        """Whether every run showed the failure."""
-        return bool(self.runs) and self.same == len(self.runs)
+        """Whether every run showed the failure, and the control did not fail."""
+        return self.agrees and self.passes_in_eager is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a script has to show, and what it is run with.
+
+    `timeout` is in seconds. `extra_path` are folders for the import path. `match` and `match_log` are the user's
+    regular expressions for messages and for log records. `any_stage` is for a script that calls the backend itself: its
+    traceback does not tell the stage. `memory` is each run's limit in bytes, capped at a fraction of the free memory.
+    `more` are environment variables that the script gets besides the ordinary ones; None means all.
+    """
+
+    sought: Fingerprint
+    timeout: float
+    extra_path: Sequence[str] = ()
+    match: str | None = None
+    match_log: str | None = None
+    memory: int | None = None
+    more: Collection[str] | None = None
+    any_stage: bool = False
+
+    def start(self, script: Path, ahead: bool) -> Started:
+        """Start an interpreter that runs the script; `ahead` allows one that was started before."""
+        return Started(
+            script, self.extra_path, self.timeout, self.sought, self.match_log, self.memory, self.more, ahead
+        )
+
+    def are_met(self, run: ScriptRun) -> bool:
+        """Whether a run showed the sought failure."""
+        return shows(run, self.sought, self.match, self.any_stage)
 
 
 def shows(run: ScriptRun, sought: Fingerprint, match: str | None, any_stage: bool = False) -> bool:
@@ -44,53 +88,50 @@ def shows(run: ScriptRun, sought: Fingerprint, match: str | None, any_stage: boo
 
 def verify(
     script: Path,
-    sought: Fingerprint,
-    *,
-    timeout: float,
-    extra_path: Sequence[str] = (),
-    match: str | None = None,
-    match_log: str | None = None,
-    memory: int | None = None,
-    more: Collection[str] | None = None,
-    any_stage: bool = False,
+    conditions: Conditions,
+    control: Path | None = None,
     runs: int = RUNS,
     at_once: int = 2,
     display: Display = SILENT,
 ) -> Verification:
     """Run the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
 
-    `match` and `match_log` are the user's regular expressions for messages and for log records.
-    `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage.
-    `memory` is each run's limit in bytes, capped at a fraction of the free memory.
-    `more` are environment variables that the script gets besides the ordinary ones; None means all.
-
-    The first run that does not show the failure is the last one. All interpreters but the first may have been started
-    ahead. If one of these does not show the failure, none of them counts.
+    The `control` is the script with eager in the place of the backend; it is run once, beside the last runs. The first
+    run that does not show the failure is the last one, and the control does not run. All interpreters but the first may
+    have been started ahead. If one of these does not show the failure, none of them counts.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []
     with contextlib.ExitStack() as stack:
 
-        def start(ahead: bool) -> Started:
-            started = Started(script, extra_path, timeout, sought, match_log, memory, more, ahead)
-            return stack.enter_context(started)
+        def start(path: Path, ahead: bool) -> Started:
+            return stack.enter_context(conditions.start(path, ahead))
 
         waiting: list[Started] = []
         fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead
         may_be_ahead = True
+        controlling: Started | None = None
         while len(done) < runs:
             while len(waiting) < at_once and len(done) + len(waiting) < runs:
-                waiting.append(start(ahead=may_be_ahead and bool(done or waiting)))
+                waiting.append(start(script, may_be_ahead and bool(done or waiting)))
+            if control is not None and controlling is None and len(waiting) < at_once:
+                controlling = start(control, may_be_ahead)
             current = waiting.pop(0)
             display.show(Progress(Phase.VERIFYING, run=len(done) + 1, runs=runs))
             run = current.wait(display.tick)
-            if current.ahead and not shows(run, sought, match, any_stage):
+            if current.ahead and not conditions.are_met(run):
                 # Repeating this run would be one more chance to fail: only fresh interpreters count from here on.
                 done, waiting, may_be_ahead = fresh_runs, [each for each in waiting if not each.ahead], False
                 continue
             done = [*done, run]
             fresh_runs = fresh_runs if current.ahead else [*fresh_runs, run]
-            if not shows(run, sought, match, any_stage):
+            if not conditions.are_met(run):
                 break
-    agreeing = sum(shows(run, sought, match, any_stage) for run in done)
-    return Verification(tuple(done), agreeing, time.monotonic() - began)
+        agreeing = sum(map(conditions.are_met, done))
+        of_eager = None
+        if control is not None and agreeing == len(done) == runs:
+            controlling = controlling or start(control, may_be_ahead)
+            of_eager = controlling.wait(display.tick)
+            if controlling.ahead and of_eager.failure is not None:  # as a run that does not show the failure
+                of_eager = start(control, ahead=False).wait(display.tick)
+    return Verification(tuple(done), agreeing, time.monotonic() - began, of_eager)

@@ -1,4 +1,4 @@
-"""Run the repro with `eager` and `aot_eager` as controls, to tell whether the backend is at fault."""
+"""Run the repro with `aot_eager`, to tell whether the backend or AOTAutograd is at fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import BackendReference, BackendSource, Case, Level
-from minifier.case.literals import string
 from minifier.emit.repro import Repro, write_repro
 from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
@@ -21,37 +20,31 @@ from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
 from minifier.torch_private import backend_error
 
-CONTROLS = ("eager", "aot_eager")
+AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')
 _MIN_TIMEOUT_SECONDS = 60.0
 
 
-def run_with_controls(
-    case: Case, repro: Repro, settings: Settings, display: Display = SILENT
-) -> tuple[tuple[str, str], ...]:
-    """Return (backend, its result) for each control backend that could be tried with the Case's repro.
+def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> str:
+    """Return in words what the Case's repro does with the backend `aot_eager`; "" if that could not be tried.
 
     Nothing is tried for a graph that AOTAutograd made, or if the failure is only a logged line.
     """
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     if case.level is not Level.DYNAMO or repro.template is None or is_line:
-        return ()
-    scripts = {}
-    for name in CONTROLS:
-        control = replace(case, backend=BackendReference(name, BackendSource.REGISTERED, string(name)))
-        try:
-            scripts[name] = write_repro(control, repro.template, repro.variant, settings.memory)
-        except NoRepro:
-            continue
+        return ""
+    try:
+        script = write_repro(replace(case, backend=AOT_EAGER), repro.template, repro.variant, settings.memory)
+    except NoRepro:
+        return ""
     compares = case.failure.fingerprint.stage is Stage.COMPARE
     display.show(Progress(Phase.CONTROLS))
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
-        jobs = [lambda script=script: _run(script, case.import_path, compares) for script in scripts.values()]
-        ends = run_children(jobs, limits, scratch, display.tick)
+        (end,) = run_children([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return tuple((name, result) for name, end in zip(scripts, ends, strict=True) if (result := _result(end)))
+    return _result(end)
 
 
 def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:

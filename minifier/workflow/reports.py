@@ -18,7 +18,7 @@ from minifier.report.environment import EnvironmentCollector
 from minifier.report.finished import write_reports
 from minifier.report.outcome import Outcome, Status
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.control_backends import run_with_controls
+from minifier.workflow.control_backends import run_with_aot_eager
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
@@ -59,15 +59,17 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
 
 
 def _with_controls(attempt: Attempt) -> Summary | None:
-    """The summary with what the repro does with the control backends, unless the user interrupts that."""
+    """The summary with what the repro does with `eager` and `aot_eager`; without the latter if the user interrupts."""
     if attempt.reduced is None:
         return None
     summary, proof = attempt.reduced.summary, attempt.proof
-    if proof is not None and proof.repro is not None:
-        with contextlib.suppress(KeyboardInterrupt):
-            backends = run_with_controls(proof.case, proof.repro, attempt.run.settings, attempt.run.ui)
-            summary = replace(summary, backends=backends)
-    return summary
+    if proof is None or proof.repro is None:
+        return summary
+    controls = [("eager", "passes")]  # without that there is no repro
+    with contextlib.suppress(KeyboardInterrupt):
+        with_aot = run_with_aot_eager(proof.case, proof.repro, attempt.run.settings, attempt.run.ui)
+        controls.append(("aot_eager", with_aot))
+    return replace(summary, backends=tuple((name, how) for name, how in controls if how))
 
 
 def _may_include_data(attempt: Attempt, outcome: Outcome) -> bool:

@@ -12,14 +12,14 @@ from pathlib import Path
 from minifier.case import BackendReference, BackendSource, Case
 from minifier.case.store import load, save
 from minifier.case.variables import may_be_written, others
-from minifier.emit.repro import Repro, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
+from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.process.forked_step import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
-from minifier.verify import RUNS, Verification, run_script, verify
+from minifier.verify import RUNS, Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced
 from minifier.workflow.backward_module import limited
 from minifier.workflow.reduction import run_reduction
@@ -27,6 +27,8 @@ from minifier.workflow.reduction import run_reduction
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
+# Its compilers return the graph as it is: what stands for eager where a script calls the compiler of a backend.
+EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,25 @@ class ReproSearch:
                 continue
             try:
                 repro = write_repro(case, template, variant, self.settings.memory, variables)
+                control = self._control(repro, variables)
             except NoRepro as error:
                 reasons[str(error)] = None
                 continue
             if repro.text in tried:
                 continue
             tried.add(repro.text)
-            check = self._verified(repro, variables, self.settings.verify)
+            check = self._verified(repro, variables, self.settings.verify, control)
             seen = check.runs[-1].failure
-            of_eager = self._difference_of_eager(repro, variables) if compares and check.holds else None
-            if check.holds and of_eager is None:
+            if check.holds:
                 repro = _with_shown_exception(repro, case, seen)
                 repro.write(self.out)
                 return Proof(case, repro, check)
+            of_eager = check.control.failure if check.control is not None else None
             shown.append((repro, of_eager or seen, of_eager is not None))
-            what = seen.fingerprint.sentence() if seen is not None else "no failure"
             if of_eager is not None:
-                what = f"the same with the backend eager: {of_eager.fingerprint.sentence()}"
+                what = f"a failure with the backend eager too: {of_eager.fingerprint.sentence()}"
             else:
+                what = seen.fingerprint.sentence() if seen is not None else "no failure"
                 last = check
             reasons[f"the script made from {template.value}.py showed {what}"] = None
         doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
@@ -103,7 +106,7 @@ class ReproSearch:
                 repro = write_repro(self.case, template, variant, self.settings.memory)
             except NoRepro:  # reported when this form was tried without variables
                 continue
-            if self._verified(repro, names, runs=1).holds:
+            if self._verified(repro, names, runs=1).agrees:
                 return self._bisected(repro, names)
         return ()
 
@@ -112,12 +115,12 @@ class ReproSearch:
         needed: list[str] = []
         remaining = list(names)
         while len(needed) < _MAX_VARIABLES and remaining:
-            if needed and self._verified(repro, needed, runs=1).holds:
+            if needed and self._verified(repro, needed, runs=1).agrees:
                 break
             without, enough = 0, len(remaining)
             while enough - without > 1:  # of the first `enough`, the last is needed
                 middle = (without + enough) // 2
-                if self._verified(repro, [*needed, *remaining[:middle]], runs=1).holds:
+                if self._verified(repro, [*needed, *remaining[:middle]], runs=1).agrees:
                     enough = middle
                 else:
                     without = middle
@@ -125,41 +128,38 @@ class ReproSearch:
             remaining = remaining[: enough - 1]
         return tuple(needed)
 
-    def _verified(self, repro: Repro, variables: Sequence[str], runs: int) -> Verification:
+    def _verified(
+        self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None
+    ) -> Verification:
         settings, case = self.settings, self.case
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-            check = verify(
-                repro.write(Path(folder)),
+            script = repro.write(Path(folder) / "repro")
+            conditions = Conditions(
                 case.failure.fingerprint,
                 timeout=max(self.timeout, guard_seconds(case) + 60.0),
                 extra_path=case.folders,
                 match=settings.match,
                 match_log=settings.match_log,
                 memory=settings.memory,
-                any_stage=repro.template is not None and repro.template.hides_stage,
                 more=variables,
-                runs=runs,
-                at_once=_at_once(case, settings.memory, runs),
-                display=self.display,
+                any_stage=repro.template is not None and repro.template.hides_stage,
             )
+            beside = control.write(Path(folder) / "control") if control is not None else None
+            at_once = _at_once(case, settings.memory, runs)
+            check = verify(script, conditions, beside, runs, at_once, self.display)
         kill_orphans()
         return check
 
-    def _difference_of_eager(self, repro: Repro, variables: Sequence[str]) -> Failure | None:
-        """The failure of a comparing script with the backend eager; such a script shows nothing about the backend.
+    def _control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
+        """The script with eager in the place of the backend, whose imports stay: they may bring operators and drivers.
 
-        The imports of the backend stay, with the operators and drivers that they bring.
+        Raises NoRepro if it cannot be written.
         """
-        assert repro.template is not None, "a comparing script is made from a template"
-        case = self.case
-        eager = replace(EAGER, imports=case.backend.imports, folders=case.backend.folders)
-        control = write_repro(replace(case, backend=eager), repro.template, repro.variant, self.settings.memory)
-        sought, tick = case.failure.fingerprint, self.display.tick
-        with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-            script = control.write(Path(folder))
-            run = run_script(script, self.timeout, case.folders, sought, more=variables, tick=tick)
-        kill_orphans()
-        return run.failure
+        assert repro.template is not None, "the script is made from a template"
+        case, eager = self.case, EAGER_COMPILERS if repro.template is Template.CALL_COMPILER else EAGER
+        backend = replace(eager, imports=case.backend.imports, folders=case.backend.folders)
+        variant = replace(repro.variant, compiler="fw_compiler")
+        return write_repro(replace(case, backend=backend), repro.template, variant, self.settings.memory, variables)
 
 
 def _may_be_flaky(case: Case, check: Verification) -> bool:

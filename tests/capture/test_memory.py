@@ -12,7 +12,7 @@ from minifier.probe.life import Limits
 from minifier.probe.verdicts import judge
 from minifier.process import memory
 from minifier.process.memory import available, limit_data, spare_memory
-from minifier.verify import run_script, verify
+from minifier.verify import Conditions, run_script, verify
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -141,5 +141,5 @@ def test_a_repro_keeps_to_the_limit(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("hoard = []\nwhile True:\n    hoard.append(bytearray(2**20))\n")
     sought = Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
-    check = verify(script, sought, timeout=60, memory=300 * MIB, runs=1)
+    check = verify(script, Conditions(sought, timeout=60, memory=300 * MIB), runs=1)
     assert check.holds and check.runs[0].failure.type == "MemoryError"

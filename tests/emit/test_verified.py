@@ -66,7 +66,7 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
         return text is None, reason
 
     nothing, reason = in_child(work, tmp_path, 270)
-    assert nothing and "showed the same with the backend eager: wrong-result" in reason
+    assert nothing and "showed a failure with the backend eager too: wrong-result" in reason
     assert not (tmp_path / "out").exists()
 
 

@@ -12,7 +12,7 @@ from minifier.failure import Fingerprint, Kind, Stage
 from minifier.process import interpreters
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.interpreters import end_ahead, take_ahead, want_ahead
-from minifier.verify import verify
+from minifier.verify import Conditions, verify
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -62,7 +62,8 @@ def is_there(pid: int) -> bool:
 def verified(script: Path, **options):
     """Two runs, the second of them in an interpreter that was started ahead if there is one for it."""
     sought = Fingerprint(Stage.RUN, Kind.EXCEPTION)
-    return verify(script, sought, timeout=60, more=(), runs=2, any_stage=True, match="as it is sought", **options)
+    conditions = Conditions(sought, timeout=60, more=(), any_stage=True, match="as it is sought", **options)
+    return verify(script, conditions, runs=2)
 
 
 def test_it_runs_the_script_as_python_does(tmp_path):
