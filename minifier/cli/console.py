@@ -187,10 +187,10 @@ class Console(Ui):
         failure, summary, out = outcome.case.failure, outcome.summary, outcome.folder
         lines = [(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", "bold")]
         if summary is not None:
-            proof = "minimal" if summary.one_minimal else f"not proved minimal: {summary.stopped_because}"
+            proof = outcome.proved
             if summary.stopped_because and outcome.case.level.value != "source":
                 proof += f"; `minify reduce {out}` goes on"
-            before = counted(summary.ops_before, outcome.parts.removesuffix("s"))
+            before = counted(outcome.size_before, outcome.parts.removesuffix("s"))
             probes = counted(summary.probes["total"], "probe")
             smaller = f"{before} -> {summary.ops_after} ({proof}) in {probes}, {outcome.total_seconds:.1f} s in all"
             lines.append((smaller, ""))

@@ -30,6 +30,11 @@ class Summary:
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Return the passes that a budget or an interruption ended."""
+        return tuple(name for name, end in self.passes.items() if end == "unfinished")
+
     @classmethod
     def read(cls, folder: Path) -> Summary:
         """Read summary.json."""

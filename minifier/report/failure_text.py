@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from minifier.case import BackendReference, Case, Level
+from minifier.case import BackendReference, Case, Level, TensorInput
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
@@ -25,6 +25,13 @@ _WHEN = {
     Stage.BACKWARD_COMPILE: "while the backend compiles the backward pass",
     Stage.BACKWARD_RUN: "in the backward pass that the backend compiled",
 }
+_DOING = {
+    Stage.CAPTURE: "capturing",
+    Stage.COMPILE: "compiling",
+    Stage.RUN: "running",
+    Stage.BACKWARD_COMPILE: "compiling the backward of",
+    Stage.BACKWARD_RUN: "running the backward of",
+}
 _HOW = {
     Kind.SIGNAL: "the process is killed",
     Kind.EXIT: "the process ends",
@@ -35,13 +42,37 @@ _HOW = {
 
 
 def title_of(case: Case) -> str:
-    """Return the title of an issue about the failure."""
+    """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
     failure, name = case.failure, case.backend.name
-    if failure.fingerprint.stage is Stage.COMPARE:
-        return f"Compiled and eager differ ({failure.fingerprint.message}): torch.compile backend `{name}`"
+    stage, kind = failure.fingerprint.stage, failure.fingerprint.kind
     if case.level is Level.SOURCE:
-        return f"{failure.type} in torch.compile"
-    return f"{failure.type} in the torch.compile backend `{name}`"
+        return f"[{name}] {_event(failure)} in torch.compile"
+    if stage is Stage.COMPARE:
+        return f"[{name}] unlike eager ({failure.fingerprint.message}): {_ops(case)}{_condition(case)}"
+    if kind is Kind.SILENT_FALLBACK:
+        return f"[{name}] silent fallback {_DOING[stage]} {_ops(case)}{_condition(case)}"
+    return f"[{name}] {_event(failure)} {_DOING[stage]} {_ops(case)}{_condition(case)}"
+
+
+def _event(failure: Failure) -> str:
+    """The exception's type, the signal, or what else ended the process."""
+    if failure.fingerprint.kind is Kind.EXCEPTION:
+        return failure.type.rpartition(".")[2]
+    return {Kind.TIMEOUT: "no end", Kind.OUT_OF_MEMORY: "out of memory"}.get(
+        failure.fingerprint.kind, failure.fingerprint.message
+    )
+
+
+def _ops(case: Case) -> str:
+    ops = {node.name: f"Tensor.{node.target}" if node.op == "call_method" else node.target for node in case.graph.ops}
+    names = list(dict.fromkeys(target.removeprefix("torch.ops.") for target in ops.values()))
+    return " and ".join(names) if 0 < len(names) <= _MAX_NAMED_OPS else f"a graph of {len(ops)} ops"
+
+
+def _condition(case: Case) -> str:
+    if any(isinstance(item, TensorInput) and 0 in item.meta.shape for item in case.inputs):
+        return " with an empty input"
+    return " with dynamic sizes" if case.symbolic is not None else ""
 
 
 def sentence_of(outcome: Outcome) -> str:

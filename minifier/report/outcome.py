@@ -60,6 +60,23 @@ class Outcome:
         return "statements" if self.case.level is Level.SOURCE else "ops"
 
     @property
+    def size_before(self) -> int:
+        """Return the ops of the captured graph; of a reduced script, its statements."""
+        if self.case.level is Level.SOURCE and self.summary is not None:
+            return self.summary.ops_before
+        return len(self.case.graph.ops) or self.ops_before or 0
+
+    @property
+    def proved(self) -> str:
+        """Return how far the result is proved to be minimal, in words; `minimal` only if every pass ended by itself."""
+        summary = self.summary
+        if summary is None or not summary.one_minimal:
+            return f"not proved minimal: {summary.stopped_because}" if summary is not None else "not reduced"
+        if not summary.unfinished:
+            return "minimal"
+        return f"no {self.parts.removesuffix('s')} can go; making it plainer was cut off"
+
+    @property
     def verified(self) -> tuple[int, int]:
         """Return the number of runs and how many showed the failure."""
         check = self.verification
@@ -99,11 +116,11 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "version": backend.version,
         },
         "level": (outcome.minimal or case).level.value,
-        "ops_before": len(case.graph.ops) or outcome.ops_before,
+        "ops_before": outcome.size_before if source is None else None,
         "ops_after": graph.ops_after if graph is not None else None,
         "inputs_after": graph.inputs_after if graph is not None else None,
         "elements_after": graph.elements_after if graph is not None else None,
-        "statements_before": source.ops_before if source is not None else None,
+        "statements_before": outcome.size_before if source is not None else None,
         "statements_after": source.ops_after if source is not None else None,
         "probes": counts,
         "seconds": {

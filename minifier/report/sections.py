@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from minifier.case import BackendSource, Case, Level
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
+from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
 from minifier.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.report.history import Probed, steps_of
@@ -31,7 +32,7 @@ _REACHED = {
 def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
     """Return the whole report. `history` has the probes of the run."""
     return Report(
-        title_of(outcome.case),
+        title_of(outcome.minimal or outcome.case),
         (
             *sections_of("Describe the bug", Text(sentence_of(outcome)), *_course(outcome)),
             *_what_fails(outcome),
@@ -63,15 +64,19 @@ def _minimality(outcome: Outcome) -> str:
     summary = outcome.summary
     if summary is None:
         return "The graph was not reduced."
-    text = f"From {summary.ops_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
-    if summary.one_minimal and outcome.case.level is Level.SOURCE:
-        return text + "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
-    if summary.one_minimal:
-        return text + (
-            "Minimal: each remaining op was taken away alone (one with several results together with these), "
-            "and the failure was gone every time."
+    text = f"From {outcome.size_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
+    if not summary.one_minimal:
+        return text + f"Not proved minimal: {summary.stopped_because}."
+    if outcome.case.level is Level.SOURCE:
+        text += "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
+    else:
+        text += (
+            "Each remaining op was taken away alone (one with several results together with these), and the failure "
+            "was gone every time."
         )
-    return text + f"Not proved minimal: {summary.stopped_because}."
+    if summary.unfinished:
+        text += f" These passes were cut off, so that more might go: {', '.join(summary.unfinished)}."
+    return text
 
 
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
@@ -104,12 +109,12 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None or not summary.passes:
         return ()
-    taken = {name for name, end in summary.passes.items() if end == "fixpoint"}
     blocks: list[Block] = []
+    free = free_aspects(outcome.case, case) if not summary.unfinished else ()
     if case.needs:
         blocks.append(Text(f"{' and '.join(case.needs).capitalize()}."))
-    elif {"sizes", "dtypes", "layout", "data"} <= taken:
-        blocks.append(Text("No particular size, dtype, stride or value of an input."))
+    elif free:
+        blocks.append(Text(f"No particular {' or '.join(free)} of an input: changed, and the failure stayed."))
     if summary.needs:
         pairs = [(family, name) for family, _, name in (need.partition(": ") for need in summary.needs)]
         beside = tuple(f"{name} ({family})" for family, name in pairs if family not in _OF_OPS)
@@ -189,10 +194,9 @@ def _how(outcome: Outcome, history: Sequence[Probed]) -> Iterable[Section]:
         blocks.append(Table(("step", "probes", "with the failure", size, "elements", "seconds"), tuple(rows)))
     if summary is not None:
         skipped = [name for name, end in summary.passes.items() if end == "skipped"]
-        unfinished = [name for name, end in summary.passes.items() if end == "unfinished"]
         notes = [*summary.notes]
         notes += [f"skipped: {', '.join(skipped)}"] if skipped else []
-        notes += [f"not finished: {', '.join(unfinished)}"] if unfinished else []
+        notes += [f"cut off: {', '.join(summary.unfinished)}"] if summary.unfinished else []
         blocks += [Items(tuple(notes))] if notes else []
     return sections_of("How it was reduced", *blocks, level=3, weight=5)
 

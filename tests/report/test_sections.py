@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from case_samples import call, graph, output, placeholder, small_case
+from case_samples import call, graph, meta, output, placeholder, small_case
 
-from minifier.case import BackendSource, Ref
+from minifier.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
 from minifier.reduction.summary import Summary, write_summary
+from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, layers_of
-from minifier.report.failure_text import short_identity
+from minifier.report.failure_text import short_identity, title_of
 from minifier.report.history import Probed
 from minifier.report.markdown import markdown
 from minifier.report.outcome import Outcome, Status, result_data
@@ -36,7 +37,7 @@ def text_of(given, history=()):
 def test_a_comparison_is_a_table_with_the_error_of_each_output():
     failure = Failure(WRONG, "wrong-result", DIFFERENCES[0].sentence, differences=DIFFERENCES)
     text = text_of(outcome(failure))
-    assert text.startswith("# Compiled and eager differ (values): torch.compile backend `oddlib_tanh`\n")
+    assert text.startswith("# [oddlib_tanh] unlike eager (values): torch.tanh and operator.add\n")
     assert "| output 0 | values | 0.0213 | 1e-08 | 2e-08 |  |\n" in text
     assert "| output 1 | dtype |  |  |  | output 1 is of type float64, in eager of float32 \\| or so |\n" in text
 
@@ -133,3 +134,77 @@ def test_a_summary_comes_back_from_its_file_as_it_was(tmp_path):
     whole = replace(whole, backends=(("eager", "passes"),))
     write_summary(tmp_path, whole)
     assert Summary.read(tmp_path) == whole
+
+
+def fingerprint(stage, kind, message=""):
+    return Failure(
+        Fingerprint(stage, kind, ("a.b.LoweringError",), message=message), "a.b.LoweringError", "not lowered"
+    )
+
+
+DRAWN = Drawn("randn")
+EMPTY = TensorInput("x", meta(0, 3), DRAWN)
+
+
+@pytest.mark.parametrize(
+    ("failure", "more", "title"),
+    [
+        (fingerprint(Stage.COMPILE, Kind.EXCEPTION), {}, "LoweringError compiling torch.tanh and operator.add"),
+        (
+            fingerprint(Stage.COMPILE, Kind.SIGNAL, "SIGFPE"),
+            {"inputs": (EMPTY,)},
+            "SIGFPE compiling torch.tanh and operator.add with an empty input",
+        ),
+        (
+            fingerprint(Stage.BACKWARD_RUN, Kind.TIMEOUT, "no end"),
+            {"symbolic": Symbolic.GIVEN},
+            "no end running the backward of torch.tanh and operator.add with dynamic sizes",
+        ),
+        (
+            fingerprint(Stage.RUN, Kind.EXIT, "exit status 3"),
+            {"graph": graph(output())},
+            "exit status 3 running a graph of 0 ops",
+        ),
+        (fingerprint(Stage.COMPILE, Kind.EXCEPTION), {"level": Level.SOURCE}, "LoweringError in torch.compile"),
+    ],
+)
+def test_the_title_says_what_happens_and_to_what(failure, more, title):
+    assert title_of(replace(small_case(), failure=failure, **more)) == f"[oddlib_tanh] {title}"
+
+
+def changed(before, after, source=DRAWN, **more):
+    """The aspects that are free where an input was captured like `before` and is `after` now."""
+    graph_ = graph(placeholder("x", before), call("tanh", "torch.tanh", Ref("x")), output("tanh"))
+    captured = replace(small_case(), graph=graph_, inputs=(TensorInput("x", before, Stored("x")),))
+    return free_aspects(captured, replace(captured, **{"inputs": (TensorInput("x", after, source),), **more}))
+
+
+TRANSPOSED = replace(meta(4, 8), stride=(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "free"),
+    [
+        (meta(4, 8), meta(1, 1), {}, ("size", "value")),
+        (meta(4, 8), meta(4, 8), {}, ("value",)),
+        (meta(4, 8), meta(4), {"source": Stored("x")}, ("size",)),
+        (meta(4, 8), meta(0, 1), {}, ("value",)),
+        (meta(4, 8), meta(2, 2), {"symbolic": Symbolic.GIVEN}, ("value",)),
+        (meta(4, 8, dtype="float16"), meta(4, 8), {}, ("dtype", "value")),
+        (TRANSPOSED, meta(4, 8), {}, ("stride", "value")),
+        (TRANSPOSED, TRANSPOSED, {}, ("value",)),
+    ],
+)
+def test_an_aspect_is_free_only_where_it_was_changed(before, after, more, free):
+    assert changed(before, after, **more) == free
+
+
+def test_an_input_that_was_not_captured_tells_nothing():
+    assert changed(meta(4), meta(1), inputs=(EMPTY, TensorInput("new", meta(1), DRAWN))) == ()
+
+
+def test_what_was_cut_off_is_not_called_minimal():
+    done = outcome(small_case().failure)
+    cut_off = replace(done, summary=replace(done.summary, passes={"sizes": "unfinished", "data": "fixpoint"}))
+    assert (done.proved, cut_off.proved) == ("minimal", "no op can go; making it plainer was cut off")
+    assert "These passes were cut off, so that more might go: sizes." in text_of(cut_off)
