@@ -14,6 +14,7 @@ from pathlib import Path
 from minifier.case.store import CASE, GRAPH, written_whole
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.report.outcome import Outcome
+from minifier.report.packages import installed
 from minifier.report.privacy import shareable_case, shareable_graph, shareable_json, without_private_paths
 from minifier.slicing import definitions_left
 
@@ -71,6 +72,7 @@ def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tup
     ):
         if (folder / name).exists():
             yield name, text(folder / name, clean)
+    yield "packages.txt", lambda: installed().encode()
     if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
         yield TENSOR_FILE, (folder / TENSOR_FILE).read_bytes
 

@@ -13,6 +13,7 @@ from minifier.report.drawing import boxes_of, mermaid, op_kinds
 from minifier.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.report.history import Probed, steps_of
 from minifier.report.outcome import Outcome
+from minifier.report.packages import imported_beside_torch
 from minifier.report.pictures import draw_reduced, overview, size_over_probes
 from minifier.report.privacy import without_private_paths
 
@@ -224,10 +225,13 @@ def _met(outcome: Outcome) -> Iterable[Section]:
 def _versions(outcome: Outcome) -> Iterable[Section]:
     import torch
 
-    backend = outcome.case.backend
+    backend, check = outcome.case.backend, outcome.verification
+    runs = (*check.runs, *filter(None, [check.control])) if check is not None else ()
+    beside = imported_beside_torch({package for run in runs for package in run.packages})
     rows = [
         ("torch", torch.__version__),
         ("backend", f"{backend.name} ({backend.distribution} {backend.version})" if backend.distribution else ""),
+        ("imported beside torch", ", ".join(beside)),
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         ("torch-minify", version("torch-minify")),

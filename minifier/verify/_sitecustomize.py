@@ -1,8 +1,9 @@
 """Observe a script in a fresh interpreter. Standard library only.
 
-Python imports a copy of this file as `sitecustomize`. It writes down the exception that ends the interpreter. It takes
-itself off the import path, and runs the user's own sitecustomize, if there is one. Files next to it change its work:
-with `watch-logs` it also records logs and warnings; with `waits` it imports torch and waits for a script to run.
+Python imports a copy of this file as `sitecustomize`. It writes down the exception that ends the interpreter, and what
+was imported. It takes itself off the import path, and runs the user's own sitecustomize, if there is one. Files next to
+it change its work: with `watch-logs` it also records logs and warnings; with `waits` it imports torch and waits for a
+script to run.
 """
 
 import atexit
@@ -54,6 +55,17 @@ def note_exception() -> None:
             json.dump({"links": links, "text": text}, file)
 
     observed.report_at_exit(write)
+
+
+def note_packages() -> None:
+    """Write the names of all top-level modules that were imported to packages.json, at the end."""
+
+    def write() -> None:
+        names = sorted({name.partition(".")[0] for name in list(sys.modules)})
+        with contextlib.suppress(OSError), open(os.path.join(here, "packages.json"), "w") as file:
+            json.dump(names, file)
+
+    atexit.register(write)
 
 
 def wait_for_the_script() -> None:
@@ -139,4 +151,5 @@ if os.path.exists(os.path.join(here, "waits")):
     wait_for_the_script()
 if os.path.exists(os.path.join(here, "watch-logs")):
     note_records()
+note_packages()
 run_users_sitecustomize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -26,12 +27,16 @@ _running: set[int] = set()  # pids of interpreters that have not ended
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """One run of a script: its exit status, None if it was killed, and the failure that it showed, if any."""
+    """One run of a script: its exit status, None if it was killed, and the failure that it showed, if any.
+
+    `packages` are the top-level modules that it had imported at its end; none are known of one that died.
+    """
 
     status: int | None
     failure: Failure | None
     output: str
     seconds: float
+    packages: tuple[str, ...] = ()
 
 
 class Started:
@@ -102,7 +107,11 @@ class Started:
         status = None if timed_out else self.process.returncode
         output = self.interpreter.output()
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
-        return ScriptRun(status, failure, output, seconds)
+        return ScriptRun(status, failure, output, seconds, self._packages())
+
+    def _packages(self) -> tuple[str, ...]:
+        told = self.observer / "packages.json"
+        return tuple(json.loads(told.read_text(encoding="utf-8"))) if told.exists() else ()
 
     def _has_ended(self, tick: Callable[[], object]) -> bool:
         """Wait for the interpreter's end or its deadline."""

@@ -68,9 +68,15 @@ def test_nothing_of_a_script_full_of_secrets_is_in_the_bundle(given, tmp_path):
     done = given.run(SCRIPT, path=(CASES, given.folder / "PATH_SECRET_lib"), MY_API_KEY="hunter2000", **private)
     assert done.code == 0 and done.ops[1] == 1, done.stderr
     found = contents(done.out / "bundle.zip")
-    assert {"repro.py", "report.md", "report.html", "result.json", "minimal/case.json", "minimal/graph.json"} == set(
-        found
-    )
+    assert {
+        "repro.py",
+        "report.md",
+        "report.html",
+        "result.json",
+        "packages.txt",
+        "minimal/case.json",
+        "minimal/graph.json",
+    } == set(found)
     for name, data in {**found, "names": "\n".join(found).encode()}.items():
         for secret in (*SECRETS, str(tmp_path)):
             assert secret not in data.decode(), f"{secret} is in {name}"

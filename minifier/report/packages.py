@@ -1,0 +1,76 @@
+"""Installed distributions: what a repro imports, what is installed beside it, and from which commit."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+from collections.abc import Collection
+from importlib import metadata
+from urllib.parse import unquote, urlsplit
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_GIT_SECONDS = 10
+
+
+def imported_beside_torch(packages: Collection[str]) -> list[str]:
+    """Return `name version` of each distribution that has one of the top-level modules.
+
+    torch and what it needs itself are left out. An editable installation from a git checkout has its commit too.
+    """
+    has = metadata.packages_distributions()
+    names = {_canonical(name) for package in packages for name in has.get(package, ())}
+    return [_described(name) for name in sorted(names - _needed_by("torch") - {"torch", "torch-minify"})]
+
+
+def installed() -> str:
+    """Return a line `name==version` for each installed distribution, as `pip freeze` prints them."""
+    pairs = {(_canonical(each.name), each.version) for each in metadata.distributions() if each.name}
+    return "".join(f"{name}=={version}\n" for name, version in sorted(pairs))
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@functools.cache
+def _needed_by(name: str) -> frozenset[str]:
+    """Return the canonical names of all distributions that this one requires, directly or not."""
+    needed: set[str] = set()
+    left = [name]
+    while left:
+        try:
+            requirements = metadata.requires(left.pop()) or []
+        except metadata.PackageNotFoundError:  # an optional requirement
+            continue
+        own = [each for each in requirements if "extra ==" not in each]
+        names = {_canonical(match[0]) for each in own if (match := _NAME.match(each))}
+        left += names - needed
+        needed |= names
+    return frozenset(needed)
+
+
+def _described(name: str) -> str:
+    found = metadata.distribution(name)
+    commit = _commit(found)
+    return f"{name} {found.version}" + (f" at commit {commit}" if commit else "")
+
+
+def _commit(found: metadata.Distribution) -> str:
+    """Return the commit that a distribution was installed from, or the one of its editable checkout; "" if unknown."""
+    told = found.read_text("direct_url.json")
+    if told is None:
+        return ""
+    origin = json.loads(told)
+    if "vcs_info" in origin:
+        return str(origin["vcs_info"]["commit_id"])
+    if not origin.get("dir_info", {}).get("editable"):
+        return ""
+    folder = unquote(urlsplit(origin["url"]).path)
+    command = ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # no git, or a folder that does not answer
+        return ""
+    return ended.stdout.strip()
