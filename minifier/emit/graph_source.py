@@ -24,8 +24,10 @@ _IN_PLACE = {
     "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
-_ENTER_AUTOCAST = "torch.amp.autocast_mode._enter_autocast"
-_EXIT_AUTOCAST = "torch.amp.autocast_mode._exit_autocast"
+_AUTOCAST = "torch.amp.autocast_mode._enter_autocast"
+_INFERENCE_MODE = "torch.autograd.grad_mode._enter_inference_mode"
+_ENTER = (_AUTOCAST, _INFERENCE_MODE)
+_EXIT = ("torch.amp.autocast_mode._exit_autocast", "torch.autograd.grad_mode._exit_inference_mode")
 
 
 @dataclass
@@ -229,9 +231,9 @@ def _contexts(graph: Graph) -> dict[str, str | None]:
     contexts: dict[str, str | None] = {}
     open_ops: list[Node] = []
     for node in graph.ops:
-        if node.target == _ENTER_AUTOCAST:
+        if node.target in _ENTER:
             open_ops.append(node)
-        elif node.target == _EXIT_AUTOCAST:
+        elif node.target in _EXIT:
             if not open_ops or node.args != (Ref(open_ops[-1].name),):
                 return {}
             opening = open_ops.pop()
@@ -246,7 +248,9 @@ def _contexts(graph: Graph) -> dict[str, str | None]:
 
 
 def _context(node: Node) -> str:
-    if node.target != _ENTER_AUTOCAST:
+    if node.target == _INFERENCE_MODE:
+        return f"torch.inference_mode({'' if node.args[0] else 'False'})"
+    if node.target != _AUTOCAST:
         return "torch.enable_grad()" if node.args[0] else "torch.no_grad()"
     device, dtype, enabled = (*node.args, None, None)[:3]  # the 4th, whether autocast caches, is off under Dynamo
     arguments = [literal(device)]

@@ -240,6 +240,20 @@ CONTENTS = {
         ("with torch.no_grad():",),
         ops=3,
     ),
+    "a region in inference mode": Content(
+        "_enter_inference_mode tanh",
+        """
+        def fn(x):
+            with torch.inference_mode():
+                y = torch.tanh(torch.relu(x.sin()) + 1)
+            return y.exp().sum()
+
+        torch.compile(fn, backend=strict)(torch.randn(4))
+        """,
+        ("with torch.inference_mode():",),
+        ("torch.autograd.grad_mode",),
+        ops=3,
+    ),
     "a custom op with a gradient": Content(
         "discount",
         DISCOUNT
