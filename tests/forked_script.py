@@ -10,7 +10,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +17,7 @@ from typing import BinaryIO, NoReturn
 
 from minifier.failure import Fingerprint
 from minifier.process import interpreters
+from minifier.process.child import Child, supervise
 from minifier.verify import ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
@@ -37,63 +37,43 @@ def python_forked(script: Path, folder: Path, timeout: float = 60) -> subprocess
     """What `python script` in this folder would give."""
     out, err = folder / "stdout", folder / "stderr"
     with out.open("wb") as output, err.open("wb") as errors:
-        process = ForkedInterpreter(str(script), folder, {**os.environ, "OMP_NUM_THREADS": "1"}, output, errors=errors)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        child = Child(fork_interpreter(str(script), folder, environment, output, errors=errors), timeout)
         try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{script} did not end in {timeout} s:\n{err.read_text(errors='replace')}") from None
+            supervise([child])
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    return subprocess.CompletedProcess([str(script)], status, out.read_text(), err.read_text())
+            child.kill()
+    assert not child.timed_out, f"{script} did not end in {timeout} s:\n{err.read_text(errors='replace')}"
+    return subprocess.CompletedProcess([str(script)], child.code, out.read_text(), err.read_text())
 
 
 @contextlib.contextmanager
 def forked_interpreters() -> Iterator[None]:
     """Within it the interpreters of the verification are forks of this process."""
-    before, interpreters.launch = interpreters.launch, ForkedInterpreter
+    before, interpreters.launch = interpreters.launch, fork_interpreter
     try:
         yield
     finally:
         interpreters.launch = before
 
 
-class ForkedInterpreter:
-    """Stands where `minifier.process.interpreters.launch_fresh` gives a `subprocess.Popen`."""
-
-    def __init__(
-        self,
-        script: str,
-        work: Path,
-        environment: dict[str, str],
-        output: BinaryIO,
-        first: Callable[[], None] | None = None,
-        files: Sequence[int] = (),
-        errors: BinaryIO | None = None,
-    ) -> None:
-        assert not files, "no interpreter is started ahead where they are forks"
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            _become_interpreter(script, work, environment, (output, errors or output), first)
-
-    def poll(self) -> int | None:
-        """Return the exit status, negative for a signal; None while the process runs."""
-        if self.returncode is None and (ended := os.waitpid(self.pid, os.WNOHANG))[0]:
-            self.returncode = os.waitstatus_to_exitcode(ended[1])
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit status; `timeout` in seconds."""
-        until = time.monotonic() + timeout if timeout is not None else float("inf")
-        while self.poll() is None:
-            if time.monotonic() > until:
-                raise subprocess.TimeoutExpired("python", timeout or 0)
-            time.sleep(0.005)
-        assert self.returncode is not None
-        return self.returncode
+def fork_interpreter(
+    script: str,
+    work: Path,
+    environment: dict[str, str],
+    output: BinaryIO,
+    first: Callable[[], None] | None = None,
+    files: Sequence[int] = (),
+    errors: BinaryIO | None = None,
+) -> int:
+    """Do as `minifier.process.interpreters.launch_fresh`, in a fork of this process."""
+    assert not files, "no interpreter is started ahead where they are forks"
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _become_interpreter(script, work, environment, (output, errors or output), first)
+    return pid
 
 
 def _become_interpreter(

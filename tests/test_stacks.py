@@ -11,7 +11,7 @@ import time
 import pytest
 
 from minifier.errors import MachineFailed, MinifyError, NoRepro
-from minifier.process.forked_step import kill_tree, run_step
+from minifier.process.forked_step import run_step
 from minifier.process.stacks import ASK, read_stack, stack_file
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
@@ -159,14 +159,14 @@ def test_a_full_disk_comes_back_as_the_machines_fault():
 def test_a_step_can_be_looked_at_and_ended():
     looks = []
 
-    def look(pid):
-        looks.append(pid)
+    def look(running):
+        looks.append(running[0].pid)
         if len(looks) == 2:
-            kill_tree(pid)
+            running[0].stop()
 
     def work():
         time.sleep(30)
         return 0
 
-    end = run_step(work, look=look)
+    end = run_step(work, looks=[look])
     assert end.signal == signal.SIGKILL and len(set(looks)) == 1

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from forked_script import ForkedInterpreter, become_program, run_main
+from forked_script import become_program, fork_interpreter, run_main
 
 from minifier.process import interpreters
 
@@ -46,7 +46,7 @@ def warm_up() -> None:
     import_torch()
     for name in compiled_modules(run_step):
         __import__(name)
-    interpreters.launch = ForkedInterpreter
+    interpreters.launch = fork_interpreter
     collector.text()
 
 

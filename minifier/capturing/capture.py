@@ -26,9 +26,10 @@ from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
-from minifier.process.forked_step import StepEnd, adopt_orphans, kill_orphans, run_step
+from minifier.process.forked_step import StepEnd, run_step
 from minifier.process.logs import LogLine, overheard
 from minifier.process.memory import limit_data
+from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
 
@@ -54,13 +55,14 @@ def capture(
     watch = Watch(status, folder / STACKS, terms)
     adopt_orphans()
     display.show(Progress(Phase.SCRIPT, subject=program.said))
-
-    def look(pid: int) -> float | None:
-        display.tick()
-        return watch(pid)
-
     try:
-        end = run_step(lambda: _in_child(program, folder, ordinary, terms, status), meanwhile=meanwhile, look=look)
+        end = run_step(
+            lambda: _in_child(program, folder, ordinary, terms, status),
+            display.tick,
+            meanwhile=meanwhile,
+            looks=[watch],
+            stacks=watch.stacks,
+        )
     finally:
         kill_orphans()  # the script's own processes would stay, once for each of its runs
     return _read(folder, end, time.monotonic() - started, status, watch)

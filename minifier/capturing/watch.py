@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.process.forked_step import StepEnd, kill_tree
+from minifier.process.child import Child
+from minifier.process.forked_step import StepEnd
 from minifier.process.memory import MemoryWatch
-from minifier.process.stacks import ASK, read_stack
-from minifier.process.usage import descendants, processor_seconds
+from minifier.process.stacks import StackFile, read_stack
+from minifier.process.usage import processor_seconds, tree
 
 STACKS = "stacks.txt"
 MIN_LIMIT_SECONDS = 120.0  # for a backend call, unless the user sets a timeout
@@ -23,12 +24,11 @@ _IDLE_SECONDS = 60.0  # a process is idle if, over this time,
 _IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
 _SAMPLE_SECONDS = 5.0  # between two samples of processor time
 _SUSPEND_GAP_SECONDS = 2.0  # a longer gap between polls means that this process was suspended (Ctrl-Z)
-_STACK_DUMP_SECONDS = 2.0  # that a hanging process gets to write its stack
-_OUT_OF_MEMORY_DUMP_SECONDS = 0.2  # the same for a process that takes ever more memory
+_STACK_SECONDS = 2.0  # that a hanging process gets to write its stack
 
 
 class Watch:
-    """Polls the script's process: the `look` of `run_step`.
+    """Looks at the script's process for `run_step`.
 
     hung: the backend call for which the process was killed, or None.
     seconds: how long that call had been running.
@@ -37,7 +37,8 @@ class Watch:
     """
 
     def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
-        self._status, self._stacks, self._terms = status, stacks, terms
+        self.stacks = StackFile(stacks, _STACK_SECONDS)
+        self._status, self._terms = status, terms
         self.hung: Running | None = None
         self.seconds = 0.0
         self.stack = ""
@@ -65,7 +66,7 @@ class Watch:
         if self._sampled_call != call.begun:
             self._sampled_call, self._samples = call.begun, []
         if not self._samples or lasted - self._samples[-1][0] >= _SAMPLE_SECONDS:
-            self._samples.append((lasted, processor_seconds([pid, *descendants(pid)])))
+            self._samples.append((lasted, processor_seconds(tree(pid))))
 
     def _is_idle(self) -> bool:
         """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
@@ -77,55 +78,46 @@ class Watch:
         since, total_before = next((s for s in reversed(self._samples) if s[0] <= until - _IDLE_SECONDS), first)
         return 0 <= total - total_before <= _IDLE_CORE_FRACTION * max(until - since, _SAMPLE_SECONDS)
 
-    def __call__(self, pid: int) -> float | None:
+    def __call__(self, running: Sequence[Child]) -> float | None:
+        (child,) = running
         now = time.monotonic()
         if now - self._last_poll > _SUSPEND_GAP_SECONDS:  # Ctrl-Z suspends the script as well
             self._pauses.append((now, now - self._last_poll))
         self._last_poll = now
-        if self.hung is not None or self.exhausted:
+        if child.is_stopped:
             return None
-        poll_seconds = self._look_at_memory(pid)
-        if self.exhausted or self._status.has_ended:
+        calls = [] if self._status.has_ended else self._status.running()
+        poll_seconds = self._look_at_memory(child, calls)
+        if self.exhausted:
             return None
-        for call in self._status.running():
+        for call in calls:
             if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
                 continue
             lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
             first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
-                self._sample(pid, call, lasted)
+                self._sample(child.pid, call, lasted)
             if lasted > self.limit(call):
-                self._end(pid, call, lasted)
+                child.stop()
+                self._blame(call, lasted)
                 break
         return poll_seconds
 
-    def _look_at_memory(self, pid: int) -> float | None:
-        """Kill the script if it exhausts memory, and blame the backend call begun last; return when to poll again."""
+    def _look_at_memory(self, child: Child, calls: Sequence[Running]) -> float | None:
+        """Stop the script if it exhausts memory, and blame the backend call begun last; return when to poll again."""
         if self._memory is None:
             return None
-        poll_seconds = self._memory.look([pid, *descendants(pid)])
-        if self._memory.exhausted:
-            self.exhausted = self._memory.taken
-            running = [] if self._status.has_ended else self._status.running()
-            if running:
-                self._end(pid, running[0], time.monotonic() - running[0].begun, _OUT_OF_MEMORY_DUMP_SECONDS)
-            else:
-                kill_tree(pid)
+        poll_seconds = self._memory([child])
+        self.exhausted = child.exhausted
+        if self.exhausted and calls:
+            self._blame(calls[0], time.monotonic() - calls[0].begun)
         return poll_seconds
 
-    def _end(self, pid: int, call: Running, lasted: float, dump_seconds: float = _STACK_DUMP_SECONDS) -> None:
-        """Ask for the stack of the hung call, then kill the script, even if the signal has made the call return."""
+    def _blame(self, call: Running, lasted: float) -> None:
+        """Take the call for the hung one, even if the request for the stack has made it return."""
         self.hung, self.seconds = call, lasted
-        os.kill(pid, ASK)
-        deadline, size = time.monotonic() + dump_seconds, 0
-        while time.monotonic() < deadline:
-            time.sleep(0.1)
-            last_size, size = size, self._stacks.stat().st_size if self._stacks.exists() else 0
-            if size and size == last_size:
-                break
-        kill_tree(pid)
-        self.stack = read_stack(self._stacks, call.thread)
+        self.stack = read_stack(self.stacks.path, call.thread)
 
 
 # Sent by the user, a shell or a scheduler.

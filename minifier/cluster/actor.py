@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 from minifier.cluster.messages import ConnectionEnded, Message, Talk
-from minifier.process.forked_step import kill_tree
+from minifier.process.child import kill_tree
 
 
 class Actor:

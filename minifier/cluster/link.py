@@ -17,8 +17,9 @@ from typing import IO
 
 from minifier.cluster.messages import ConnectionEnded, Message, Talk
 from minifier.errors import UsageError
+from minifier.process.child import LOOK
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.forked_step import LOOK, spare
+from minifier.process.orphans import spare
 
 _CONNECT_SECONDS = 10.0
 _DRIVER_END_SECONDS = 10.0

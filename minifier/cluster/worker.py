@@ -20,7 +20,7 @@ from minifier.failure import Stage
 from minifier.probe.life import Limits
 from minifier.probe.prepared_case import StartsThreads, prepare_case
 from minifier.probe.prober import LocalProber
-from minifier.process.forked_step import adopt_orphans
+from minifier.process.orphans import adopt_orphans
 from minifier.torch_private import inductor_cache, inductor_folder
 
 

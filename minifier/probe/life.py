@@ -13,9 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from minifier.process.forked_step import as_before_the_tool, die_with_parent
 from minifier.process.memory import limit_data
 from minifier.process.stacks import calls_user_code, stack_file
 
@@ -52,7 +51,7 @@ def imports_told() -> Iterator[None]:
 
 
 @calls_user_code
-def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, pipe: int) -> None:
+def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Path | None, pipe: int) -> NoReturn:
     """Run the job in a new child, and exit. `folder` is the child's own, `compiled` the cache of compiled code.
     `headers` are inductor's precompiled headers; `pipe` leads to the parent."""
     global _parent_pipe
@@ -60,8 +59,6 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
     message: dict[str, Any] = {}
     try:
         os.setsid()
-        die_with_parent()
-        as_before_the_tool()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         _isolate(folder, compiled, headers)

@@ -11,38 +11,25 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from minifier.case.variables import ordinary
+from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.forked_step import spare
 from minifier.process.memory import cores, room
+from minifier.process.orphans import spare
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]
 _MIN_FREE_BYTES = 4 * 2**30  # with which an interpreter is started ahead
 _MAX_AHEAD = 2
 _WAITS = "waits"  # the file next to the sitecustomize with the descriptor of the pipe to wait at
-
-
-class Launched(Protocol):
-    """The process of a script, as `subprocess.Popen` has it."""
-
-    pid: int
-    returncode: int | None
-
-    def poll(self) -> int | None:
-        """Return the exit status, negative for a signal; None while the process runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit status; `timeout` in seconds. Raises subprocess.TimeoutExpired."""
 
 
 def launch_fresh(
@@ -52,13 +39,13 @@ def launch_fresh(
     output: BinaryIO,
     first: Callable[[], None] | None,
     files: Sequence[int],
-) -> subprocess.Popen[bytes]:
-    """Start `python SCRIPT` in the folder `work`, in a session of its own.
+) -> int:
+    """Start `python SCRIPT` in the folder `work`, in a session of its own, and return its process id.
 
     Both standard streams go to `output`. `first` runs in the new process ahead of Python, which inherits the open files
     `files`.
     """
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, script],
         cwd=work,
         env=environment,
@@ -69,10 +56,12 @@ def launch_fresh(
         preexec_fn=first,  # noqa: PLW1509 - no threads here
         pass_fds=tuple(files),
     )
+    process.returncode = 0  # the caller waits for the process by its id, and Popen does not
+    return process.pid
 
 
 # How the interpreter of a script is started. Tests put a fork in its place: it has torch imported already.
-launch: Callable[..., Launched] = launch_fresh
+launch: Callable[..., int] = launch_fresh
 
 
 @dataclass
@@ -85,8 +74,7 @@ class Interpreter:
     folder: Path
     observer: Path = field(init=False)
     work: Path = field(init=False)
-    process: Launched = field(init=False)
-    started: bool = False
+    child: Child | None = None  # once it was started
     word: int | None = None
     _printed: BinaryIO = field(init=False)
 
@@ -103,19 +91,21 @@ class Interpreter:
         environment: dict[str, str],
         first: Callable[[], None] | None = None,
         given: Sequence[int] = (),
-    ) -> None:
+    ) -> Child:
         """Start it; the new process calls `first`, and inherits the descriptors `given`."""
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
         environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
-        self.process = launch(script, self.work, environment, self._printed, first, given)
-        self.started = True
-        spare(self.process.pid)
+        self.child = Child(launch(script, self.work, environment, self._printed, first, given))
+        spare(self.child.pid)
+        return self.child
 
-    def go_on(self, path: Sequence[str]) -> None:
+    def go_on(self, path: Sequence[str]) -> Child:
         """Let an interpreter that waits run its script, with these folders on its import path."""
+        assert self.child is not None, "only an interpreter that was started waits"
         self.say(path=list(path))
         self._close()
+        return self.child
 
     def say(self, **word: list[str]) -> None:
         """Send a message to an interpreter that waits: `imports` (modules), or `path`, which ends the waiting."""
@@ -128,12 +118,10 @@ class Interpreter:
         return (self.folder / "output").read_text(errors="replace")
 
     def kill(self) -> None:
-        """Kill it and all its descendants in its session, if it was started."""
-        if not self.started:
+        """Kill it and all its descendants, if it was started."""
+        if self.child is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.child.kill()
         self._close()
         self._printed.close()
 
@@ -220,7 +208,7 @@ def take_ahead(script: Path) -> Interpreter | None:
         return None
     while _waiting:
         interpreter = _waiting.pop(0)
-        if interpreter.process.poll() is None:
+        if interpreter.child is not None and not interpreter.child.has_ended:
             return interpreter
         interpreter.remove()
     return None

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
-from minifier.process.usage import data_bytes, private_bytes
+from minifier.process.child import Child
+from minifier.process.usage import data_bytes, private_bytes, tree
 
 _BYTES_BEYOND_LIMIT = 512 * 2**20  # that saving a failure may take once the limit is met
 # Fractions of initially free memory: poll faster, cap the process, kill it.
 _POLL_FASTER_AT, _CAP_AT, _KILL_AT = 0.4, 0.8, 0.93
 _FAST_POLL_SECONDS = 0.02
+_STACK_SECONDS = 0.2  # that a child has to write its stack while it takes ever more memory
 _CONTROL_GROUP = Path("/sys/fs/cgroup")  # of this process, in a container
 
 
@@ -79,33 +81,39 @@ def spare_memory() -> Iterator[None]:
 
 
 class MemoryWatch:
-    """Supervises the memory of processes, so that the machine survives them.
+    """Looks at the memory of children and their descendants for `supervise`, so that the machine survives them.
 
     A limit counts reserved memory too, and a compiler may reserve a large arena. So the processes run without a limit
     until they hold most of the memory that was free at first. Then each is capped at its present size, and its next
-    allocation fails. `exhausted` says that the cap did not help: they use up reserved memory. `taken` is in bytes.
+    allocation fails. If they use up reserved memory in spite of that, the supervised children are stopped.
+
+    `beside` are further children, which take memory and are supervised elsewhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Collection[Child] = ()) -> None:
+        self._beside = beside
         self._free = available()
         self._limited: set[int] = set()
-        self.taken = 0
-        self.exhausted = False
 
-    def look(self, pids: Sequence[int]) -> float | None:
-        """Check these processes; return the seconds until the next check, or None if there is no hurry."""
+    def __call__(self, running: Sequence[Child]) -> float | None:
+        """Check the children; return the seconds until the next check, or None if there is no hurry."""
         if not self._free:
             return None
-        self.taken = sum(map(private_bytes, pids))
-        if self.taken < _POLL_FASTER_AT * self._free:
+        pids = [pid for child in {*running, *self._beside} for pid in tree(child.pid)]
+        taken = sum(map(private_bytes, pids))
+        if taken < _POLL_FASTER_AT * self._free:
             return None
         # `taken` counts twice what a fork shares with its parent; free memory does not.
         left = available()
-        if self.taken > _CAP_AT * self._free and left < 2 * (1 - _CAP_AT) * self._free:
+        if taken > _CAP_AT * self._free and left < 2 * (1 - _CAP_AT) * self._free:
             for pid in set(pids) - self._limited:
                 self._limited.add(pid)
                 _no_more(pid)
-            self.exhausted = self.taken > _KILL_AT * self._free and left < 2 * (1 - _KILL_AT) * self._free
+            if taken > _KILL_AT * self._free and left < 2 * (1 - _KILL_AT) * self._free:
+                for child in running:
+                    if not child.is_stopped:
+                        child.exhausted = taken
+                        child.stop(_STACK_SECONDS)
         return _FAST_POLL_SECONDS
 
 

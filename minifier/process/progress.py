@@ -167,11 +167,11 @@ def _read(line: bytes) -> Progress | str | None:
         return None
 
 
-def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] | None = None) -> StepEnd:
+def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] = lambda: None) -> StepEnd:
     """Run `work` in a forked child, as `run_step` does, and display what it sends through the channel."""
     with Channel() as channel:
 
-        def listen(_pid: int | None = None) -> None:
+        def listen() -> None:
             for message in channel.messages():
                 if isinstance(message, str):
                     ui.say(message)
@@ -180,6 +180,6 @@ def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable
             ui.tick()
 
         try:
-            return run_step(lambda: work(channel), look=listen, interrupting=interrupting)
+            return run_step(lambda: work(channel), listen, interrupting=interrupting)
         finally:
             listen()

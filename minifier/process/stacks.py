@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,14 @@ _TOOL = str(Path(__file__).parents[1]) + os.sep
 _USER_CODE_CALLERS: set[tuple[str, str]] = set()  # (file, function)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class StackFile:
+    """The file into which a child writes its stacks when it is asked, and the seconds it has for that."""
+
+    path: Path
+    seconds: float
 
 
 def calls_user_code(function: _Function) -> _Function:

@@ -23,6 +23,11 @@ def descendants(pid: int) -> list[int]:
     return [*found, *(deeper for child in found for deeper in descendants(child))]
 
 
+def tree(pid: int) -> list[int]:
+    """Return the process and all its descendants."""
+    return [pid, *descendants(pid)]
+
+
 def processor_seconds(pids: Iterable[int]) -> float:
     """Return the processor time, in seconds, of these processes and of their children that they waited for."""
     total = 0.0

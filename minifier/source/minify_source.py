@@ -23,8 +23,8 @@ from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script_definitions import FILE
 from minifier.probe.prepared_case import extend_path
 from minifier.probe.verdicts import seen
-from minifier.process.forked_step import adopt_orphans
 from minifier.process.interrupts import interrupt_once
+from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Display, Phase, Progress, Ui, counted, run_displayed
 from minifier.reduction.op_search import deadline_after
 from minifier.reduction.summary import Summary

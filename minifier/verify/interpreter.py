@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.failure import Failure, Fingerprint, Kind
-from minifier.process.forked_step import LOOK
+from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreter, clean_environment, take_ahead
 from minifier.process.memory import MemoryWatch, free_memory, limit_data
-from minifier.process.usage import descendants
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.shown_failure import End, failure_shown
 
 _MEMORY_FRACTION = 0.3  # of the free memory, the limit for each of the scripts that run at once
 
-_running: set[int] = set()  # pids of interpreters that have not ended
+_running: set[Child] = set()  # interpreters with a script that have not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +60,19 @@ class Started:
         self.ahead = started_ahead is not None
         self.interpreter = started_ahead or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
-        self.started = time.monotonic()
-        self.deadline = self.started + timeout
-        self.memory = MemoryWatch() if unlimited else None
+        self.looks = [MemoryWatch(_running)] if unlimited else []
         try:
-            self._start(script, extra_path, [] if unlimited else [memory, free_memory(_MEMORY_FRACTION)], more)
+            limits = [] if unlimited else [memory, free_memory(_MEMORY_FRACTION)]
+            self.child = self._start(script, extra_path, limits, more)
         except BaseException:
             self.interpreter.remove()
             raise
-        self.process = self.interpreter.process
-        _running.add(self.process.pid)
+        self.child.limit(timeout)
+        _running.add(self.child)
 
     def _start(
         self, script: Path, extra_path: Sequence[str], memory: Sequence[int | None], more: Collection[str] | None
-    ) -> None:
+    ) -> Child:
         for file in script.parent.iterdir():
             if file == script or file.suffix == ".safetensors":
                 shutil.copyfile(file, self.interpreter.work / file.name)
@@ -86,11 +81,10 @@ class Started:
         limits = [limit for limit in memory if limit is not None]
         if self.ahead:
             self._link_compiled()
-            self.interpreter.go_on(extra_path)
-        else:
-            environment = clean_environment(self.folder, extra_path, more)
-            self._link_compiled()
-            self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
+            return self.interpreter.go_on(extra_path)
+        environment = clean_environment(self.folder, extra_path, more)
+        self._link_compiled()
+        return self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
 
     def _link_compiled(self) -> None:
         """Share inductor's compiled checks and headers. They depend on the machine alone and take ten seconds."""
@@ -101,10 +95,10 @@ class Started:
 
     def wait(self, tick: Callable[[], object] = lambda: None) -> ScriptRun:
         """Wait for the end and call `tick` several times a second. Kill all remaining processes of the session."""
-        timed_out = not self._has_ended(tick)
+        child = self.child
+        supervise([child], tick, self.looks)
         self.kill()
-        seconds = time.monotonic() - self.started
-        status = None if timed_out else self.process.returncode
+        status, seconds = None if child.timed_out else child.code, child.seconds
         output = self.interpreter.output()
         failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
         return ScriptRun(status, failure, output, seconds, self._packages())
@@ -113,25 +107,10 @@ class Started:
         told = self.observer / "packages.json"
         return tuple(json.loads(told.read_text(encoding="utf-8"))) if told.exists() else ()
 
-    def _has_ended(self, tick: Callable[[], object]) -> bool:
-        """Wait for the interpreter's end or its deadline."""
-        pause = LOOK
-        while (remaining := self.deadline - time.monotonic()) > 0:
-            tick()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(min(remaining, pause))
-                return True
-            if self.memory is not None:  # of all interpreters that run at once
-                pids = [pid for parent in _running for pid in (parent, *descendants(parent))]
-                pause = self.memory.look(pids) or LOOK
-                if self.memory.exhausted:
-                    self.kill()
-        return self.process.poll() is not None
-
     def kill(self) -> None:
         """Kill the interpreter and all processes it started."""
         self.interpreter.kill()
-        _running.discard(self.process.pid)
+        _running.discard(self.child)
 
     def __enter__(self) -> Started:
         return self

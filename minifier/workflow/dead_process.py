@@ -97,7 +97,7 @@ def _failure_in_child(case: Path, settings: Settings, late: bool, tick: Callable
         return 0
 
     try:
-        end = run_step(work, look=lambda _pid: tick())
+        end = run_step(work, tick)
     except StartsThreads:
         return _failure_in_child(case, settings, late=True, tick=tick)
     if end.status != 0:

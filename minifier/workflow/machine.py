@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.errors import UsageError
-from minifier.process.forked_step import spare_children
 from minifier.process.huge_pages import collapse
 from minifier.process.interpreters import end_ahead, may_do_more, start_ahead, want_ahead
+from minifier.process.orphans import spare_children
 from minifier.process.progress import Phase, Progress, Ui
 from minifier.settings import Settings
 

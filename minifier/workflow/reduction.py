@@ -15,9 +15,9 @@ from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, Stopp
 from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
-from minifier.process.forked_step import adopt_orphans
 from minifier.process.interrupts import deaf, interrupt_once
 from minifier.process.memory import free_memory
+from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, run_displayed
 from minifier.reduction.reduce_case import reduce_case
 from minifier.reduction.summary import Summary, write_summary

@@ -16,7 +16,7 @@ from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, gua
 from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
 from minifier.passes.table import OF_VALUES
-from minifier.process.forked_step import adopt_orphans, kill_orphans
+from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
 from minifier.verify import RUNS, Conditions, Verification, verify

@@ -15,7 +15,7 @@ from minifier.capturing.watch import MIN_LIMIT_SECONDS as LEAST
 from minifier.capturing.watch import Watch
 from minifier.failure import Stage
 from minifier.fx.tensors import StoredTensors
-from minifier.process.forked_step import kill_tree
+from minifier.process.child import Child, kill_tree
 from minifier.process.usage import descendants, processor_seconds
 
 pytestmark = pytest.mark.timeout(120)
@@ -118,17 +118,19 @@ def test_time_in_which_everything_stood_still_does_not_count(tmp_path, monkeypat
     status = RunningCalls()
     watch = Watch(status, tmp_path / "stacks", Terms(timeout=5))
     ended = []
-    monkeypatch.setattr(watch, "_end", lambda pid, call, lasted: ended.append(lasted))
+    child = Child(0)  # no process has this number
+    monkeypatch.setattr(child, "stop", lambda: None)
+    monkeypatch.setattr(watch, "_blame", lambda call, lasted: ended.append(lasted))
     status.enter(Stage.COMPILE, 1, 0)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     for later in (0.3, 0.6, 60.0, 60.3, 63.0):  # a minute between two looks: somebody pressed Ctrl-Z
         monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
-        watch(0)
+        watch([child])
     assert ended == []
     for later in (64.0, 65.0, 66.0, 67.0, 68.0, 69.0):
         monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
-        watch(0)
+        watch([child])
     assert ended
 
 
@@ -142,13 +144,15 @@ def test_the_first_call_is_waited_for_as_long_as_it_computes(tmp_path, monkeypat
     status = RunningCalls()
     watch = Watch(status, tmp_path / "stacks", Terms())
     ended = []
-    monkeypatch.setattr(watch, "_end", lambda pid, call, lasted: ended.append(lasted))
+    child = Child(0)  # no process has this number
+    monkeypatch.setattr(child, "stop", lambda: None)
+    monkeypatch.setattr(watch, "_blame", lambda call, lasted: ended.append(lasted))
     status.enter(Stage.COMPILE, 1, 0)
     began = time.monotonic()
     for second in range(700):
         monkeypatch.setattr(time, "monotonic", lambda: began + second)  # noqa: B023 - called in this round only
         monkeypatch.setattr(watch_module, "processor_seconds", lambda pids: computes(second))  # noqa: B023
-        watch(0)
+        watch([child])
         if ended:
             break
     assert ended and abs(ended[0] - ends) < 10

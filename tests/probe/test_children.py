@@ -11,7 +11,8 @@ import pytest
 
 from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits, tell
-from minifier.process.forked_step import adopt_orphans, kill_orphans, run_step
+from minifier.process.forked_step import run_step
+from minifier.process.orphans import adopt_orphans, kill_orphans
 
 pytestmark = pytest.mark.timeout(60)
 MIB = 2**20

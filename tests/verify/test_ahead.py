@@ -118,8 +118,8 @@ def test_a_script_that_sets_variables_first_gets_none(tmp_path):
 
 def test_one_that_has_died_is_not_taken(tmp_path):
     start_ahead()
-    os.kill(interpreters._waiting[0].process.pid, signal.SIGKILL)
-    interpreters._waiting[0].process.wait()
+    os.kill(interpreters._waiting[0].child.pid, signal.SIGKILL)
+    interpreters._waiting[0].child.wait()
     assert take_ahead(script_in(tmp_path, RAISES)) is None and not has_ahead()
 
 
@@ -129,7 +129,7 @@ def test_it_ends_with_who_started_it(tmp_path):
     if parent == 0:
         os.close(read)
         start_ahead()
-        os.write(write, str(interpreters._waiting[0].process.pid).encode())
+        os.write(write, str(interpreters._waiting[0].child.pid).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.close(write)
     waiting = int(os.read(read, 100))

@@ -1,0 +1,235 @@
+"""Child processes: forked or started, supervised by one loop, killed with all their descendants."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from minifier.process.interrupts import uninterrupted
+from minifier.process.orphans import die_with_parent
+from minifier.process.stacks import ASK, StackFile
+from minifier.process.usage import tree
+
+LOOK = 0.25  # seconds between two looks at children
+RAISED = 70  # the exit status of a forked child whose own code raised an exception
+_STACK_POLLS = 20  # in the time that a child has to write its stack
+_CHUNK = 1 << 16
+
+
+class Child:
+    """A process that this one forked or started, and waits for once.
+
+    pid: its process id, which no other process gets until `code` is known.
+    started, deadline: monotonic clock; `supervise` kills the child at the deadline, and sets `timed_out`.
+    exhausted: bytes in use when a memory watch killed it; else 0.
+    is_stopped: whether `stop` killed it.
+    data: what it has written into its pipe, if it has one.
+    pipe: the open descriptor to read from, if there is one.
+    code: its exit status, or a negative signal; None until it was waited for.
+    """
+
+    def __init__(
+        self, pid: int, seconds: float = math.inf, *, pipe: int | None = None, stacks: StackFile | None = None
+    ) -> None:
+        """`pipe` is the end to read from. Without `stacks` the child is not asked for its stack before it is killed."""
+        self.pid = pid
+        self.timed_out = False
+        self.exhausted = 0
+        self.data = b""
+        self.code: int | None = None
+        self.pipe, self._stacks = pipe, stacks
+        self._ended = math.nan
+        self.is_stopped = False
+        if pipe is not None:
+            os.set_blocking(pipe, False)
+        self.limit(seconds)
+
+    @classmethod
+    def forked(
+        cls,
+        run: Callable[[], NoReturn],
+        seconds: float = math.inf,
+        *,
+        pipe: int | None = None,
+        stacks: StackFile | None = None,
+    ) -> Child:
+        """Fork a child that runs `run`, has the signal handlers of a new process, and dies with this process.
+
+        To be called within `uninterrupted`: a Ctrl-C right after the fork would lose the child. `run` sets the child's
+        signal mask.
+        """
+        sys.stdout.flush()
+        sys.stderr.flush()
+        started, parent = time.monotonic(), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                die_with_parent()
+                if os.getppid() == parent:
+                    _reset_handlers()
+                    run()
+            finally:
+                os._exit(RAISED)
+        child = cls(pid, seconds, pipe=pipe, stacks=stacks)
+        child.started = started
+        return child
+
+    def limit(self, seconds: float) -> None:
+        """Let the child's time begin now, and end after so many seconds."""
+        self.started = time.monotonic()
+        self.deadline = self.started + seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return (time.monotonic() if self.code is None else self._ended) - self.started
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; None if a signal killed it or it runs."""
+        return self.code if self.code is not None and self.code >= 0 else None
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that killed it, if one did."""
+        return -self.code if self.code is not None and self.code < 0 else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, waited for or not."""
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return self.code is not None or os.waitid(os.P_PID, self.pid, ended) is not None
+
+    def send(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if not self.has_ended:
+            os.kill(self.pid, number)
+
+    def stop(self, stack_seconds: float = math.inf) -> None:
+        """Ask for its stack, for at most so many seconds, and kill it with all its descendants."""
+        self.is_stopped, self.deadline = True, math.inf
+        if self._stacks is not None:
+            self._ask_for_stack(self._stacks, min(stack_seconds, self._stacks.seconds))
+        kill_tree(self.pid)
+
+    def kill(self) -> None:
+        """Kill it with all its descendants, and wait for it; do nothing if it was waited for."""
+        if self.code is None:
+            kill_tree(self.pid)
+            self.wait()
+
+    def _ask_for_stack(self, stacks: StackFile, seconds: float) -> None:
+        """Ask for the stack, and wait until its file has grown and grows no more, or the process has ended."""
+        self.send(ASK)
+        until, size = time.monotonic() + seconds, 0
+        while time.monotonic() < until and not self.has_ended:
+            time.sleep(seconds / _STACK_POLLS)
+            last_size, size = size, stacks.path.stat().st_size if stacks.path.exists() else 0
+            if size and size == last_size:
+                return
+
+    def read(self) -> None:
+        """Read the pipe until it is empty; close it at its end."""
+        with contextlib.suppress(BlockingIOError):
+            while self.pipe is not None:
+                chunk = os.read(self.pipe, _CHUNK)
+                self.data += chunk
+                if not chunk:
+                    self._close_pipe()
+
+    def wait(self) -> None:
+        """Wait for the end, once. Kill what is left of the child's process group, if it had one of its own."""
+        with uninterrupted():
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)  # no other group has this number before the child is waited for
+            self.read()
+            self._close_pipe()
+            self._ended = time.monotonic()
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _close_pipe(self) -> None:
+        if self.pipe is not None:
+            os.close(self.pipe)
+            self.pipe = None
+
+
+Look = Callable[[Sequence[Child]], "float | None"]
+"""Looks at the running children, and stops those that must not go on.
+
+Returns the seconds until its next look, or None if there is no hurry.
+"""
+
+
+def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: None, looks: Sequence[Look] = ()) -> None:
+    """Wait until all the children have ended, and read their pipes.
+
+    Each is stopped at its deadline. `tick` is called several times a second. Each of `looks` is called with the
+    children that run, every quarter of a second, or as often as one of them asks for.
+    """
+    next_look = time.monotonic() + LOOK
+    with contextlib.ExitStack() as stack:
+        ends: dict[Child, int] = {}  # descriptors that tell a child's end; a grandchild may hold its pipe open
+        for child in children:
+            if child.code is None:
+                ends[child] = os.pidfd_open(child.pid)
+                stack.callback(os.close, ends[child])
+        while running := [child for child in children if child.code is None]:
+            now = time.monotonic()
+            for child in running:
+                if now >= child.deadline:
+                    child.timed_out = True
+                    child.stop()
+            if now >= next_look:
+                next_look = now + min([LOOK, *filter(None, [look(running) for look in looks])])
+            tick()
+            wake = min([next_look, *(child.deadline for child in running)])
+            pipes = [child.pipe for child in running if child.pipe is not None]
+            ready = _readable([*pipes, *(ends[child] for child in running)], wake - time.monotonic())
+            for child in running:
+                if child.pipe in ready:
+                    child.read()
+                if ends[child] in ready:
+                    child.wait()
+
+
+def _readable(files: Sequence[int], seconds: float) -> set[int]:
+    """Wait for at most so many seconds until one of these files can be read; return all that can be."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return {file for file, _ in poll.poll(max(0.0, seconds * 1000))}
+
+
+def _reset_handlers() -> None:
+    """Reset the tool's signal handlers, in a process that may run the user's code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):  # an ignored one stays ignored
+            signal.signal(number, signal.SIG_DFL)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all its descendants, whatever group or session they are in."""
+    known: dict[int, int] = {}
+    try:
+        for _ in range(3):  # some may be starting more
+            for each in tree(pid):
+                if each not in known:
+                    with contextlib.suppress(ProcessLookupError):
+                        known[each] = os.pidfd_open(each)  # a number may come to stand for another process
+            for process in known.values():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(process, signal.SIGSTOP)
+        for process in known.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+    finally:
+        for process in known.values():
+            os.close(process)
