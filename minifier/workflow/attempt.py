@@ -14,7 +14,6 @@ from minifier.emit.repro import Repro
 from minifier.errors import MinifyError
 from minifier.process.progress import SILENT, Ui
 from minifier.reduction.summary import Summary
-from minifier.report.outcome import Outcome
 from minifier.settings import Settings
 from minifier.verify import Verification
 from minifier.workflow.interrupted_runs import Asked
@@ -90,8 +89,8 @@ class Attempt:
     """The attempt to make a repro of one captured Case: what each step has found so far.
 
     `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
-    a folder. `error` says why the last step came to nothing. `late_imports` has each probe import the backend.
-    `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
+    a folder. `capture_seconds` is how long the script ran. `late_imports` has each probe import the backend. `error`
+    says why the last step came to nothing. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
     """
 
     run: Run
@@ -99,11 +98,11 @@ class Attempt:
     case: Case
     asked: Asked | None = None
     call: FailingCall | None = None
+    capture_seconds: float = 0.0
     late_imports: bool = False
     reduced: Reduced | None = None
     proof: Proof | None = None
     error: MinifyError | None = None
-    of_source: Outcome | None = None
     fallbacks: tuple[str, ...] = ()
 
     @property

@@ -21,12 +21,12 @@ from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
-from minifier.source.minify_source import minify_source
 from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
 from minifier.workflow.backward_module import reduce_forward, simplify_backward
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.reduction import reduce, run_reduction
 from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
+from minifier.workflow.whole_script import prove_by_script
 
 State = TypeVar("State")
 
@@ -144,15 +144,11 @@ def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
 
 def _reduce_source(attempt: Attempt, run: Run) -> Attempt:
     assert attempt.asked is not None, "a Case from elsewhere has no script"
-    call, folder = attempt.call, attempt.folder
-    seconds = call.found.captured.seconds if call is not None else 0.0
     try:
-        outcome = minify_source(
-            attempt.asked.program, folder.path, run.settings, run.ui, run.started, seconds, of_backend=attempt.case
-        )
+        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, attempt.case)
     except (NothingToReduce, NoRepro) as error:
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
-    return replace(attempt, of_source=outcome)
+    return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
 
 
 def _has_no_repro(attempt: Attempt) -> bool:

@@ -23,8 +23,6 @@ from minifier.workflow.control_backends import run_with_aot_eager
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     """Write the reports of an attempt, with or without a repro, and return its outcome."""
-    if attempt.of_source is not None:
-        return replace(attempt.of_source, fallbacks=attempt.fallbacks)
     run, folder, call, proof = attempt.run, attempt.folder, attempt.call, attempt.proof
     summary = _with_controls(attempt)
     run.ui.show(Progress(Phase.REPORTS))
@@ -39,7 +37,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         attempt.repro,
         proof.check if proof is not None else None,
         attempt.reason,
-        call.found.captured.seconds if call is not None else 0.0,
+        attempt.capture_seconds,
         time.monotonic() - run.started,
         call.other_failures if call is not None else (),
         call.failing.ops if call is not None and call.unsaved else None,
@@ -63,7 +61,7 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if attempt.reduced is None:
         return None
     summary, proof = attempt.reduced.summary, attempt.proof
-    if proof is None or proof.repro is None:
+    if proof is None or proof.repro is None or proof.repro.template is None:
         return summary
     controls = [("eager", "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):

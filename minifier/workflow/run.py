@@ -23,7 +23,7 @@ from minifier.process.progress import SILENT, Ui, counted
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
-from minifier.source.minify_source import is_of_torch, minify_source
+from minifier.source.reduce_script import is_of_torch
 from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES
 from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.choose_failure import call_folder, choose, list_failing
@@ -39,6 +39,7 @@ from minifier.workflow.reduction import reduce, tell_size, with_memory_limit
 from minifier.workflow.reports import report
 from minifier.workflow.repro_search import prove
 from minifier.workflow.run_folder import RunFolder, case_folder, choose_folder, make_folder
+from minifier.workflow.whole_script import prove_by_script
 
 
 def minify(
@@ -142,20 +143,20 @@ def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run:
 def _begin(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
     """Keep the Case of a failing call in the output folder."""
     call = fall_back(call, Step.CHOOSE, run)
-    failing = call.failing
+    failing, seconds = call.failing, call.found.captured.seconds
     if call.unsaved:
         run.ui.error(failing.traceback)
         folder.path.mkdir(parents=True, exist_ok=True)
         case = case_without_graph(failing, asked.program.name)
         error = NoRepro(f"its graph cannot be saved: {failing.unsaved}")
-        return Attempt(run, folder, case, asked, call, error=error, fallbacks=call.fallbacks)
+        return Attempt(run, folder, case, asked, call, seconds, error=error, fallbacks=call.fallbacks)
     case = keep_call(call, folder, asked)
     if case.backend.name == INDUCTOR:
         import_ahead(INDUCTOR_MODULES)
     size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
     run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
     run = replace(run, settings=with_memory_limit(run.settings, case))
-    return Attempt(run, folder, case, asked, call, fallbacks=call.fallbacks)
+    return Attempt(run, folder, case, asked, call, seconds, fallbacks=call.fallbacks)
 
 
 def _minify_attempt(attempt: Attempt) -> Outcome:
@@ -191,7 +192,9 @@ def _minify_source(program: Program, folder: RunFolder, run: Run, capture_second
     existed = folder.path.exists()
     folder = make_folder(folder)
     try:
-        return minify_source(program, folder.path, run.settings, run.ui, run.started, capture_seconds)
+        with contextlib.closing(EnvironmentCollector()) as collector:
+            attempt = prove_by_script(program, folder, run)
+            return report(replace(attempt, capture_seconds=capture_seconds), collector)
     except (NothingToReduce, NoRepro):
         folder.clear(keep=existed)
         raise

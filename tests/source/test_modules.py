@@ -3,8 +3,8 @@
 import pytest
 from vocabulary import run_alone, source_of
 
-from minifier.source.minify_source import as_run
 from minifier.source.modules import with_modules
+from minifier.source.reduce_script import as_run
 
 pytestmark = pytest.mark.timeout(240)
 

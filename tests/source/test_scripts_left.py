@@ -116,7 +116,7 @@ def planted_faults_are_found(seeds, tmp_path):
     def work():
         import torch._dynamo  # noqa: F401
 
-        from minifier.source.minify_source import _first_failure, _lines
+        from minifier.source.reduce_script import _first_failure, _lines
 
         found = []
         for seed in seeds:

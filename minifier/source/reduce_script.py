@@ -14,10 +14,10 @@ import libcst as cst
 
 from minifier import search
 from minifier.capturing.script import Program
-from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
+from minifier.case import BackendReference, Case
 from minifier.case.encode import pack, unpack
-from minifier.case.store import save, write_atomically
-from minifier.emit.repro import Repro, versions
+from minifier.case.store import write_atomically
+from minifier.emit.repro import versions
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script_definitions import FILE
@@ -25,34 +25,51 @@ from minifier.probe.prepared_case import extend_path
 from minifier.probe.verdicts import seen
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
-from minifier.process.progress import Channel, Display, Phase, Progress, Ui, counted, run_displayed
+from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
 from minifier.reduction.op_search import deadline_after
 from minifier.reduction.summary import Summary
-from minifier.report.environment import EnvironmentCollector
-from minifier.report.finished import write_reports
-from minifier.report.outcome import Outcome, Status
 from minifier.settings import Settings
 from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
 from minifier.slicing.slices import tidied
-from minifier.source.probe import SourceLab, in_eager, passed
+from minifier.source.probe import SourceLab, passed
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
-from minifier.verify import Conditions, verify
 
 _RESULT_FILE = "reduced.json"
 
 
 @dataclass(frozen=True, slots=True)
-class _ReducedScript:
-    """The result of the child process that reduces."""
+class ReducedScript:
+    """A reduced script: its text, the statements before and after, and the probes by verdict.
 
-    source: str = ""
-    before: int = 0
-    after: int = 0
-    minimal: bool = False
-    probes: tuple[tuple[str, int], ...] = ()
-    seconds: float = 0.0
-    failure: Failure | None = None
+    It shows `failure`. `minimal`: no statement can be left out. `path` and `folders` are as those of a `case.Script`.
+    """
+
+    source: str
+    before: int
+    after: int
+    minimal: bool
+    probes: tuple[tuple[str, int], ...]
+    seconds: float
+    failure: Failure
+    path: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    @property
+    def summary(self) -> Summary:
+        """The counts of the reduction."""
+        counts = dict(self.probes)
+        stopped = "" if self.minimal else "a budget was used up, or it was interrupted"
+        probes = {"total": sum(counts.values()), **counts}
+        return Summary(self.before, self.after, 0, 0, probes, self.minimal, stopped, self.seconds)
+
+    @property
+    def text(self) -> str:
+        """The repro: the tidied source, and the failure in its last comment."""
+        module = cst.parse_module(self.source)
+        body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
+        source = module.with_changes(body=body).code
+        return f"{source.strip()}\n\n# {self.failure.line}\n# {versions()}\n"
 
 
 def as_run(program: Program) -> str:
@@ -97,7 +114,7 @@ def _absolute(source: str, package: str) -> str:
 
 def _reduce(
     program: Program, out: Path, settings: Settings, channel: Channel, of_backend: Case | None
-) -> _ReducedScript:
+) -> ReducedScript:
     """Reduce the script in this process; candidates are forked from it and find torch imported."""
     started = time.monotonic()
     source = as_run(program)
@@ -132,9 +149,16 @@ def _reduce(
         channel.say(f"no graph shows it, so the script itself is reduced: {counted(before, 'statement')}")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
         reduced = reduce_source(lab, source, _lines(failure), budget, _folders(program))
-    counts = tuple((verdict.value, count) for verdict, count in lab.counts.items())
-    return _ReducedScript(
-        reduced.source, before, reduced.statements, reduced.minimal, counts, time.monotonic() - started, failure
+    return ReducedScript(
+        reduced.source,
+        before,
+        reduced.statements,
+        reduced.minimal,
+        probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
+        seconds=time.monotonic() - started,
+        failure=failure,
+        path=_folders(program),
+        folders=tuple(folders_imported_from(reduced.source, _folders(program))),
     )
 
 
@@ -163,16 +187,10 @@ def _folders(program: Program) -> tuple[str, ...]:
     return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
-def minify_source(
-    program: Program,
-    out: Path,
-    settings: Settings,
-    ui: Ui,
-    started: float,
-    capture_seconds: float,
-    of_backend: Case | None = None,
-) -> Outcome:
-    """Reduce the script, write and verify the repro, write the reports.
+def reduce_script(
+    program: Program, out: Path, settings: Settings, ui: Ui, of_backend: Case | None = None
+) -> ReducedScript:
+    """Reduce the script in a forked child. The probes go into the journal in `out`.
 
     `of_backend` holds a backend call's failure that no repro of its graph showed.
 
@@ -193,73 +211,9 @@ def minify_source(
     run_displayed(work, ui)
     if not result_path.exists():
         raise MinifyError("the reduction of the source ended without a result")
-    reduced = unpack(_ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
+    reduced: ReducedScript = unpack(ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
     result_path.unlink()
-    backend = BackendReference("torch.compile", BackendSource.NONE) if of_backend is None else of_backend.backend
-    return _finished(program, out, settings, reduced, backend, started, capture_seconds, ui)
-
-
-def _finished(
-    program: Program,
-    out: Path,
-    settings: Settings,
-    reduced: _ReducedScript,
-    backend: BackendReference,
-    started: float,
-    capture_seconds: float,
-    display: Display,
-) -> Outcome:
-    """Verify the reduced script, and write the reports."""
-    assert reduced.failure is not None
-    folders = tuple(folders_imported_from(reduced.source, _folders(program)))
-    script = Script(program.name, path=_folders(program), folders=folders)
-    case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
-    repro = Repro(_with_footer(reduced.source, reduced.failure), None)
-    path = repro.write(out)
-    collector = EnvironmentCollector()
-    conditions = Conditions(
-        reduced.failure.fingerprint, 120.0, folders, match=settings.match, memory=settings.memory, any_stage=True
-    )
-    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        control = replace(repro, text=in_eager(repro.text)).write(Path(folder))
-        check = verify(path, conditions, control, settings.verify, display=display)
-    display.show(Progress(Phase.REPORTS))
-    counts = dict(reduced.probes)
-    probes = {"total": sum(counts.values()), **counts}
-    stopped = "" if reduced.minimal else "a budget was used up, or it was interrupted"
-    summary = Summary(reduced.before, reduced.after, 0, 0, probes, reduced.minimal, stopped, reduced.seconds)
-    reason = ""
-    if not check.holds:
-        path.rename(out / "unverified.py")
-        showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
-        if check.passes_in_eager is False:
-            showed = "fails without torch.compile too"
-        reason = f"what is left of the script {showed}; it is kept as unverified.py"
-    status = Status.NO_REPRO if not check.holds else Status.STOPPED if stopped else Status.REDUCED
-    outcome = Outcome(
-        status,
-        case,
-        case,
-        summary,
-        repro if check.holds else None,
-        check,
-        reason,
-        capture_seconds,
-        time.monotonic() - started,
-        match=settings.match,
-        environment=collector.text(display.tick),
-        folder=out,
-    )
-    save(case, out / "minimal")  # records the folders that the import path needs
-    write_reports(out, outcome)
-    return outcome
-
-
-def _with_footer(source: str, failure: Failure) -> str:
-    module = cst.parse_module(source)
-    body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
-    source = module.with_changes(body=body).code
-    return f"{source.strip()}\n\n# {failure.line}\n# {versions()}\n"
+    return reduced
 
 
 def is_of_torch(error: str, trace: str) -> bool:

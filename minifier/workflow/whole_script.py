@@ -1,0 +1,59 @@
+"""Reduce the failing script itself, and verify the script that is left."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from minifier.capturing.script import Program
+from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
+from minifier.case.store import save
+from minifier.emit.repro import Repro
+from minifier.source.probe import in_eager
+from minifier.source.reduce_script import ReducedScript, reduce_script
+from minifier.verify import Conditions, Verification, verify
+from minifier.workflow.attempt import Attempt, Proof, Reduced, Run
+from minifier.workflow.run_folder import RunFolder
+
+_TIMEOUT_SECONDS = 120.0
+_NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
+
+
+def prove_by_script(program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None) -> Attempt:
+    """Return the attempt with the reduced script as its repro, or the reason why that shows no failure.
+
+    `of_backend` and what is raised are as in `reduce_script`.
+    """
+    reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend)
+    script = Script(program.name, path=reduced.path, folders=reduced.folders)
+    backend = of_backend.backend if of_backend is not None else _NO_BACKEND
+    case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
+    save(case, folder.minimal)  # records the folders that the import path needs
+    repro = Repro(reduced.text, None)
+    path = repro.write(folder.path)
+    check = _verified(path, reduced, run)
+    attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, (case,)))
+    if check.holds:
+        return replace(attempt, proof=Proof(case, repro, check))
+    path.rename(folder.path / "unverified.py")
+    showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
+    if check.passes_in_eager is False:
+        showed = "fails without torch.compile too"
+    reason = f"what is left of the script {showed}; it is kept as unverified.py"
+    return replace(attempt, proof=Proof(case, None, check, reason))
+
+
+def _verified(path: Path, reduced: ReducedScript, run: Run) -> Verification:
+    settings = run.settings
+    conditions = Conditions(
+        reduced.failure.fingerprint,
+        _TIMEOUT_SECONDS,
+        reduced.folders,
+        match=settings.match,
+        memory=settings.memory,
+        any_stage=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
+        control = Repro(in_eager(reduced.text), None).write(Path(folder))
+        return verify(path, conditions, control, settings.verify, display=run.ui)
