@@ -10,15 +10,15 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO, NoReturn
 
 from minifier.failure import Fingerprint
-from minifier.process import interpreters
 from minifier.process.child import Child, supervise
-from minifier.verify import ScriptRun, run_script
+from minifier.process.interpreters import Interpreters
+from minifier.verify import Conditions, ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
 # The import path of an interpreter without PYTHONPATH, behind the script's own folder.
@@ -29,8 +29,8 @@ def run_forked(
     script: Path, sought: Fingerprint, match_log: str | None = None, timeout: float = 60, path: Sequence[str] = ()
 ) -> ScriptRun:
     """`minifier.verify.run_script` with a fork as the interpreter."""
-    with forked_interpreters():
-        return run_script(script, timeout, path, sought, match_log)
+    interpreters = forked_interpreters()
+    return run_script(script, Conditions(sought, timeout, path, match_log=match_log, interpreters=interpreters))
 
 
 def python_forked(script: Path, folder: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -47,14 +47,9 @@ def python_forked(script: Path, folder: Path, timeout: float = 60) -> subprocess
     return subprocess.CompletedProcess([str(script)], child.code, out.read_text(), err.read_text())
 
 
-@contextlib.contextmanager
-def forked_interpreters() -> Iterator[None]:
-    """Within it the interpreters of the verification are forks of this process."""
-    before, interpreters.launch = interpreters.launch, fork_interpreter
-    try:
-        yield
-    finally:
-        interpreters.launch = before
+def forked_interpreters() -> Interpreters:
+    """Interpreters of a verification that are forks of this process."""
+    return Interpreters(fork_interpreter, most_ahead=0)
 
 
 def fork_interpreter(

@@ -11,7 +11,7 @@ from minifier.cluster.messages import Talk
 from minifier.probe.children import run_children
 from minifier.probe.life import Limits
 from minifier.report.environment import EnvironmentCollector
-from minifier.verify import run_script
+from minifier.verify import Conditions, run_script
 
 
 class Ticks:
@@ -34,7 +34,7 @@ def test_waiting_for_probes_ticks(processes, tmp_path, memory):
 def test_waiting_for_an_interpreter_ticks(processes, tmp_path):
     script, ticks = tmp_path / "repro.py", Ticks()
     script.write_text("import time\ntime.sleep(1.2)\n")
-    assert run_script(script, 60, tick=ticks).status == 0 and ticks.count >= 4
+    assert run_script(script, Conditions(None, 60), ticks).status == 0 and ticks.count >= 4
 
 
 def test_waiting_for_the_environment_ticks(processes):

@@ -15,7 +15,6 @@ import contextlib
 import faulthandler
 import json
 import os
-import runpy
 import selectors
 import signal
 import socket
@@ -25,9 +24,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from forked_script import become_program, fork_interpreter, run_main
+from forked_script import become_program, forked_interpreters, run_main
 
-from minifier.process import interpreters
+from minifier.cli import main as command
 
 MAX_REQUEST_BYTES = 1 << 18
 
@@ -46,7 +45,6 @@ def warm_up() -> None:
     import_torch()
     for name in compiled_modules(run_step):
         __import__(name)
-    interpreters.launch = fork_interpreter
     collector.text()
 
 
@@ -126,9 +124,7 @@ def become(request: dict[str, Any], files: Sequence[int]) -> int:
     if request["program"] == "minify":
         sys.path.insert(0, folder)
         sys.argv = ["minifier", *arguments]
-        runpy.run_module("minifier", run_name="__main__", alter_sys=True)
-        return 0
-    interpreters.launch = interpreters.launch_fresh
+        command(forked_interpreters())  # ends the process
     if arguments[0] == "-c":
         sys.argv = ["-c", *arguments[2:]]
         sys.path.insert(0, "")

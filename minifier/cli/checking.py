@@ -8,7 +8,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Level
@@ -20,8 +20,9 @@ from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import normalise
+from minifier.process.interpreters import Interpreters
 from minifier.process.progress import Phase, Progress
-from minifier.verify import ScriptRun, run_script, shows
+from minifier.verify import Conditions, ScriptRun, run_script
 
 GONE, STILL_THERE, SOMETHING_ELSE = 0, 1, 125
 
@@ -30,29 +31,20 @@ _MAX_ENTRY_BYTES = {"repro.py": 2**22, "result.json": 2**24, TENSOR_FILE: 2**32}
 _CHUNK_BYTES = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class _SoughtFailure:
-    """The failure that result.json describes. `any_stage`: the script hides the stage at which it fails."""
-
-    fingerprint: Fingerprint
-    match: str | None
-    match_log: str | None
-    any_stage: bool
-
-
-def check_command(repro: Path, timeout: float) -> int:
+def check_command(repro: Path, timeout: float, interpreters: Interpreters | None = None) -> int:
     """Run the repro once, print its result, and return the exit code."""
+    interpreters = interpreters or Interpreters()
     try:
         if repro.is_file() and (repro.suffix == ".zip" or zipfile.is_zipfile(repro)):
             with tempfile.TemporaryDirectory(prefix="minify-") as folder:
-                return _check(unpack_bundle(repro, Path(folder)), timeout)
-        return _check(repro / "repro.py" if repro.is_dir() else repro, timeout)
+                return _check(unpack_bundle(repro, Path(folder)), timeout, interpreters)
+        return _check(repro / "repro.py" if repro.is_dir() else repro, timeout, interpreters)
     except UsageError as error:
         print(f"minify: {error}", file=sys.stderr)
         return SOMETHING_ELSE
 
 
-def _check(script: Path, timeout: float) -> int:
+def _check(script: Path, timeout: float, interpreters: Interpreters) -> int:
     if not script.is_file():
         is_interrupted = (script.parent / "case").is_dir()
         hint = f" `minify reduce {script.parent}` goes on with a run that was interrupted." if is_interrupted else ""
@@ -67,16 +59,16 @@ def _check(script: Path, timeout: float) -> int:
             f"the repro reads values from {TENSOR_FILE}, which is not beside it: whoever made it left them out.\n"
             "`minify report FOLDER --include-data`, run where it was made, puts them into the bundle."
         )
-    sought = _sought_from_result(script.with_name("result.json"), script)
     folders = _import_folders(script.parent / "minimal")
-    fingerprint, match_log = (None, None) if sought is None else (sought.fingerprint, sought.match_log)
+    unknown = Conditions(None, timeout, folders, interpreters=interpreters)
+    conditions = _of_result(script.with_name("result.json"), script, unknown)
     with Console() as console:
         console.show(Progress(Phase.CHECKING, subject=str(script)))
-        run = run_script(script, timeout, folders, fingerprint, match_log, tick=console.tick)
+        run = run_script(script, conditions, console.tick)
     if run.failure is None:
         print("the failure is gone: the script ended well")
         return GONE
-    if _agrees(run, sought, script):
+    if _agrees(run, conditions, script):
         print(f"still there: {_describe(run.failure)}")
         return STILL_THERE
     print(f"something else happened: {_describe(run.failure)}\n{run.output}", file=sys.stderr)
@@ -92,10 +84,10 @@ def _describe(failure: Failure) -> str:
     return failure.fingerprint.sentence()
 
 
-def _sought_from_result(path: Path, script: Path) -> _SoughtFailure | None:
-    """Return the failure from the result.json next to a repro; None if there is no such file."""
+def _of_result(path: Path, script: Path, unknown: Conditions) -> Conditions:
+    """Return the conditions with the failure that result.json describes; `unknown` if there is no such file."""
     if not path.exists():
-        return None
+        return unknown
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         fingerprint: Fingerprint = unpack(Fingerprint, data["failure"]["fingerprint"])
@@ -106,7 +98,8 @@ def _sought_from_result(path: Path, script: Path) -> _SoughtFailure | None:
             hides_stage = "lookup_backend(" in script.read_text(encoding="utf-8")
         else:
             hides_stage = Template(template).hides_stage
-        return _SoughtFailure(fingerprint, data.get("match"), data.get("match_log"), hides_stage)
+        match, match_log = data.get("match"), data.get("match_log")
+        return replace(unknown, sought=fingerprint, match=match, match_log=match_log, any_stage=hides_stage)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is damaged: {error}. Remove it to go by the comment in the script.") from None
 
@@ -116,10 +109,10 @@ def _import_folders(minimal: Path) -> tuple[str, ...]:
     return load(minimal).folders if (minimal / CASE).exists() else ()
 
 
-def _agrees(run: ScriptRun, sought: _SoughtFailure | None, script: Path) -> bool:
+def _agrees(run: ScriptRun, conditions: Conditions, script: Path) -> bool:
     assert run.failure is not None
-    if sought is not None:
-        return shows(run, sought.fingerprint, sought.match, any_stage=sought.any_stage)
+    if conditions.sought is not None:
+        return conditions.are_met(run)
     announced = _error_comment(script.read_text(encoding="utf-8"))
     if announced is None:  # of unknown origin: an error of the script itself is not the failure
         return run.failure.fingerprint.kind is not Kind.EXCEPTION or not _is_script_error(run.failure)

@@ -17,6 +17,7 @@ from minifier import __version__
 from minifier.cli.options import Options, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.forked_step import FULL
+from minifier.process.interpreters import Interpreters
 
 # They would start torch's own minifier in our children.
 _TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
@@ -36,6 +37,12 @@ def cli() -> None:
       4  captured, but no standalone repro shows the failure
       5  an error of this tool
     """
+
+
+def _interpreters() -> Interpreters:
+    """What starts the interpreters of this command's verification."""
+    interpreters: Interpreters = click.get_current_context().obj
+    return interpreters
 
 
 @cli.command(context_settings={"allow_interspersed_args": False})
@@ -86,7 +93,7 @@ def run(
 
     with ends_as_json(values["json"]):
         asked = Asked(Program(script, arguments, is_module), graph)
-        return run_command(asked, every, backend, Options.of(values))
+        return run_command(asked, every, backend, Options.of(values), _interpreters())
 
 
 @cli.command()
@@ -106,7 +113,7 @@ def reduce(case_dir: Path, **values: Any) -> int:
     from minifier.cli.running import reduce_command
 
     with ends_as_json(values["json"]):
-        return reduce_command(case_dir, Options.of(values))
+        return reduce_command(case_dir, Options.of(values), _interpreters())
 
 
 @cli.command()
@@ -135,7 +142,7 @@ def check(repro: Path, timeout: float) -> int:
     """
     from minifier.cli.checking import check_command
 
-    return check_command(repro, timeout)
+    return check_command(repro, timeout, _interpreters())
 
 
 @cli.command()
@@ -242,12 +249,15 @@ def _open_standard_files() -> None:
     sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
 
 
-def command_line(arguments: Sequence[str] | None = None) -> int:
-    """Run `minify` with these arguments, by default those of this process; return the exit code."""
+def command_line(arguments: Sequence[str] | None = None, interpreters: Interpreters | None = None) -> int:
+    """Run `minify` with these arguments, by default those of this process; return the exit code.
+
+    `interpreters` starts those of the verification.
+    """
 
     def work() -> int:
         try:
-            status = cli.main(arguments, standalone_mode=False, prog_name="minify")
+            status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
         except click.exceptions.Abort:
             raise KeyboardInterrupt from None
         except click.ClickException as error:
@@ -258,10 +268,10 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     return _guarded(work)
 
 
-def main() -> None:
+def main(interpreters: Interpreters | None = None) -> None:
     """The command `minify`."""
     _open_standard_files()
-    status = command_line()
+    status = command_line(interpreters=interpreters)
     # Destroying torch's objects one by one would take as long as importing torch.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

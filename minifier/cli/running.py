@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.machinery
 import os
 import sys
-import time
 import tokenize
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from minifier.case.store import CASE, load
 from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.options import Options
 from minifier.errors import ExitCode, UsageError
+from minifier.process.interpreters import Interpreters
 from minifier.workflow.exported_program import check_exported, is_exported
 from minifier.workflow.interrupted_runs import Asked, goes_on
 from minifier.workflow.leftovers import is_unfinished
@@ -21,9 +21,8 @@ from minifier.workflow.machine import prepared
 from minifier.workflow.run_folder import case_folder, choose_folder
 
 
-def run_command(asked: Asked, every: bool, backend: str | None, options: Options) -> int:
+def run_command(asked: Asked, every: bool, backend: str | None, options: Options, interpreters: Interpreters) -> int:
     """Run the script and reduce its failures; return the first exit code that is not 0."""
-    started = time.monotonic()
     if every and asked.graph is not None:
         raise UsageError("--graph and --all contradict each other: give one of them.")
     _check_program(asked.program, backend)
@@ -31,38 +30,34 @@ def run_command(asked: Asked, every: bool, backend: str | None, options: Options
         may_go_on = not every and options.out is None and options.settings.level != "source"
         interrupted = goes_on(asked, console) if may_go_on else None
         if interrupted is not None:
-            return _reduce(interrupted, options, console)
+            return _reduce(interrupted, options, console, interpreters)
         folder = choose_folder(options.out, asked.program.name)  # an unusable one is refused before torch is imported
         codes = []
-        with prepared(options.settings, console) as cluster:
-            from minifier.workflow.attempt import Run
+        with prepared(options.settings, console, interpreters) as run:
             from minifier.workflow.run import minify_each
 
-            run = Run(options.settings, console, cluster, started)
             for outcome in minify_each(asked, run, folder, every, backend or ""):
                 console.final(outcome)
                 codes.append(EXIT_CODE[outcome.status.value])
     return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
-def reduce_command(folder: Path, options: Options) -> int:
+def reduce_command(folder: Path, options: Options, interpreters: Interpreters) -> int:
     """Reduce a Case folder, or go on with the output folder of an earlier run; return the exit code."""
     with Console.for_options(options) as console:
-        return _reduce(folder, options, console)
+        return _reduce(folder, options, console, interpreters)
 
 
-def _reduce(folder: Path, options: Options, console: Console) -> int:
-    started = time.monotonic()
+def _reduce(folder: Path, options: Options, console: Console, interpreters: Interpreters) -> int:
     case_dir = case_folder(folder)
     if not is_unfinished(folder):
         if not (case_dir / CASE).exists():
             raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
         load(case_dir)  # a damaged one is refused before torch is imported
-    with prepared(options.settings, console) as cluster:
-        from minifier.workflow.attempt import Run
+    with prepared(options.settings, console, interpreters) as run:
         from minifier.workflow.run import minify_case
 
-        outcome = minify_case(folder, Run(options.settings, console, cluster, started), options.out)
+        outcome = minify_case(folder, run, options.out)
     console.final(outcome)
     return int(EXIT_CODE[outcome.status.value])
 

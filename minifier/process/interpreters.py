@@ -15,9 +15,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from minifier.case.variables import ordinary
 from minifier.process.child import Child
@@ -30,6 +29,21 @@ _PACKAGE = Path(__file__).parents[1]
 _MIN_FREE_BYTES = 4 * 2**30  # with which an interpreter is started ahead
 _MAX_AHEAD = 2
 _WAITS = "waits"  # the file next to the sitecustomize with the descriptor of the pipe to wait at
+
+
+class Launch(Protocol):
+    """Starts the interpreter of a script, as `launch_fresh` does."""
+
+    def __call__(
+        self,
+        script: str,
+        work: Path,
+        environment: dict[str, str],
+        output: BinaryIO,
+        first: Callable[[], None] | None,
+        files: Sequence[int],
+    ) -> int:
+        """Return the process id."""
 
 
 def launch_fresh(
@@ -60,26 +74,19 @@ def launch_fresh(
     return process.pid
 
 
-# How the interpreter of a script is started. Tests put a fork in its place: it has torch imported already.
-launch: Callable[..., int] = launch_fresh
-
-
-@dataclass
 class Interpreter:
     """An interpreter that runs a script in `work`, an empty folder of its own.
 
-    Its `sitecustomize` notes in the folder `observer` how the script fails.
+    Its `sitecustomize` notes in the folder `observer` how the script fails. `child` is None until it is started.
     """
 
-    folder: Path
-    observer: Path = field(init=False)
-    work: Path = field(init=False)
-    child: Child | None = None  # once it was started
-    word: int | None = None
-    _printed: BinaryIO = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, launch: Launch = launch_fresh) -> None:
+        self._launch = launch
+        self.folder = Path(tempfile.mkdtemp(prefix="minify-verify-"))
         self.observer, self.work = self.folder / "observer", self.folder / "empty"
+        self.child: Child | None = None
+        self.word: int | None = None
+        self._printed: BinaryIO
         for place in (self.observer, self.work):
             place.mkdir()
         shutil.copyfile(_PACKAGE / "verify" / "_sitecustomize.py", self.observer / "sitecustomize.py")
@@ -96,7 +103,7 @@ class Interpreter:
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
         environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
-        self.child = Child(launch(script, self.work, environment, self._printed, first, given))
+        self.child = Child(self._launch(script, self.work, environment, self._printed, first, given))
         spare(self.child.pid)
         return self.child
 
@@ -152,70 +159,73 @@ def clean_environment(
     return environment
 
 
-_waiting: list[Interpreter] = []
-_wanted = 0
-
-
-def want_ahead(count: int) -> None:
-    """Set how many interpreters may still be started ahead, at most `_MAX_AHEAD`."""
-    global _wanted
-    _wanted = min(count, _MAX_AHEAD)
-
-
 def may_do_more() -> bool:
     """Whether a second core and memory are free while the user's script runs."""
     return cores() > 1 and room() > _MIN_FREE_BYTES
 
 
-def start_ahead() -> None:
-    """Start an interpreter that imports torch and waits for a script, if one is wanted and the machine has room.
+class Interpreters:
+    """Starts the interpreters of a verification: some ahead of their script, which wait for it.
 
-    `end_ahead` ends it; it ends itself if this process does.
+    `launch` starts each; a test forks instead, and lets none wait (`most_ahead`). `running` are those with a script.
     """
-    global _wanted
-    if _wanted < 1 or not may_do_more() or launch is not launch_fresh:
-        return
-    _wanted -= 1
-    with contextlib.suppress(OSError):  # no room after all: the verification starts its own
-        interpreter = Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
-        theirs, ours = os.pipe()
-        interpreter.word = keep_from_scripts(out_of_the_way(ours))
-        try:
-            (interpreter.observer / _WAITS).write_text(str(theirs))
-            interpreter.start(SCRIPT, clean_environment(interpreter.folder, more=()), given=(theirs,))
-        except OSError:
-            shutil.rmtree(interpreter.folder, ignore_errors=True)
-            let_go(interpreter.word)
-            raise
-        finally:
-            os.close(theirs)
-        _waiting.append(interpreter)
 
+    def __init__(self, launch: Launch = launch_fresh, most_ahead: int = _MAX_AHEAD) -> None:
+        self.launch = launch
+        self.waiting: list[Interpreter] = []
+        self.running: set[Child] = set()
+        self._most_ahead = most_ahead
+        self._wanted = 0
 
-def import_ahead(modules: Sequence[str]) -> None:
-    """Let the waiting interpreters import these modules too."""
-    for interpreter in _waiting:
-        interpreter.say(imports=list(modules))
+    def want_ahead(self, count: int) -> None:
+        """Set how many interpreters may still be started ahead."""
+        self._wanted = min(count, self._most_ahead)
 
+    def start_ahead(self) -> None:
+        """Start an interpreter that imports torch and waits for a script, if one is wanted and the machine has room.
 
-def take_ahead(script: Path) -> Interpreter | None:
-    """Take a waiting interpreter, or None.
+        `end_ahead` ends it; it ends itself if this process does.
+        """
+        if self._wanted < 1 or not may_do_more():
+            return
+        self._wanted -= 1
+        with contextlib.suppress(OSError):  # no room after all: the verification starts its own
+            interpreter = Interpreter(self.launch)
+            theirs, ours = os.pipe()
+            interpreter.word = keep_from_scripts(out_of_the_way(ours))
+            try:
+                (interpreter.observer / _WAITS).write_text(str(theirs))
+                interpreter.start(SCRIPT, clean_environment(interpreter.folder, more=()), given=(theirs,))
+            except OSError:
+                shutil.rmtree(interpreter.folder, ignore_errors=True)
+                let_go(interpreter.word)
+                raise
+            finally:
+                os.close(theirs)
+            self.waiting.append(interpreter)
 
-    A script that sets environment variables before it imports torch needs a new interpreter.
-    """
-    first, _, _ = script.read_text(encoding="utf-8").partition("import torch\n")
-    if script.name != SCRIPT or "environ" in first:
+    def import_ahead(self, modules: Sequence[str]) -> None:
+        """Let the waiting interpreters import these modules too."""
+        for interpreter in self.waiting:
+            interpreter.say(imports=list(modules))
+
+    def take_ahead(self, script: Path) -> Interpreter | None:
+        """Take a waiting interpreter, or None.
+
+        A script that sets environment variables before it imports torch needs a new interpreter.
+        """
+        first, _, _ = script.read_text(encoding="utf-8").partition("import torch\n")
+        if script.name != SCRIPT or "environ" in first:
+            return None
+        while self.waiting:
+            interpreter = self.waiting.pop(0)
+            if interpreter.child is not None and not interpreter.child.has_ended:
+                return interpreter
+            interpreter.remove()
         return None
-    while _waiting:
-        interpreter = _waiting.pop(0)
-        if interpreter.child is not None and not interpreter.child.has_ended:
-            return interpreter
-        interpreter.remove()
-    return None
 
-
-def end_ahead() -> None:
-    """End the waiting interpreters."""
-    want_ahead(0)
-    while _waiting:
-        _waiting.pop().remove()
+    def end_ahead(self) -> None:
+        """End the waiting interpreters."""
+        self.want_ahead(0)
+        while self.waiting:
+            self.waiting.pop().remove()

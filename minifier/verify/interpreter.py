@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.failure import Failure, Fingerprint, Kind
+from minifier.failure import Failure, Fingerprint, Kind, Stage, matches, same
 from minifier.process.child import Child, supervise
-from minifier.process.interpreters import Interpreter, clean_environment, take_ahead
+from minifier.process.interpreters import Interpreter, Interpreters, clean_environment
 from minifier.process.memory import MemoryWatch, free_memory, limit_data
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.shown_failure import End, failure_shown
 
 _MEMORY_FRACTION = 0.3  # of the free memory, the limit for each of the scripts that run at once
-
-_running: set[Child] = set()  # interpreters with a script that have not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,55 +32,84 @@ class ScriptRun:
     packages: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a script has to show, and what it is run with.
+
+    `sought` tells how to read the script's end; None if no failure is known. `timeout` is in seconds. `extra_path` are
+    folders for the import path. `match` and `match_log` are the user's regular expressions for messages and for log
+    records. `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage. `memory`
+    is each run's limit in bytes, capped at a fraction of the free memory. Without it, unless running out of memory is
+    sought, a script may reserve any amount and use most of the free memory. `more` are environment variables that the
+    script gets besides the ordinary ones; None means all.
+    """
+
+    sought: Fingerprint | None
+    timeout: float
+    extra_path: Sequence[str] = ()
+    match: str | None = None
+    match_log: str | None = None
+    memory: int | None = None
+    more: Collection[str] | None = None
+    any_stage: bool = False
+    interpreters: Interpreters = field(default_factory=Interpreters)
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the script may use most of the free memory."""
+        return self.memory is None and (self.sought is None or self.sought.kind is not Kind.OUT_OF_MEMORY)
+
+    def are_met(self, run: ScriptRun) -> bool:
+        """Whether a run showed the sought failure."""
+        assert self.sought is not None, "a failure is sought"
+        if run.failure is None:
+            return False
+        sought, seen = self.sought, run.failure
+        if self.any_stage:
+            seen = replace(seen, fingerprint=replace(seen.fingerprint, stage=sought.stage))
+        # The pattern is for messages of exceptions; a failed comparison has assert_close's message.
+        if self.match is not None and sought.stage is not Stage.COMPARE and sought.kind is not Kind.SILENT_FALLBACK:
+            return matches(sought, seen, self.match)
+        return same(sought, seen.fingerprint, renamed=True)
+
+
 class Started:
     """An interpreter that runs a script; leaving the `with` kills it and removes its files.
 
-    `sought` tells how to read the script's end. `memory` is the limit in bytes, capped at a fraction of the free
-    memory. Without `memory`, unless running out of memory is sought, the script may reserve any amount and use most
-    of the free memory. `ahead` allows an interpreter that was started before the script existed.
+    `ahead` allows an interpreter that was started before the script existed.
     """
 
-    def __init__(
-        self,
-        script: Path,
-        extra_path: Sequence[str],
-        timeout: float,
-        sought: Fingerprint | None,
-        match_log: str | None,
-        memory: int | None = None,
-        more: Collection[str] | None = None,
-        ahead: bool = False,
-    ) -> None:
-        self.sought, self.match_log = sought, match_log
-        unlimited = memory is None and (sought is None or sought.kind is not Kind.OUT_OF_MEMORY)
-        started_ahead = take_ahead(script) if ahead and unlimited and more == () else None
+    def __init__(self, script: Path, conditions: Conditions, ahead: bool = False) -> None:
+        self._conditions = conditions
+        interpreters = conditions.interpreters
+        may_be_ahead = ahead and conditions.is_unlimited and conditions.more == ()
+        started_ahead = interpreters.take_ahead(script) if may_be_ahead else None
         self.ahead = started_ahead is not None
-        self.interpreter = started_ahead or Interpreter(Path(tempfile.mkdtemp(prefix="minify-verify-")))
+        self.interpreter = started_ahead or Interpreter(interpreters.launch)
         self.folder, self.observer = self.interpreter.folder, self.interpreter.observer
-        self.looks = [MemoryWatch(_running)] if unlimited else []
+        self._looks = [MemoryWatch(interpreters.running)] if conditions.is_unlimited else []
         try:
-            limits = [] if unlimited else [memory, free_memory(_MEMORY_FRACTION)]
-            self.child = self._start(script, extra_path, limits, more)
+            self.child = self._start(script)
         except BaseException:
             self.interpreter.remove()
             raise
-        self.child.limit(timeout)
-        _running.add(self.child)
+        self.child.limit(conditions.timeout)
+        interpreters.running.add(self.child)
 
-    def _start(
-        self, script: Path, extra_path: Sequence[str], memory: Sequence[int | None], more: Collection[str] | None
-    ) -> Child:
+    def _start(self, script: Path) -> Child:
+        conditions = self._conditions
         for file in script.parent.iterdir():
             if file == script or file.suffix == ".safetensors":
                 shutil.copyfile(file, self.interpreter.work / file.name)
-        if self.sought is not None and self.sought.kind is Kind.SILENT_FALLBACK:
+        if conditions.sought is not None and conditions.sought.kind is Kind.SILENT_FALLBACK:
             (self.observer / "watch-logs").touch()
-        limits = [limit for limit in memory if limit is not None]
         if self.ahead:
             self._link_compiled()
-            return self.interpreter.go_on(extra_path)
-        environment = clean_environment(self.folder, extra_path, more)
+            return self.interpreter.go_on(conditions.extra_path)
+        environment = clean_environment(self.folder, conditions.extra_path, conditions.more)
         self._link_compiled()
+        memory = [] if conditions.is_unlimited else [conditions.memory, free_memory(_MEMORY_FRACTION)]
+        limits = [limit for limit in memory if limit is not None]
         return self.interpreter.start(script.name, environment, (lambda: limit_data(min(limits))) if limits else None)
 
     def _link_compiled(self) -> None:
@@ -96,11 +122,12 @@ class Started:
     def wait(self, tick: Callable[[], object] = lambda: None) -> ScriptRun:
         """Wait for the end and call `tick` several times a second. Kill all remaining processes of the session."""
         child = self.child
-        supervise([child], tick, self.looks)
+        supervise([child], tick, self._looks)
         self.kill()
         status, seconds = None if child.timed_out else child.code, child.seconds
         output = self.interpreter.output()
-        failure = failure_shown(End(status, output, seconds, self.observer), self.sought, self.match_log)
+        end = End(status, output, seconds, self.observer)
+        failure = failure_shown(end, self._conditions.sought, self._conditions.match_log)
         return ScriptRun(status, failure, output, seconds, self._packages())
 
     def _packages(self) -> tuple[str, ...]:
@@ -110,7 +137,7 @@ class Started:
     def kill(self) -> None:
         """Kill the interpreter and all processes it started."""
         self.interpreter.kill()
-        _running.discard(self.child)
+        self._conditions.interpreters.running.discard(self.child)
 
     def __enter__(self) -> Started:
         return self
@@ -121,19 +148,11 @@ class Started:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run_script(
-    script: Path,
-    timeout: float,
-    extra_path: Sequence[str] = (),
-    sought: Fingerprint | None = None,
-    match_log: str | None = None,
-    more: Collection[str] | None = None,
-    tick: Callable[[], object] = lambda: None,
-) -> ScriptRun:
+def run_script(script: Path, conditions: Conditions, tick: Callable[[], object] = lambda: None) -> ScriptRun:
     """Run the script once in a fresh interpreter.
 
-    `timeout` is in seconds; `more` is as in `clean_environment`. `sought` adds to the failure what the script itself
-    does not tell: the stage of a death, what a failed assertion compares.
+    What is sought adds to the failure what the script itself does not tell: the stage of a death, what a failed
+    assertion compares.
     """
-    with Started(script, extra_path, timeout, sought, match_log, more=more) as started:
+    with Started(script, conditions) as started:
         return started.wait(tick)

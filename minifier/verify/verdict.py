@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.failure import Fingerprint, Kind, Stage, matches, same
 from minifier.process.progress import SILENT, Display, Phase, Progress
-from minifier.verify.interpreter import ScriptRun, Started
+from minifier.verify.interpreter import Conditions, ScriptRun, Started
 
 RUNS = 3
 
@@ -43,49 +41,6 @@ class Verification:
         return self.agrees and self.passes_in_eager is not False
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """What a script has to show, and what it is run with.
-
-    `timeout` is in seconds. `extra_path` are folders for the import path. `match` and `match_log` are the user's
-    regular expressions for messages and for log records. `any_stage` is for a script that calls the backend itself: its
-    traceback does not tell the stage. `memory` is each run's limit in bytes, capped at a fraction of the free memory.
-    `more` are environment variables that the script gets besides the ordinary ones; None means all.
-    """
-
-    sought: Fingerprint
-    timeout: float
-    extra_path: Sequence[str] = ()
-    match: str | None = None
-    match_log: str | None = None
-    memory: int | None = None
-    more: Collection[str] | None = None
-    any_stage: bool = False
-
-    def start(self, script: Path, ahead: bool) -> Started:
-        """Start an interpreter that runs the script; `ahead` allows one that was started before."""
-        return Started(
-            script, self.extra_path, self.timeout, self.sought, self.match_log, self.memory, self.more, ahead
-        )
-
-    def are_met(self, run: ScriptRun) -> bool:
-        """Whether a run showed the sought failure."""
-        return shows(run, self.sought, self.match, self.any_stage)
-
-
-def shows(run: ScriptRun, sought: Fingerprint, match: str | None, any_stage: bool = False) -> bool:
-    """Whether a run showed the sought failure."""
-    if run.failure is None:
-        return False
-    seen = run.failure
-    if any_stage:
-        seen = replace(seen, fingerprint=replace(seen.fingerprint, stage=sought.stage))
-    # The pattern is for messages of exceptions; a failed comparison has assert_close's message.
-    if match is not None and sought.stage is not Stage.COMPARE and sought.kind is not Kind.SILENT_FALLBACK:
-        return matches(sought, seen, match)
-    return same(sought, seen.fingerprint, renamed=True)
-
-
 def verify(
     script: Path,
     conditions: Conditions,
@@ -105,7 +60,7 @@ def verify(
     with contextlib.ExitStack() as stack:
 
         def start(path: Path, ahead: bool) -> Started:
-            return stack.enter_context(conditions.start(path, ahead))
+            return stack.enter_context(Started(path, conditions, ahead))
 
         waiting: list[Started] = []
         fresh_runs: list[ScriptRun] = []  # of interpreters that were not started ahead

@@ -12,6 +12,7 @@ from minifier.capturing.find_failures import FoundFailures
 from minifier.case import Case
 from minifier.emit.repro import Repro
 from minifier.errors import MinifyError
+from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
@@ -30,6 +31,7 @@ class Run:
     settings: Settings
     ui: Ui = SILENT
     cluster: Cluster | None = None
+    interpreters: Interpreters = field(default_factory=Interpreters)
     started: float = field(default_factory=time.monotonic)
 
 

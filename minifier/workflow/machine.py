@@ -12,37 +12,42 @@ import importlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.errors import UsageError
 from minifier.process.huge_pages import collapse
-from minifier.process.interpreters import end_ahead, may_do_more, start_ahead, want_ahead
+from minifier.process.interpreters import Interpreters, may_do_more
 from minifier.process.orphans import spare_children
 from minifier.process.progress import Phase, Progress, Ui
 from minifier.settings import Settings
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
+    from minifier.workflow.attempt import Run
 
 
 @contextlib.contextmanager
-def prepared(settings: Settings, ui: Ui) -> Iterator[Cluster | None]:
+def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator[Run]:
     """Import torch while the first interpreter for the verification starts and the cluster, if any, connects.
 
     Raises UsageError as `import_torch` does.
     """
+    started = time.monotonic()
     spare_children()
-    want_ahead(settings.verify - 1)
-    start_ahead()
+    interpreters.want_ahead(settings.verify - 1)
+    interpreters.start_ahead()
     try:
         with _connected(settings) as cluster:
             ui.show(Progress(Phase.LOADING))
             import_torch()
-            yield cluster
+            from minifier.workflow.attempt import Run
+
+            yield Run(settings, ui, cluster, interpreters, started)
     finally:
-        end_ahead()
+        interpreters.end_ahead()
 
 
 def import_torch() -> None:
@@ -94,9 +99,9 @@ def _connected(settings: Settings) -> Iterator[Cluster | None]:
         yield cluster
 
 
-def get_ready() -> None:
+def get_ready(interpreters: Interpreters) -> None:
     """Start another interpreter and make forks of this process cheaper, while the script uses one core."""
-    start_ahead()
+    interpreters.start_ahead()
     if may_do_more():
         collapse()
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import BackendReference, BackendSource, Case
@@ -16,6 +16,7 @@ from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, gua
 from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
 from minifier.passes.table import OF_VALUES
+from minifier.process.interpreters import Interpreters
 from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
@@ -40,6 +41,7 @@ class ReproSearch:
     timeout: float
     settings: Settings
     display: Display = SILENT
+    interpreters: Interpreters = field(default_factory=Interpreters)
 
     def search(self, variables: tuple[str, ...] = ()) -> Proof:
         """Return the first form that shows the failure in every run, written to `out`; or why there is none.
@@ -143,6 +145,7 @@ class ReproSearch:
                 memory=settings.memory,
                 more=variables,
                 any_stage=repro.template is not None and repro.template.hides_stage,
+                interpreters=self.interpreters,
             )
             beside = control.write(Path(folder) / "control") if control is not None else None
             at_once = _at_once(case, settings.memory, runs)
@@ -185,7 +188,9 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]:
     seconds = max(60.0, 10 * attempt.case.script.seconds)
     run = attempt.run
-    return [ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui) for case in candidates]
+    return [
+        ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui, run.interpreters) for case in candidates
+    ]
 
 
 def prove(attempt: Attempt) -> Attempt:

@@ -18,7 +18,7 @@ from minifier.capturing.terms import Terms
 from minifier.case import BackendSource
 from minifier.case.store import load
 from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
-from minifier.process.interpreters import import_ahead
+from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui, counted
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
@@ -48,19 +48,19 @@ def minify(
     ui: Ui = SILENT,
     out: Path | None = None,
     graph: int | None = None,
+    interpreters: Interpreters | None = None,
 ) -> Outcome:
     """Run the program, reduce its failing backend call, and write a verified repro to `out`, a new or empty folder.
 
     `program` is a script's path, or a `Program` for one with arguments. `out` is by default `minify-out/<name>-<n>`.
-    `graph` is the number of the failing graph to reduce, by default the first. Raises NothingToReduce if no backend
+    `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts those of the
+    verification. Raises NothingToReduce if no backend
     call fails, UsageError, StoppedEarly if it is interrupted before there is a result, and MinifyError.
     """
-    started = time.monotonic()
-    settings = settings or Settings()
     program = program if isinstance(program, Program) else Program(str(program))
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
-    with prepared(settings, ui) as cluster:
-        return next(minify_each(Asked(program, graph), Run(settings, ui, cluster, started), folder))
+    with prepared(settings or Settings(), ui, interpreters or Interpreters()) as run:
+        return next(minify_each(Asked(program, graph), run, folder))
 
 
 def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, backend: str = "") -> Iterator[Outcome]:
@@ -111,7 +111,7 @@ def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
     """Run the script, and find the backend calls that fail."""
     terms = Terms(run.settings.timeout, run.settings.memory, run.settings.match_log)
     program = replace(program, given=StandardInput(work / "stdin"))
-    return fall_back(run_script(program, work, terms, run.ui, get_ready), Step.CAPTURE, run)
+    return fall_back(run_script(program, work, terms, run.ui, lambda: get_ready(run.interpreters)), Step.CAPTURE, run)
 
 
 def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run: Run, every: bool) -> Iterator[Outcome]:
@@ -152,7 +152,7 @@ def _begin(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Atte
         return Attempt(run, folder, case, asked, call, seconds, error=error, fallbacks=call.fallbacks)
     case = keep_call(call, folder, asked)
     if case.backend.name == INDUCTOR:
-        import_ahead(INDUCTOR_MODULES)
+        run.interpreters.import_ahead(INDUCTOR_MODULES)
     size = f" ({counted(failing.ops, 'op')})" if failing.ops is not None else ""
     run.ui.say(f"graph {failing.number}{size} fails: {failing.sentence}")
     run = replace(run, settings=with_memory_limit(run.settings, case))

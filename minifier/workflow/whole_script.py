@@ -53,6 +53,7 @@ def _verified(path: Path, reduced: ReducedScript, run: Run) -> Verification:
         match=settings.match,
         memory=settings.memory,
         any_stage=True,
+        interpreters=run.interpreters,
     )
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         control = Repro(in_eager(reduced.text), None).write(Path(folder))

@@ -97,7 +97,7 @@ def test_probes_that_use_up_a_reserve_are_ended(forked, tmp_path, little_memory)
 def test_a_script_may_reserve_what_it_likes_where_its_memory_is_not_the_question(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("import mmap\nmmap.mmap(-1, 2**40, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)\n")
-    assert run_script(script, 60, (), Fingerprint(Stage.RUN, Kind.EXCEPTION)).status == 0
+    assert run_script(script, Conditions(Fingerprint(Stage.RUN, Kind.EXCEPTION), 60)).status == 0
 
 
 def test_a_reduction_keeps_to_the_lack_of_memory(bureau):

@@ -11,6 +11,7 @@ import pytest
 from vocabulary import Project
 
 from minifier.errors import UsageError
+from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT
 from minifier.settings import Settings
 from minifier.workflow.machine import prepared
@@ -157,6 +158,6 @@ def test_without_ray(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with (
         pytest.raises(UsageError, match=r"pip install torch-minify\[ray\]"),
-        prepared(Settings(cluster="local", workers=1, verify=1), SILENT),
+        prepared(Settings(cluster="local", workers=1, verify=1), SILENT, Interpreters()),
     ):
         pass

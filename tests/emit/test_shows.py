@@ -10,7 +10,7 @@ from layers import sampled
 
 from minifier.case import BackendReference, BackendSource
 from minifier.emit.repro import Template, Variant, forms_for, write_repro
-from minifier.verify import run_script, shows
+from minifier.verify import Conditions, run_script
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
 RIGHT = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
@@ -35,8 +35,9 @@ def test_the_script_shows_the_failure(name, tmp_path):
     repro = repro_of(name, case)
     path = repro.write(tmp_path)
     sought = case.failure.fingerprint
-    run = run_script(path, 60, (EXAMPLES,), sought) if name in FRESH else run_forked(path, sought, path=(EXAMPLES,))
-    assert shows(run, sought, None, any_stage=repro.template.hides_stage), f"{repro.text}\n{run.failure}\n{run.output}"
+    conditions = Conditions(sought, 60, (EXAMPLES,), any_stage=repro.template.hides_stage)
+    run = run_script(path, conditions) if name in FRESH else run_forked(path, sought, path=(EXAMPLES,))
+    assert conditions.are_met(run), f"{repro.text}\n{run.failure}\n{run.output}"
 
 
 @pytest.mark.parametrize("name", CASES)

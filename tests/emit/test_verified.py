@@ -25,8 +25,8 @@ def verified(case: Case, folder: Path):
     case = replace(case, script=Script("failing", folders=(EXAMPLES,)))
 
     def work():
-        with forked_interpreters():
-            return told(ReproSearch(case, folder / "out", 60, Settings()).search())
+        search = ReproSearch(case, folder / "out", 60, Settings(), interpreters=forked_interpreters())
+        return told(search.search())
 
     return in_child(work, folder, 270)
 
@@ -61,8 +61,8 @@ def test_a_function_that_differs_from_itself_is_not_blamed_on_the_backend(tmp_pa
     case = replace(case, script=Script("failing", folders=(str(tmp_path),)))
 
     def work():
-        with forked_interpreters():
-            text, _, reason = told(ReproSearch(case, tmp_path / "out", 60, Settings(verify=1)).search())
+        search = ReproSearch(case, tmp_path / "out", 60, Settings(verify=1), interpreters=forked_interpreters())
+        text, _, reason = told(search.search())
         return text is None, reason
 
     nothing, reason = in_child(work, tmp_path, 270)
@@ -85,10 +85,9 @@ def test_what_the_shell_has_set_is_found(tmp_path, monkeypatch, value, is_told):
     monkeypatch.setenv("ODDLIB_FUSE", value)
 
     def work():
-        with forked_interpreters():
-            search = ReproSearch(case, tmp_path / "out", 60, Settings(verify=1))
-            assert search.search().repro is None
-            return told(search.with_variables())
+        search = ReproSearch(case, tmp_path / "out", 60, Settings(verify=1), interpreters=forked_interpreters())
+        assert search.search().repro is None
+        return told(search.with_variables())
 
     text, agreeing, reason = in_child(work, tmp_path, 190)
     assert agreeing == 1, reason

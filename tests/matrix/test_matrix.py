@@ -27,7 +27,7 @@ from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.settings import Settings
-from minifier.verify import ScriptRun, run_script, shows
+from minifier.verify import Conditions, ScriptRun, run_script
 from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
 from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.keep_case import keep_case
@@ -83,7 +83,7 @@ def minified(cell: Cell, folder: Path) -> Done:
 
 def run_fresh(script: Path, sought: Fingerprint, log: str | None) -> ScriptRun:
     """The same in a new interpreter."""
-    return run_script(script, 100, (), sought, log)
+    return run_script(script, Conditions(sought, 100, match_log=log))
 
 
 def quick(repro: Repro) -> Repro:
@@ -102,7 +102,7 @@ def shown_by(case: Case, folder: Path, log: str | None, fresh: bool) -> Repro:
         run = (
             run_fresh(repro.write(place), sought, log) if fresh else run_forked(quick(repro).write(place), sought, log)
         )
-        if shows(run, sought, None, any_stage=template.hides_stage):
+        if Conditions(sought, 100, any_stage=template.hides_stage).are_met(run):
             if sought.stage is not Stage.COMPARE:
                 return repro
             control = write_repro(replace(case, backend=EAGER), template, variant)

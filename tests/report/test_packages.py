@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 from minifier.report.packages import imported_beside_torch, installed
-from minifier.verify import run_script
+from minifier.verify import Conditions, run_script
 
 
 @pytest.fixture
@@ -60,4 +60,4 @@ def test_the_commit_of_an_editable_checkout(distribution, tmp_path):
 def test_a_run_tells_what_it_has_imported(tmp_path):
     script = tmp_path / "repro.py"
     script.write_text("import wave\nraise ValueError\n")
-    assert "wave" in run_script(script, 50).packages
+    assert "wave" in run_script(script, Conditions(None, 50)).packages

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.process import interpreters
 from minifier.process.descriptors import close_for_scripts
-from minifier.process.interpreters import end_ahead, take_ahead, want_ahead
+from minifier.process.interpreters import Interpreters
 from minifier.verify import Conditions, verify
 
 pytestmark = [
@@ -28,21 +27,18 @@ raise ValueError("as it is sought")
 """
 
 
-def start_ahead() -> None:
-    want_ahead(1)
+@pytest.fixture
+def interpreters():
+    made = Interpreters()
+    yield made
+    made.end_ahead()
+    assert not made.waiting
+
+
+def start_ahead(interpreters: Interpreters) -> None:
+    interpreters.want_ahead(1)
     interpreters.start_ahead()
-    assert has_ahead()
-
-
-def has_ahead() -> bool:
-    return bool(interpreters._waiting)
-
-
-@pytest.fixture(autouse=True)
-def _none_left():
-    yield
-    end_ahead()
-    assert not has_ahead()
+    assert interpreters.waiting
 
 
 def script_in(folder: Path, text: str) -> Path:
@@ -59,14 +55,16 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def verified(script: Path, **options):
+def verified(script: Path, interpreters: Interpreters, **options):
     """Two runs, the second of them in an interpreter that was started ahead if there is one for it."""
     sought = Fingerprint(Stage.RUN, Kind.EXCEPTION)
-    conditions = Conditions(sought, timeout=60, more=(), any_stage=True, match="as it is sought", **options)
+    conditions = Conditions(
+        sought, timeout=60, more=(), any_stage=True, match="as it is sought", interpreters=interpreters, **options
+    )
     return verify(script, conditions, runs=2)
 
 
-def test_it_runs_the_script_as_python_does(tmp_path):
+def test_it_runs_the_script_as_python_does(tmp_path, interpreters):
     """Everything that a script can see of its interpreter, but for the modules that are there already."""
     module = tmp_path / "elsewhere"
     module.mkdir()
@@ -82,21 +80,21 @@ def test_it_runs_the_script_as_python_does(tmp_path):
         raise ValueError("as it is sought")
         """,
     )
-    start_ahead()
-    found = verified(script, extra_path=[str(module)])
-    assert not has_ahead()
+    start_ahead(interpreters)
+    found = verified(script, interpreters, extra_path=[str(module)])
+    assert not interpreters.waiting
     cold, ahead = (run.output.partition("Traceback")[0] for run in found.runs)
     assert cold == ahead and "__main__ ['repro.py'] repro.py ['repro.py'] True" in cold and cold.endswith("True\n")
 
 
-def test_the_first_run_is_of_an_interpreter_that_was_not(tmp_path):
-    start_ahead()
-    found = verified(script_in(tmp_path, RAISES))
+def test_the_first_run_is_of_an_interpreter_that_was_not(tmp_path, interpreters):
+    start_ahead(interpreters)
+    found = verified(script_in(tmp_path, RAISES), interpreters)
     assert "not started ahead" in found.runs[0].output
     assert not found.holds
 
 
-def test_what_one_that_was_not_shows_counts(tmp_path):
+def test_what_one_that_was_not_shows_counts(tmp_path, interpreters):
     """A script that fails only where torch comes new: it is run again where it did not."""
     text = """
         import sys
@@ -105,31 +103,31 @@ def test_what_one_that_was_not_shows_counts(tmp_path):
         if not started_ahead:
             raise ValueError("as it is sought")
         """
-    start_ahead()
-    found = verified(script_in(tmp_path, text))
+    start_ahead(interpreters)
+    found = verified(script_in(tmp_path, text), interpreters)
     assert found.holds and len(found.runs) == 2
 
 
-def test_a_script_that_sets_variables_first_gets_none(tmp_path):
+def test_a_script_that_sets_variables_first_gets_none(tmp_path, interpreters):
     text = 'import os\n\nos.environ["TORCH_LOGS"] = "x"\nimport torch\n'
-    start_ahead()
-    assert take_ahead(script_in(tmp_path, text)) is None and has_ahead()
+    start_ahead(interpreters)
+    assert interpreters.take_ahead(script_in(tmp_path, text)) is None and interpreters.waiting
 
 
-def test_one_that_has_died_is_not_taken(tmp_path):
-    start_ahead()
-    os.kill(interpreters._waiting[0].child.pid, signal.SIGKILL)
-    interpreters._waiting[0].child.wait()
-    assert take_ahead(script_in(tmp_path, RAISES)) is None and not has_ahead()
+def test_one_that_has_died_is_not_taken(tmp_path, interpreters):
+    start_ahead(interpreters)
+    os.kill(interpreters.waiting[0].child.pid, signal.SIGKILL)
+    interpreters.waiting[0].child.wait()
+    assert interpreters.take_ahead(script_in(tmp_path, RAISES)) is None and not interpreters.waiting
 
 
-def test_it_ends_with_who_started_it(tmp_path):
+def test_it_ends_with_who_started_it(tmp_path, interpreters):
     read, write = os.pipe()
     parent = os.fork()
     if parent == 0:
         os.close(read)
-        start_ahead()
-        os.write(write, str(interpreters._waiting[0].child.pid).encode())
+        start_ahead(interpreters)
+        os.write(write, str(interpreters.waiting[0].child.pid).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.close(write)
     waiting = int(os.read(read, 100))
@@ -140,20 +138,20 @@ def test_it_ends_with_who_started_it(tmp_path):
     assert not is_there(waiting)
 
 
-def test_no_more_are_started_than_are_wanted():
-    want_ahead(1)
+def test_no_more_are_started_than_are_wanted(interpreters):
+    interpreters.want_ahead(1)
     for _ in range(3):
         interpreters.start_ahead()
-    assert len(interpreters._waiting) == 1
-    end_ahead()
+    assert len(interpreters.waiting) == 1
+    interpreters.end_ahead()
     interpreters.start_ahead()
-    assert not has_ahead()
+    assert not interpreters.waiting
 
 
-def test_the_script_of_the_user_does_not_hold_it(tmp_path):
+def test_the_script_of_the_user_does_not_hold_it(tmp_path, interpreters):
     """A daemon that the script starts would keep the waiting interpreters alive for ever."""
-    start_ahead()
-    number = interpreters._waiting[0].word
+    start_ahead(interpreters)
+    number = interpreters.waiting[0].word
     pid = os.fork()
     if pid == 0:
         close_for_scripts()

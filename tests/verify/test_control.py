@@ -3,7 +3,7 @@
 import pytest
 
 from minifier.failure import Fingerprint, Kind, Stage
-from minifier.process.interpreters import end_ahead, start_ahead, want_ahead
+from minifier.process.interpreters import Interpreters
 from minifier.verify import Conditions, verify
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("processes")]
@@ -12,14 +12,16 @@ FAILS, PASSES = 'raise ValueError("as it is sought")\n', "print(1)\n"
 PASSES_FRESH = f"import sys\nif 'torch' in sys.modules:\n    {FAILS}"
 
 
-def checked(folder, script, control, **options):
+def checked(folder, script, control, interpreters=None, **options):
     paths = []
     for name, text in (("script", script), ("control", control)):
         (folder / name).mkdir()
         paths.append(folder / name / "repro.py")
         paths[-1].write_text(text)
     sought = Fingerprint(Stage.RUN, Kind.EXCEPTION, ("ValueError",), message="as it is sought")
-    return verify(paths[0], Conditions(sought, timeout=60, more=(), match="as it"), paths[1], **options)
+    interpreters = interpreters or Interpreters()
+    conditions = Conditions(sought, timeout=60, more=(), match="as it", interpreters=interpreters)
+    return verify(paths[0], conditions, paths[1], **options)
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
@@ -35,10 +37,11 @@ def test_without_the_failure_the_control_tells_nothing(tmp_path):
 
 
 def test_a_control_that_fails_where_torch_was_imported_ahead_is_run_again(tmp_path):
-    want_ahead(1)
-    start_ahead()
+    interpreters = Interpreters()
+    interpreters.want_ahead(1)
+    interpreters.start_ahead()
     try:
-        check = checked(tmp_path, FAILS, PASSES_FRESH, runs=1)
+        check = checked(tmp_path, FAILS, PASSES_FRESH, interpreters, runs=1)
     finally:
-        end_ahead()
+        interpreters.end_ahead()
     assert check.holds

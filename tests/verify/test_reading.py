@@ -8,7 +8,7 @@ import torch
 
 from minifier.failure import Aspect, Fingerprint, Kind, Stage
 from minifier.failure.observed import describe, text
-from minifier.verify import run_script, shows
+from minifier.verify import Conditions, run_script
 from minifier.verify.shown_failure import End, failure_shown
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
@@ -21,7 +21,11 @@ def sought(aspect, kind=Kind.WRONG_RESULT):
 def run(source, tmp_path, wanted=None, **options):
     script = tmp_path / "repro.py"
     script.write_text(textwrap.dedent(source))
-    return run_script(script, options.pop("timeout", 30), (), wanted, **options)
+    return run_script(script, Conditions(wanted, options.pop("timeout", 30), **options))
+
+
+def shows(done, wanted):
+    return Conditions(wanted, 30).are_met(done)
 
 
 def shown_by(call, tmp_path, wanted):
@@ -82,8 +86,8 @@ def test_inputs_and_gradients_are_what_their_scripts_compare(aspect, name, tmp_p
 )
 def test_an_assertion_of_the_script_tells_its_aspect(sentence, aspect, tmp_path):
     done = run(f"assert False, {sentence!r}", tmp_path, sought(aspect))
-    assert shows(done, sought(aspect), None)
-    assert not shows(done, sought(Aspect.VALUES), None)
+    assert shows(done, sought(aspect))
+    assert not shows(done, sought(Aspect.VALUES))
 
 
 def test_an_assertion_of_a_backend_is_no_comparison(tmp_path):
@@ -96,7 +100,7 @@ def test_an_assertion_of_a_backend_is_no_comparison(tmp_path):
 
 def test_another_exception_is_no_comparison(tmp_path):
     done = run("raise ValueError('Tensor-likes are not close!')", tmp_path, sought(Aspect.VALUES))
-    assert done.failure.fingerprint.types == ("ValueError",) and not shows(done, sought(Aspect.VALUES), None)
+    assert done.failure.fingerprint.types == ("ValueError",) and not shows(done, sought(Aspect.VALUES))
 
 
 def test_an_assertion_is_a_plain_exception_where_no_comparison_is_sought(tmp_path):
@@ -163,14 +167,14 @@ FELL_BACK = Fingerprint(Stage.COMPILE, Kind.SILENT_FALLBACK, message="<number> o
 )
 def test_a_fallback_is_what_is_logged_or_warned_about(method, match_log, found, tmp_path):
     done = run(SPEAKS.format(method=method, n=7), tmp_path, FELL_BACK, match_log=match_log)
-    assert done.status == 0 and shows(done, FELL_BACK, None) is found
+    assert done.status == 0 and shows(done, FELL_BACK) is found
 
 
 def test_a_logger_that_says_nothing_else_is_heard(tmp_path):
     text = (
         "import logging\nlogging.getLogger('a').propagate = False\nlogging.getLogger('a').warning('3 ops run in eager')"
     )
-    assert shows(run(text, tmp_path, FELL_BACK), FELL_BACK, None)
+    assert shows(run(text, tmp_path, FELL_BACK), FELL_BACK)
 
 
 def test_a_record_whose_arguments_do_not_fit_disturbs_nobody(tmp_path):
@@ -180,7 +184,7 @@ def test_a_record_whose_arguments_do_not_fit_disturbs_nobody(tmp_path):
 
 def test_a_script_that_fails_has_not_only_fallen_back(tmp_path):
     done = run(textwrap.dedent(SPEAKS.format(method="warning", n=7)) + "raise ValueError('no')", tmp_path, FELL_BACK)
-    assert done.failure.type == "ValueError" and not shows(done, FELL_BACK, None)
+    assert done.failure.type == "ValueError" and not shows(done, FELL_BACK)
 
 
 def links(*frames):

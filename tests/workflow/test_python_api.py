@@ -57,14 +57,13 @@ def test_two_runs_in_one_process(scripts, tmp_path):
     def work():
         os.chdir(tmp_path)
         before, said, outcomes, own = tempfile.gettempdir(), [], [], []
-        with forked_interpreters():
-            for script in (scripts("tanh"), scripts("tanh"), scripts("tanh")):
-                ui = Lines()
-                outcomes.append(minifier.minify(script, Settings(verify=2), ui))
-                said.append(ui.lines)
-                own.append(subprocess.Popen(["sleep", "100"]))  # the user's, which a run leaves alone
-            with pytest.raises(NothingToReduce, match=r"cos\.py ended with exit status 0 and no backend call failed"):
-                minifier.minify(str(scripts("cos")))
+        for script in (scripts("tanh"), scripts("tanh"), scripts("tanh")):
+            ui = Lines()
+            outcomes.append(minifier.minify(script, Settings(verify=2), ui, interpreters=forked_interpreters()))
+            said.append(ui.lines)
+            own.append(subprocess.Popen(["sleep", "100"]))  # the user's, which a run leaves alone
+        with pytest.raises(NothingToReduce, match=r"cos\.py ended with exit status 0 and no backend call failed"):
+            minifier.minify(str(scripts("cos")))
         assert tempfile.gettempdir() == before and "acme" not in sys.modules
         assert [process.poll() for process in own] == [None, None, None]
         for process in own:
