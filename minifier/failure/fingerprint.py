@@ -13,6 +13,7 @@ from typing import Any
 from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.normalise import normalise, words
+from minifier.failure.observed import quotes
 
 Link = dict[str, Any]
 
@@ -42,7 +43,7 @@ class Frame:
 class Fingerprint:
     """The properties that all observations of one failure share.
 
-    types: the chain of exception types, outermost first, without Dynamo's wrapper.
+    types: the chain of exception types, outermost first, without wrappers that quote a later one.
     raising: the innermost frame outside generated code.
     site: the backend's innermost frame.
     message: the normalised message.
@@ -140,8 +141,15 @@ def _is_wrapper(link: Link) -> bool:
 
 
 def without_wrappers(links: Sequence[Link]) -> list[Link]:
-    """Return the chain without Dynamo's wrapper around a backend's exception, or Inductor's subclass of it."""
-    return [link for link in links if not _is_wrapper(link)] or list(links)
+    """Return the chain without exceptions that only say where another one of the chain was raised.
+
+    These are Dynamo's wrapper around a backend's exception, and every exception whose message quotes a later one."""
+    inner = [link for link in links if not _is_wrapper(link)] or list(links)
+    return [
+        link
+        for i, link in enumerate(inner)
+        if not any(quotes(link["message"], later["type"], later["message"]) for later in inner[i + 1 :])
+    ]
 
 
 def was_wrapped(links: Sequence[Link]) -> bool:
@@ -169,7 +177,7 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
     types = [link["type"] for link in chain]
     if types[-1] == "SystemExit":  # other processes only see the status
         return Fingerprint(stage, Kind.EXIT, message=_exit_status(chain[-1]["message"]))
-    frames = _frames(chain)
+    frames = _frames(chain) or _frames(links)
     own = [frame for frame in frames if _owned(frame.module)]
     # Merge equal neighbours: a compiler may wrap an error again at each level.
     causes = [(link["type"], normalise(link["message"])) for link in chain]
@@ -200,7 +208,7 @@ def failure_of(
     nodes: Iterable[str] = (),
     hints: tuple[tuple[str, ...], ...] = (),
 ) -> Failure:
-    """Return the failure of an exception, without Dynamo's wrapper."""
+    """Return the failure of an exception, without its wrappers."""
     chain = without_wrappers(links)
     return Failure(
         fingerprint=of_exception(stage, links, nodes),
@@ -217,20 +225,30 @@ def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool
     In a retraced graph (`renamed`) the node names are unknown, so any identifier matches."""
     if sought.message == seen.message:
         return True
-    expected, actual = words(sought.message), words(seen.message)
+    expected, actual = words(normalise(sought.message)), words(seen.message)
     return len(expected) == len(actual) and all(
         a == b or (a in sought.names and (b in seen.names or (renamed and _IDENTIFIER.fullmatch(b) is not None)))
         for a, b in zip(expected, actual, strict=True)
     )
 
 
+def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
+    """Tell whether one message quotes the other's exception, as in a fingerprint from before wrappers were left out."""
+    return any(
+        len(inner.types) == 1
+        and outer.message != inner.message
+        and quotes(normalise(outer.message), inner.types[0], inner.message)
+        for outer, inner in ((sought, seen), (seen, sought))
+    )
+
+
 def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
     """Tell whether both are one failure; `renamed` if the second graph's node names are unknown."""
-    return (
-        (sought.stage, sought.kind, sought.types) == (seen.stage, seen.kind, seen.types)
-        and (sought.raising, sought.site) == (seen.raising, seen.site)
-        and _same_message(sought, seen, renamed)
-    )
+    if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
+        return False
+    if sought.types == seen.types:
+        return _same_message(sought, seen, renamed)
+    return _is_one_in_a_wrapper(sought, seen)
 
 
 def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:

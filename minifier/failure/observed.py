@@ -7,6 +7,7 @@ compared. That interpreter loads it by path.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,17 +15,38 @@ from typing import Any
 
 
 def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None:
-    """Return the exception's cause, or None. A context counts only if raised inside the call."""
+    """Return the exception's cause, or None. A context counts only if raised inside the call.
+
+    `raise ... from None` hides a context from readers; one that the message quotes is the cause all the same.
+    """
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
         return inner
     if error.__cause__ is not None:
         return error.__cause__
     context = error.__context__
-    if context is None or error.__suppress_context__ or context.__traceback__ is None:
+    if context is None or context.__traceback__ is None:
+        return None
+    if error.__suppress_context__ and not quotes(_message(error), _qualified(type(context)), _message(context)):
         return None
     # An exception that the script was handling when it called the backend was caught outside this traceback.
     return context if id(context.__traceback__.tb_frame) in owned_frames else None
+
+
+def quotes(message: str, kind: str, quoted: str) -> bool:
+    """Tell whether a message contains an exception of this type and message, as a wrapper's message does.
+
+    Found are `Kind: message`, `Kind('message')` and a message of several words alone; blanks may differ."""
+    name = kind.rpartition(".")[2]
+    whole, part = " ".join(message.split()), " ".join(quoted.split())
+    if not part:
+        return re.search(rf"(?:^|[\s.]){re.escape(name)}(?::(?:\s|$)|\(\))", message) is not None
+    as_literal = " ".join(repr(quoted).split())
+    return (
+        f"{name}: {part}" in whole
+        or f"{name}({as_literal}" in whole
+        or (part.count(" ") >= _MIN_QUOTED_BLANKS and part in whole)
+    )
 
 
 def _qualified(kind: type) -> str:
@@ -36,6 +58,7 @@ def _printable(message: str) -> str:
     return message.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
+_MIN_QUOTED_BLANKS = 2  # shorter messages, such as a key, occur in another by chance
 _MAX_TEXT_CHARACTERS = 200_000  # each text is stored and compared many times
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # A fresh interpreter gets a copy of this file in a separate folder, next to the repro's.
