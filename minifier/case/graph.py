@@ -38,7 +38,8 @@ class Ref:
 class Node:
     """One node. `target` is an importable path (call_function), a method's name, or an attribute's.
 
-    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, the op of Dynamo's graph behind it."""
+    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, the op of Dynamo's graph behind it. `modules`
+    are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`."""
 
     name: str
     op: str
@@ -48,6 +49,7 @@ class Node:
     value: Value = UNKNOWN
     source: str = ""
     origin: str = ""
+    modules: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def is_op(self) -> bool:

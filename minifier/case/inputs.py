@@ -12,12 +12,14 @@ class Stored:
     """Values in the Case's tensor file under `key`.
 
     If `shared`, several inputs are views of one storage, and the key holds that storage as one dimension.
-    If `contiguous`, the key holds the elements in row-major order, whatever the input's stride.
+    If `contiguous`, the key holds the elements in row-major order, whatever the input's stride. The input begins at
+    the `offset`-th element of what the key holds: compiled code may depend on the alignment.
     """
 
     key: str
     shared: bool = False
     contiguous: bool = False
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)

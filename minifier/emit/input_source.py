@@ -85,6 +85,8 @@ def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
         )
     as_bytes = is_stored_as_bytes(meta.dtype)
     text += f".view(torch.{meta.dtype})" if as_bytes else ""
+    if stored.offset:
+        return f"{text}.as_strided({literal(meta.shape)}, {literal(meta.stride)}, {stored.offset})"
     if stored.contiguous and not meta.is_contiguous:
         values = f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
         empty = f"torch.empty_strided({literal(meta.shape)}, {literal(meta.stride)}{_options(meta, default)})"
@@ -136,7 +138,9 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
     imports = []
     if stored:
         imports = ["import pathlib", "from safetensors.torch import load_file"]
-        statements.insert(0, f'tensors = load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))')
+        # Copied, since the file aligns tensors to 8 bytes only: compiled code may assume more and crash.
+        loaded = f'load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))'
+        statements.insert(0, f"tensors = {{k: v.clone() for k, v in {loaded}.items()}}")
     if (random or seeded) and case.failure.fingerprint.stage not in (Stage.COMPILE, Stage.BACKWARD_COMPILE):
         statements.insert(0, "torch.manual_seed(0)")
     return imports, statements, stored

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +22,16 @@ from minifier.torch_private import graph_module
 
 _NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
 Fake = Callable[[TensorMeta], torch.Tensor]
+Example = Callable[[Node], Any]
 
 
-def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
-    """Return a module with its class, attributes and tensors, without calling its constructor."""
+def build_module(spec: Module, tensors: StoredTensors, example: Example | None = None) -> torch.nn.Module:
+    """Return a module with its class, attributes and tensors, without calling its constructor.
+
+    example: as in `build_graph`, for the nodes of nested graphs.
+    """
     if spec.graph is not None:
-        return build_graph(spec.graph, tensors)
+        return build_graph(spec.graph, tensors, example)
     kind = resolve(spec.type)
     module: torch.nn.Module = kind.__new__(kind)
     torch.nn.Module.__init__(module)
@@ -36,7 +42,7 @@ def build_module(spec: Module, tensors: StoredTensors) -> torch.nn.Module:
     for name, key in spec.buffers.items():
         module.register_buffer(name, tensors.get(key))
     for name, child in spec.children.items():
-        module.add_module(name, build_module(child, tensors))
+        module.add_module(name, build_module(child, tensors, example))
     return module.train(spec.training)
 
 
@@ -54,7 +60,7 @@ def example_of(value: Value, fake: Fake) -> Any:
 def build_graph(
     graph: Graph,
     tensors: StoredTensors,
-    example: Callable[[Node], Any] | None = None,
+    example: Example | None = None,
     key: str = "example_value",
     names: Mapping[str, str] = _NOT_RENAMED,
 ) -> torch.fx.GraphModule:
@@ -68,7 +74,7 @@ def build_graph(
     for target, tensor_key in graph.attributes.items():
         _set(root, target, tensors.get(tensor_key))
     for target, spec in graph.modules.items():
-        _set(root, target, build_module(spec, tensors))
+        _set(root, target, build_module(spec, tensors, example))
     built = torch.fx.Graph()
     env: dict[str, torch.fx.Node] = {}
     for node in graph.nodes:
@@ -90,7 +96,41 @@ def build_graph(
                 fx_node.meta[key] = value
             if node.source:  # like Dynamo's, but without the private path of the file
                 fx_node.meta["stack_trace"] = f'  File "<script>", line 1, in forward\n    {node.source}\n'
+            if node.modules:
+                fx_node.meta["nn_module_stack"] = {key: (path, _class_of(kind)) for key, path, kind in node.modules}
+            if node.is_op:
+                fx_node.meta["source_fn_stack"] = [(node.origin or name, _function(node, fx_node))]
     return graph_module(root, built)
+
+
+def _function(node: Node, fx_node: torch.fx.Node) -> Any:
+    """Return the function that Dynamo notes as the node's source: a module of torch in place of the op within it."""
+    if node.modules:
+        innermost = _class_of(node.modules[-1][2])
+        if node.op == "call_module" or _is_of_torch(innermost.__module__):
+            return innermost
+    return fx_node.target
+
+
+@functools.cache
+def _class_of(name: str) -> type:
+    """Return the class of a module around an op.
+
+    The class of a module that this process has not imported, the script above all, is one of the same name.
+    """
+    module, _, qualname = name.partition(":")
+    try:
+        kind: Any = functools.reduce(getattr, qualname.split("."), sys.modules[module])
+    except (KeyError, AttributeError):
+        kind = None
+    if isinstance(kind, type):
+        return kind
+    return type(qualname.rpartition(".")[2], (torch.nn.Module,), {"__module__": module, "__qualname__": qualname})
+
+
+def _is_of_torch(module: str) -> bool:
+    is_container = module.startswith("torch.nn.modules.container")
+    return module.startswith(("torch.nn.modules", "torch.ao.")) and not is_container
 
 
 def _set(root: torch.nn.Module, target: str, value: torch.Tensor | torch.nn.Module) -> None:

@@ -31,6 +31,16 @@ def _origin(node: torch.fx.Node) -> str:
     return str(stack[-1][0]) if stack else ""
 
 
+def _modules(node: torch.fx.Node) -> tuple[tuple[str, str, str], ...]:
+    """Return the modules around the op as key, path in the model, and `module:qualname` of the class."""
+    stack: dict[str, tuple[str, Any]] = node.meta.get("nn_module_stack") or {}
+    return tuple((str(key), path, _class_name(kind)) for key, (path, kind) in stack.items())
+
+
+def _class_name(kind: Any) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+
+
 def _plain_attributes(module: torch.nn.Module, where: str) -> dict[str, Any]:
     registered = {**module._parameters, **module._buffers, **module._modules}
     attributes: dict[str, Any] = {name: None for name, value in registered.items() if value is None}
@@ -98,5 +108,6 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
         value = Opaque("nothing") if example is None else meta_of(example, storages)
         if isinstance(value, Scalar) and value.symbol is not None:
             numbers.setdefault(value.symbol, node.name)
-        nodes.append(Node(node.name, node.op, target, args, kwargs, value, _source_line(node), _origin(node)))
+        source, origin, around = _source_line(node), _origin(node), _modules(node)
+        nodes.append(Node(node.name, node.op, target, args, kwargs, value, source, origin, around))
     return Graph(tuple(nodes), attributes, modules)

@@ -179,7 +179,7 @@ def is_as_stored(item: Input) -> bool:
     return (
         isinstance(item, TensorInput)
         and isinstance(item.source, Stored)
-        and not (item.source.shared or item.inference)
+        and not (item.source.shared or item.source.offset or item.inference)
         and (item.parameter or not item.meta.requires_grad)
         and item.meta.is_contiguous
         and item.meta.device == "cpu"
@@ -231,6 +231,8 @@ def _adapted(values: torch.Tensor, meta: TensorMeta) -> torch.Tensor:
 def _stored(meta: TensorMeta, source: Stored, tensor: torch.Tensor) -> torch.Tensor:
     if source.shared:
         return restrided(tensor, meta, meta.offset)
+    if source.offset:
+        return restrided(tensor, meta, source.offset)
     if tuple(tensor.shape) == meta.shape and tensor.dtype == getattr(torch, meta.dtype):
         return tensor
     return restrided(tensor.flatten(), meta)

@@ -16,6 +16,7 @@ from minifier.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave
 
 ALIGNMENT_BYTES = 64  # of torch's CPU allocator
+_MAX_OFFSET = 1024  # elements; a larger one would make the file large
 _ORDINARY_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # Dtypes that safetensors knows; others are stored as bytes, with the dtype in the metadata.
 _NATIVE_DTYPES = {
@@ -52,6 +53,23 @@ def restrided(storage_range: torch.Tensor, meta: TensorMeta, offset: int = 0) ->
     return storage_range.as_strided(meta.shape, meta.stride, storage_range.storage_offset() + offset)
 
 
+def _offset_to_keep(tensor: torch.Tensor) -> int:
+    """Return how many elements of its storage must lie ahead of the input, so that it is aligned as in the script.
+
+    A small offset is kept as it is. A large one, or a storage that is itself misaligned, is replaced by the smallest
+    offset with the same alignment.
+    """
+    if tensor.device.type != "cpu" or tensor.numel() == 0:
+        return 0
+    offset = int(tensor.storage_offset())
+    return offset if 0 < offset <= _MAX_OFFSET else tensor.data_ptr() % ALIGNMENT_BYTES // tensor.element_size()
+
+
+def _after_zeros(storage_range: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the elements after `count` zeros: the script's own elements there are not the call's."""
+    return torch.cat([storage_range.new_zeros(count), storage_range])
+
+
 class TensorFile:
     """Collects tensors, then writes them in one file. Nothing is copied before `write`."""
 
@@ -84,6 +102,10 @@ class TensorFile:
         stored = {}
         for names in groups.values():
             first = inputs[names[0]]
+            if len(names) == 1 and (offset := _offset_to_keep(first)):
+                self._tensors[names[0]] = _after_zeros(flat(first.detach()), offset)
+                stored[names[0]] = Stored(names[0], offset=offset)
+                continue
             if len(names) == 1 and (first.is_contiguous() or first.numel() == 0):
                 stored[names[0]] = Stored(self.add(names[0], first))
                 continue

@@ -16,9 +16,11 @@ from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
 from minifier.torch_private import (
     SymbolicSizes,
+    add_arguments,
     as_aot_calls_backward,
     as_dynamo_calls,
     call_compiled,
+    complete_module,
     with_aot_compiler,
 )
 
@@ -35,6 +37,7 @@ def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) ->
         compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
     else:
         module = bench.module(case.graph)
+        add_arguments(module, values)
         with bench.around_call(values):
             compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own message
@@ -82,8 +85,9 @@ def call_with_symbols(
     Returns the compiled object, and a function that selects its arguments from the Case's inputs: symbols that tracing
     made concrete are no longer inputs."""
     symbols, inputs, fakes = symbolic_inputs(case, values)
-    module = build_graph(case.graph, tensors, lambda node: None, names=case.graph.input_names)
+    module = complete_module(build_graph(case.graph, tensors, lambda node: None, names=case.graph.input_names))
     _trace(symbols, module, fakes)
+    add_arguments(module, inputs)
     unused = frozenset(symbols.unused(module))
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         if position in unused:

@@ -198,7 +198,7 @@ def look_at_inputs(bench: PreparedCase, inputs: Sequence[Input]) -> dict[str, An
 
 
 def store_inputs(bench: PreparedCase, inputs: Sequence[Input], graph: Graph, path: Path) -> dict[str, Any]:
-    """Write the tensors that a Case needs to a file; return {"stored": {name: [key, shared]}}."""
+    """Write the tensors that a Case needs to a file; return {"stored": {name: the fields of Stored}}."""
     values = make_inputs(inputs, bench.tensors, bench.recorded)
     file = TensorFile()
     needed = {
@@ -210,4 +210,4 @@ def store_inputs(bench: PreparedCase, inputs: Sequence[Input], graph: Graph, pat
     for key in tensor_keys(graph):
         file.add(key, bench.tensors.get(key))
     file.write(path)
-    return {"status": "pass", "stored": {name: [s.key, s.shared] for name, s in stored.items()}}
+    return {"status": "pass", "stored": {name: [s.key, s.shared, s.contiguous, s.offset] for name, s in stored.items()}}

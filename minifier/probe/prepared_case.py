@@ -27,6 +27,7 @@ from minifier.torch_private import (
     MACHINE_SETTINGS,
     as_dynamo_calls,
     compiler_for,
+    complete_module,
     fake_tensor,
     link_headers,
     local_source,
@@ -67,12 +68,21 @@ class PreparedCase:
         """Return the node's `example_value`, made once for all children: each has its own copy by the fork."""
         key = node.name, id(node.value)  # candidates share values; comparing them is as slow as making the tensor
         if key not in self._examples:
-            self._examples[key] = node.value, example_of(node.value, self._fake)  # the reference keeps the id unique
+            made = example_of(node.value, self._computed if node.is_op else self._fake)
+            self._examples[key] = node.value, made  # the reference keeps the id unique
         return self._examples[key][1]
 
-    def _fake(self, meta: TensorMeta) -> torch.Tensor:
-        tensor = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device)
+    def _fake(self, meta: TensorMeta, offset: int = 0) -> torch.Tensor:
+        tensor = fake_tensor(self.fakes, meta.shape, meta.stride, getattr(torch, meta.dtype), meta.device, offset)
         return tensor.requires_grad_() if meta.requires_grad else tensor
+
+    def _computed(self, meta: TensorMeta) -> torch.Tensor:
+        """Return a fake tensor for an op's result: with a `grad_fn` if it requires grad, which backends look for."""
+        tensor = self._fake(meta, meta.offset)
+        if not meta.requires_grad:
+            return tensor
+        is_whole = meta.span == meta.elements and not meta.offset
+        return tensor.clone() if is_whole else torch.ops.aten.alias.default(tensor)
 
     def prepare(self) -> None:
         """Build the whole graph and the inputs that are stored unchanged, once for all children.
@@ -95,7 +105,7 @@ class PreparedCase:
         return self._built(graph)
 
     def _built(self, graph: Graph) -> torch.fx.GraphModule:
-        return build_graph(graph, self.tensors, self.example, names=graph.input_names)
+        return complete_module(build_graph(graph, self.tensors, self.example, names=graph.input_names))
 
     def around_call(self, inputs: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
         """Return the context in which Dynamo calls a backend with these inputs."""

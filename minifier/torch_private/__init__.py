@@ -35,6 +35,7 @@ from minifier.torch_private.calls import (
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.decompositions import parts_of
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
+from minifier.torch_private.dynamo_graph import add_arguments, complete_module
 from minifier.torch_private.exported import inputs_written_to, module_of_export, observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.config as dynamo_config
+import torch._functorch.config as functorch_config
+import torch.compiler
 from torch._dynamo.source import AttrSource, LocalSource
-from torch._guards import Source, TracingContext, tracing
+from torch._guards import (
+    CompileContext,
+    CompileId,
+    GlobalContext,
+    Source,
+    TracingContext,
+    compile_context,
+    tracing,
+)
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
+
+COMPILE_ID = CompileId(frame_id=0, frame_compile_id=0)
 
 
 @contextlib.contextmanager
@@ -22,16 +37,52 @@ def as_dynamo_calls(
 ) -> Iterator[None]:
     """Enter the tracing context in which Dynamo calls a backend with these inputs of constant sizes.
 
-    Without an entry for a tensor, AOTAutograd would treat all of its sizes as symbolic. `known` maps the ids of tensors
-    to existing results of `static_context`.
+    `fake_mode` is the mode of the example values. Dynamo calls the backend under another one with the same shape
+    environment. Without an entry for a tensor, AOTAutograd would treat all of its sizes as symbolic. `known` maps the
+    ids of tensors to existing results of `static_context`.
     """
-    context = TracingContext(fake_mode)
+    assert fake_mode.shape_env is not None, "a fake mode of `new_fake_mode`"
+    context = TracingContext(mode_of_call(fake_mode.shape_env))
     for number, tensor in enumerate(inputs):
         if isinstance(tensor, torch.Tensor):
             tensor_context = known.get(id(tensor)) or static_context(tensor, local_source(f"x{number}"))
             context.tensor_to_context[tensor] = tensor_context
-    with tracing(context):
+    with tracing(context), as_dynamo_compiles(context.global_context):
         yield
+
+
+@contextlib.contextmanager
+def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
+    """Enter the state in which Dynamo calls a backend: its compile id, its flag, its note of the global state."""
+    autocast, dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
+    accelerator = torch.accelerator.current_accelerator()
+    device = accelerator.type if accelerator is not None else "cuda"
+    context.global_state.update(
+        grad_enabled=(torch.set_grad_enabled, torch.is_grad_enabled()),
+        autocast_enabled=(functools.partial(torch.set_autocast_enabled, device), autocast(device)),
+        autocast_cpu_enabled=(functools.partial(torch.set_autocast_enabled, "cpu"), autocast("cpu")),
+        autocast_gpu_dtype=(functools.partial(torch.set_autocast_dtype, device), dtype(device)),
+        autocast_cpu_dtype=(functools.partial(torch.set_autocast_dtype, "cpu"), dtype("cpu")),
+        autocast_cache_enabled=(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
+    )
+    with compile_context(CompileContext(COMPILE_ID)), torch.compiler._compile_session_context():
+        yield
+
+
+def mode_of_call(environment: ShapeEnv) -> FakeTensorMode:
+    """Return a fake mode like the one under which Dynamo calls a backend, as Dynamo is configured now."""
+    environment.settings = replace(
+        environment.settings,
+        allow_scalar_outputs=dynamo_config.capture_scalar_outputs,
+        allow_dynamic_output_shape_ops=dynamo_config.capture_dynamic_output_shape_ops,
+    )
+    return _safe_mode(environment)
+
+
+def _safe_mode(environment: ShapeEnv) -> FakeTensorMode:
+    """Return a fake mode whose tensors raise where their memory is read, as Dynamo's do."""
+    with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
+        return FakeTensorMode(shape_env=environment, export=False)
 
 
 def local_source(name: str) -> Source:
@@ -52,14 +103,17 @@ def static_context(tensor: torch.Tensor, source: Source) -> Any:
 def new_fake_mode() -> FakeTensorMode:
     """Return a fake mode like Dynamo's, with its own shape environment. It rejects real inputs."""
     # Without a list of tracked fakes, torch.export refuses to work inside a backend.
-    return FakeTensorMode(shape_env=ShapeEnv(tracked_fakes=[]), export=False)
+    return _safe_mode(ShapeEnv(tracked_fakes=[]))
 
 
 def fake_tensor(
-    mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str
+    mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str, offset: int = 0
 ) -> torch.Tensor:
     """Return a fake tensor. Made directly: the mode's own dispatch takes ten times as long."""
     empty = torch.empty_strided(tuple(shape), tuple(stride), dtype=dtype, device="meta")
+    if offset:
+        elements = offset + empty.untyped_storage().nbytes() // empty.element_size()
+        empty = torch.empty(elements, dtype=dtype, device="meta").as_strided(tuple(shape), tuple(stride), offset)
     return FakeTensor(mode, empty, torch.device(device))
 
 

@@ -24,7 +24,7 @@ from torch.fx.experimental.symbolic_shapes import (
     free_symbols,
 )
 
-from minifier.torch_private.fakes import static_context
+from minifier.torch_private.fakes import as_dynamo_compiles, mode_of_call, static_context
 
 _DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
 
@@ -87,7 +87,7 @@ class SymbolicSizes:
         self.env = _Named(tracked_fakes=[])  # torch.export needs the list, if a backend exports
         # A graph may hold real tensors, which become fake on first use.
         self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
-        self._context = TracingContext(FakeTensorMode(shape_env=self.env))
+        self._context = TracingContext(mode_of_call(self.env))
 
     def size(self, name: str, hint: int, *, duck: bool, low: int | None = None, high: int | None = None) -> Any:
         """Return a symbol for a size. With `duck`, strides of the same value become this symbol, too."""
@@ -171,7 +171,7 @@ class SymbolicSizes:
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
         """Enter the tracing context in which Dynamo calls the backend."""
-        with tracing(self._context):
+        with tracing(self._context), as_dynamo_compiles(self._context.global_context):
             yield
 
     @contextlib.contextmanager
