@@ -10,7 +10,7 @@ from minifier.failure.difference import Tolerance
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the user asked of a reduction; seconds throughout, memory in bytes. `workers` is how many probes are
-    made at once (None: one a core where they take long). `compare` is auto, always or never;
+    made at once (None: one a core where they take long). `compare` is auto, always, never or strict;
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
     beside that of the ops (None: all), `skipped` those not to try. `include_data` is whether real values may go
     into the bundle (None: the user is asked). `level` is auto or source, which reduces the script itself at once.

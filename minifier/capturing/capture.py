@@ -98,7 +98,8 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
 
     def ended(code: int, error: str, text: str) -> None:
         environment = [pair for pair in variables(os.environ) if pair not in environment_before]
-        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment)
+        calls = list(observer.calls.items())
+        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment, calls=calls)
 
     if terms.memory is not None:
         limit_data(terms.memory)
@@ -162,7 +163,11 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         trains=any(event["event"] == "backward" for event in events),
         forwards=tuple(forwards),
         trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
-        compared=tuple((e["number"], e["gradients"]) for e in events if e["event"] == "compared"),
+        calls=tuple((place, count) for place, count in final.get("calls", ())),
+        compared=tuple((e["number"], e["call"], e["gradients"]) for e in events if e["event"] == "compared"),
+        excused=tuple(
+            (e["number"], e["call"], line) for e in events if e["event"] == "compared" for line in e["excused"]
+        ),
         not_compared=tuple(not_compared),
         lost=lost,
     )

@@ -45,7 +45,9 @@ class Captured:
     forwards: numbers of Dynamo's graphs, in order.
     trains: the script ran a backward pass.
     trained: graphs that a backward pass reached, as positions in `forwards` from 1.
-    compared: (graph, with gradients) for each graph that agreed with eager.
+    calls: (position in `forwards` from 1, how often that graph was called).
+    compared: (graph, call, with gradients) for each call that agreed with eager.
+    excused: (graph, call, sentence) for large differences that eager's own variation excuses.
     not_compared: (graph, reason).
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     """
@@ -65,6 +67,8 @@ class Captured:
     trains: bool = False
     forwards: tuple[int, ...] = ()
     trained: frozenset[int] = frozenset()
-    compared: tuple[tuple[int, bool], ...] = ()
+    calls: tuple[tuple[int, int], ...] = ()
+    compared: tuple[tuple[int, int, bool], ...] = ()
+    excused: tuple[tuple[int, int, str], ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
     lost: int | None = None

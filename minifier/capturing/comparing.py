@@ -1,19 +1,24 @@
-"""Compare a compiled function with eager, in the script's own process, after the first call of each graph."""
+"""Compare calls of compiled functions with eager, in the script's own process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from minifier.capturing.held_tensors import as_before, as_inputs, share_memory, written_by_eager
+import torch
+
+from minifier.capturing.held_tensors import as_before, as_inputs, changed_tensors, share_memory, written_by_eager
 from minifier.capturing.observer import ComparedCall
 from minifier.capturing.terms import Comparing
-from minifier.case import Case
+from minifier.case import Case, Graph
 from minifier.case.graph import tensor_keys
 from minifier.case.store import load
-from minifier.compare import Comparison, compare
-from minifier.failure import Failure, Stage
+from minifier.compare import Comparison, compare_results
+from minifier.compare.results import Results, finish, observe, observe_outputs, random_state_kept
+from minifier.compare.runs import EagerRuns
+from minifier.failure import Difference, Failure, Stage
 from minifier.failure.fingerprint import failure_of
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.observed import describe, text
@@ -22,7 +27,7 @@ from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
 
 if TYPE_CHECKING:
-    from minifier.capturing.graph_record import Record
+    from minifier.capturing.graph_record import Record, ScriptCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,64 +35,90 @@ class Compared:
     """The outcome of a comparison: the failure, if any, and its Case.
 
     unable: why nothing could be compared; else empty.
-    gradients: gradients were compared as well.
+    excused: large differences that do not count, because eager itself varies as much.
+    gradients: gradients were compared as well. without_gradients: why they could not be compared; else empty.
     """
 
     case: Case
     failure: Failure | None = None
     unable: str = ""
     gradients: bool = False
+    excused: tuple[Difference, ...] = ()
+    without_gradients: str = ""
 
 
-def compare_call(record: Record, compiled: Callable[..., Any], comparing: Comparing) -> Compared:
-    """Call `compiled` and eager on the kept inputs of the record's first call, and compare the results.
+def compare_call(record: Record, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> Compared:
+    """Compare the script's call with eager on the kept inputs. For gradients, call `compiled` once more.
 
-    Each run maps the stored inputs anew: inputs that no run writes to are in memory once.
+    Each run of eager maps the stored inputs anew: inputs that no run writes to are in memory once.
     """
     case = load(record.folder)
     tensors = StoredTensors(case.tensors)
     live = {key: record.tensors.get(key) for key in tensor_keys(case.graph)}
-    with as_before(live, tensors) as changed:
 
-        def inputs() -> list[Any]:
-            return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
+    def inputs() -> list[Any]:
+        return make_inputs(case.inputs, StoredTensors(case.tensors), None, own=False)
 
-        changed_by_eager = written_by_eager(case.graph, inputs, lambda: StoredTensors(case.tensors))
-        written = (changed | changed_by_eager).intersection(case.graph.attributes.values())
-        if share_memory(written, live):
-            return Compared(case, unable="it changes tensors that it holds, and that share memory with others")
-        count = len(case.inputs)
-        case, held = as_inputs(case, written, live, tensors)
-        comparison = compare(
-            lambda *args: compiled(*args[:count]),
-            case.graph,
-            inputs,
-            lambda graph: build_graph(graph, StoredTensors(case.tensors)),
-            comparing.measure,
-            backward=comparing.trains(record.place),
-            names=[item.name for item in case.inputs],
-            around=lambda: ComparedCall(record),
-            inputs_of_compiled=lambda: [*inputs()[:count], *held],
-        )
-    return _judged(case, comparison, comparing, comparing.trains(record.place))
+    changed_by_eager = written_by_eager(case.graph, inputs, lambda: StoredTensors(case.tensors))
+    written = (changed_tensors(live, tensors) | changed_by_eager).intersection(case.graph.attributes.values())
+    if share_memory(written, live):
+        return Compared(case, unable="it changes tensors that it holds, and that share memory with others")
+    count = len(case.inputs)
+    case, held = as_inputs(case, written, live, tensors)
+    backward = comparing.trains(record.place)
+    results, failed = _results(call, held), None
+    with random_state_kept():
+        runs = EagerRuns(case.graph, inputs, partial(_build, case), backward, call.random)
+        eager = runs.first()
+        if backward and eager.error is None:
+            with as_before(live, tensors):
+                again = observe(
+                    lambda *args: compiled(*args[:count]),
+                    [*inputs()[:count], *held],
+                    backward=True,
+                    start=call.random,
+                    tangents=runs.tangents,
+                    within=lambda: ComparedCall(record),
+                )
+            results.gradients, failed = again.gradients, again if again.error is not None else None
+        names = [item.name for item in case.inputs]
+        comparison = compare_results(results, eager, runs, comparing.measure, names)
+    return _judged(case, comparison, comparing, failed, backward)
 
 
-def _judged(case: Case, comparison: Comparison, comparing: Comparing, backward: bool) -> Compared:
+def _build(case: Case, graph: Graph) -> torch.fx.GraphModule:
+    return build_graph(graph, StoredTensors(case.tensors))
+
+
+def _results(call: ScriptCall, held: Sequence[torch.Tensor]) -> Results:
+    """Describe the script's call; tensors that the graph holds and changes are inputs as well."""
+    results = Results()
+    observe_outputs(results, call.result, [*call.args, *held])
+    finish(results, call.random)
+    return results
+
+
+def _judged(
+    case: Case, comparison: Comparison, comparing: Comparing, failed: Results | None, backward: bool
+) -> Compared:
+    """`failed` is the repetition of the call for its gradients, if that raised."""
     case = replace(case, measure=comparing.measure)
     if comparison.differences:
         only_gradients = all(difference.is_of_backward for difference in comparison.differences)
         failure = failure_of_differences(comparison.differences)
         return Compared(replace(case, backward=backward and only_gradients), failure)
-    error = comparison.compiled_error
-    if error is not None and comparison.compiled_stage is Stage.BACKWARD_RUN:
+    if comparison.eager_error is not None:
+        return Compared(case, unable=f"eager raises: {_line(comparison.eager_error)}")
+    if failed is None:
+        return Compared(case, gradients=backward, excused=comparison.excused)
+    error = failed.error
+    assert error is not None
+    if failed.stage is Stage.BACKWARD_RUN:
         # Without AOTAutograd the observer does not see the script's own backward pass fail.
         failure = failure_of(Stage.BACKWARD_RUN, describe(error), text(error), case.graph.free_names)
         return Compared(replace(case, backward=True), failure)
-    if error is not None:
-        return Compared(case, unable=f"what was compiled raises when it is called once more: {_line(error)}")
-    if comparison.eager_error is not None:
-        return Compared(case, unable=f"eager raises: {_line(comparison.eager_error)}")
-    return Compared(case, gradients=backward)
+    reason = f"what was compiled raises when it is called once more: {_line(error)}"
+    return Compared(case, without_gradients=reason, excused=comparison.excused)
 
 
 def _line(error: BaseException) -> str:

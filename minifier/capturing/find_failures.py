@@ -14,6 +14,7 @@ from minifier.capturing.terms import Comparing, Terms
 from minifier.process.progress import SILENT, Ui
 from minifier.settings import Settings
 
+_MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons but each graph's first
 _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
 
 
@@ -59,12 +60,18 @@ def should_compare(found: FoundFailures, settings: Settings) -> bool:
 
 
 def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT) -> FoundFailures:
-    """Run the script again and compare the first result of each graph with eager's.
+    """Run the script again and compare results of each graph with eager's.
 
     A graph in whose comparison the process dies is left out of the next run, for `_MAX_COMPARING_RUNS` runs.
     """
     first = found.captured
-    comparing = Comparing(settings.measure, first.trains, first.trained)
+    comparing = Comparing(
+        settings.measure,
+        first.trains,
+        first.trained,
+        last_calls=dict(first.calls),
+        seconds=_MAX_COMPARING_SHARE * first.seconds,
+    )
     lost: list[tuple[int, str]] = []
     for n in range(1, _MAX_COMPARING_RUNS + 1):
         place = found.work / f"compared-{n}"

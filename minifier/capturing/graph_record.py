@@ -8,7 +8,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from minifier.case import (
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.store import ATEN, TENSORS, load, save
+from minifier.compare.results import RandomStates
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of
@@ -53,6 +54,18 @@ if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
 
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A finished call of a compiled function by the script.
+
+    args: its inputs, as they are after it. random: the states of the random number generators ahead of it.
+    """
+
+    args: Sequence[Any]
+    result: Any
+    random: RandomStates
 
 
 class Record:
@@ -90,7 +103,7 @@ class Record:
         self.state = State()
         self.sizes = Sizes()
         self.unsaved = ""
-        self._failed = False
+        self.has_failed = False
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
         with _Guard(self):
             if refer is not None:
@@ -137,7 +150,7 @@ class Record:
         if self.graph is not None and not self.unsaved:
             with _Guard(self):
                 self._save_real(values, _PENDING, call)
-                self._kept_call, self._failed = call, False
+                self._kept_call, self.has_failed = call, False
         if not self.observer.terms.keep_all:
             self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
@@ -185,20 +198,22 @@ class Record:
         with contextlib.suppress(Exception):
             yield
 
-    def compare(self, compiled: Callable[..., Any], comparing: Comparing) -> None:
-        """Repeat the first call on its kept inputs; log and save the failure if the result differs from eager's."""
+    def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> None:
+        """Compare a call whose inputs were kept with eager; log and save the failure if the results differ."""
         unable = ""
         with spare_memory(), _Guard(self):
             from minifier.capturing.comparing import compare_call
 
             if self._kept_call and not self.unsaved:
-                outcome = compare_call(self, compiled, comparing)
-                unable = outcome.unable
+                outcome = compare_call(self, compiled, comparing, call)
+                unable = outcome.unable or outcome.without_gradients
                 if outcome.failure is not None:
                     save(outcome.case, self.folder)
                     self._note(outcome.failure, (), self._kept_call, False)
-                elif not unable:
-                    self.observer.log.write("compared", number=self.number, gradients=outcome.gradients)
+                elif not outcome.unable:
+                    facts = {"call": self._kept_call, "gradients": outcome.gradients}
+                    excused = [difference.sentence for difference in outcome.excused]
+                    self.observer.log.write("compared", number=self.number, excused=excused, **facts)
         if unable or self.unsaved:
             self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
 
@@ -206,7 +221,7 @@ class Record:
         is_kept = self._kept_call == call and call > 0
         # A compiled backward may empty its argument list to free the memory early.
         lost = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
-        if self.graph is not None and not self.unsaved and not self._failed:
+        if self.graph is not None and not self.unsaved and not self.has_failed:
             with _Guard(self):
                 if is_kept:
                     save(replace(load(self.folder), failure=failure), self.folder)
@@ -214,7 +229,7 @@ class Record:
                     self._save(self._inputs_by_shape(), failure, None, call)
                 else:
                     self._save_real(values, failure, call)
-        self._failed = True
+        self.has_failed = True
         self.observer.log.write(
             "failed",
             number=self.number,

@@ -1,6 +1,6 @@
 """The tensors that a graph holds itself (`get_attr`: an optimizer's state, buffers).
 
-They belong to the script: without care, the comparison's call of the compiled function would change them once more.
+They belong to the script: without care, a comparison's call of the compiled function would change them once more.
 """
 
 from __future__ import annotations
@@ -38,18 +38,23 @@ def _write(tensor: torch.Tensor, value: torch.Tensor) -> None:
         tensor.detach().copy_(value)
 
 
+def changed_tensors(live: Tensors, stored: StoredTensors) -> set[str]:
+    """Return the keys of the live tensors that have changed since they were stored."""
+    return {key for key, tensor in live.items() if not _same(tensor, stored.get(key))}
+
+
 @contextlib.contextmanager
-def as_before(live: Tensors, stored: StoredTensors) -> Iterator[set[str]]:
+def as_before(live: Tensors, stored: StoredTensors) -> Iterator[None]:
     """Give the live tensors their stored values during the context, and their present values back after it.
 
-    Autograd does not notice. The context's value is the keys of the tensors that have changed since they were stored.
+    Autograd does not notice.
     """
-    present = {key: tensor.detach().clone() for key, tensor in live.items() if not _same(tensor, stored.get(key))}
+    present = {key: live[key].detach().clone() for key in changed_tensors(live, stored)}
     with versions_kept(list(live.values())):
         try:
             for key in present:
                 _write(live[key], stored.get(key))
-            yield set(present)
+            yield
         finally:
             for key, tensor in live.items():
                 value = present.get(key, stored.get(key))

@@ -10,6 +10,7 @@ import functools
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ import torch
 from minifier.capturing.aot_calls import AotObserver
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
+from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.graph_record import Record
+from minifier.capturing.graph_record import Record, ScriptCall
 from minifier.capturing.running_calls import RunningCalls, Token
-from minifier.capturing.terms import Comparing, Terms
+from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
 from minifier.case import BackendReference
+from minifier.compare.results import random_states
 from minifier.failure import Stage
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
@@ -59,12 +62,14 @@ class Observer:
         self.folder, self.script = folder, script
         self.ordinary_path, self.baseline = ordinary_path, baseline
         self.terms = terms
-        self.keep, self.comparing = terms.keep, terms.comparing
+        self.keep = terms.keep
+        self._compared_calls = ComparedCalls(terms.comparing) if terms.comparing is not None else None
         self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all numbered graphs; Dynamo's graphs
+        self.calls: dict[int, int] = {}  # how often each of Dynamo's graphs was called, by its place
         self.training = Training(lambda number: self.log.write("trained", number=number))
         self.mine = _ThreadState()
         self.open: list[BackendCall] = []
@@ -146,47 +151,61 @@ class Observer:
     def observed(self, record: Record, compiled: Callable[..., Any], compares: bool = True) -> Callable[..., Any]:
         """Wrap the compiled function to log the outcome of its calls.
 
-        If `compares`, it may be called once more, to compare its first result with eager's.
+        Without `compares`, no results are compared with eager's.
         """
 
         @functools.wraps(compiled, updated=())
         def run(*args: Any) -> Any:
             if not self.is_watching:
                 return compiled(*args)
+            chosen = self._chooses(record, args, compares)
+            if chosen:
+                record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
+            random, begun = random_states() if chosen else (), time.perf_counter()
             result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
+            seconds = time.perf_counter() - begun
             self.training.after(record.number, args, result, nodes_before)
-            if self.comparing is not None and record.runs == 1 and record.place not in self.comparing.left_out:
-                if compares:
-                    self._compare(record, compiled, self.comparing)
-                else:
-                    self.log.write("not compared", number=record.number, reason="it changes tensors that it holds")
+            if chosen:
+                self._compare(record, compiled, ScriptCall(args, result, random), seconds)
             return result
 
         return run
 
-    def _compare(self, record: Record, compiled: Callable[..., Any], comparing: Comparing) -> None:
-        """Repeat the record's first call, also eagerly, and compare the results.
+    def _chooses(self, record: Record, args: Sequence[Any], compares: bool) -> bool:
+        """Whether the record's next call is compared with eager."""
+        if self._compared_calls is None or record.has_failed:
+            return False
+        chosen = self._compared_calls.chooses(record.place, record.runs + 1, args)
+        if chosen and not compares:
+            self.log.write("not compared", number=record.number, reason="it changes tensors that it holds")
+        return chosen and compares
+
+    def _compare(self, record: Record, compiled: Callable[..., Any], call: ScriptCall, seconds: float) -> None:
+        """Compare the results of a finished call, which took so many seconds, with eager's.
 
         The status shows it as a comparison: a crash there is not the script's failure.
         """
+        assert self._compared_calls is not None and self.terms.comparing is not None
         self.mine.comparing = record.comparing = True
         token = self.status.enter(Stage.COMPARE, record.number, 0)
         try:
-            record.compare(compiled, comparing)
+            record.compare(compiled, self.terms.comparing, call)
         finally:
             self.status.leave(token, counts=False)
             self.mine.comparing = record.comparing = False
+            self._compared_calls.compared(seconds)
 
     def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiled graph, log the outcome and return the result. The call may empty the list `args`."""
         record.runs = number = record.runs + 1
+        if record.place:
+            self.calls[record.place] = number
         record.inference = torch.is_inference_mode_enabled()
         is_kept = self.terms.keep_all or (
             self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
         )
-        is_compared = self.comparing is not None and number == 1 and record.place not in self.comparing.left_out
-        if is_kept or is_compared:
+        if is_kept:
             record.keep(args, number)
         versions_before = _versions(args)
         try:

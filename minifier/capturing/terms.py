@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from minifier.failure import Tolerance
 
@@ -26,12 +27,16 @@ class Comparing:
     backward: an earlier run of the script has run backward passes.
     trained: graphs that these reached; None: any graph.
     left_out: graphs that are not compared, because the process died in their comparison.
+    last_calls: how often each graph was called in an earlier run.
+    seconds: the longest time that comparing further calls than the first of each graph may take.
     """
 
     measure: Tolerance
     backward: bool = False
     trained: frozenset[int] | None = None
     left_out: frozenset[int] = frozenset()
+    last_calls: Mapping[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
 
     def trains(self, place: int) -> bool:
         """Whether gradients of Dynamo's `place`th graph are compared."""
@@ -48,7 +53,7 @@ class Terms:
     keep: the call whose inputs are saved before it begins.
     keep_all: save the inputs of every call before it begins.
     in_place: the process is the user's own; minify's failures must not end it.
-    comparing: compare the first call of each graph with eager.
+    comparing: compare calls of each graph with eager.
     """
 
     timeout: float | None = None

@@ -46,10 +46,11 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--compare",
-        type=click.Choice(["auto", "always", "never"]),
+        type=click.Choice(["auto", "always", "never", "strict"]),
         default="auto",
         show_default=True,
-        help="Compare the results of compiled code with eager's: if nothing else failed, always, or never.",
+        help="Compare the results of compiled code with eager's: if nothing else failed, always, or never; strict: if "
+        "nothing else failed, and large differences count even where eager itself varies as much.",
     ),
     click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="With --atol: how far results may differ."),
     click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
@@ -210,4 +211,6 @@ def _tolerance(values: dict[str, Any]) -> Tolerance:
             raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
         if "differs" not in code.co_names:
             raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
-    return Tolerance(rtol, atol, tuple(Aspect(name) for name in values["ignore"]), predicate)
+    return Tolerance(
+        rtol, atol, tuple(Aspect(name) for name in values["ignore"]), predicate, values["compare"] == "strict"
+    )

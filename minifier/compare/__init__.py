@@ -1,6 +1,6 @@
 """Compare a compiled result with eager's, both judged by an eager run in double precision."""
 
-from minifier.compare.comparison import Comparison, compare
+from minifier.compare.comparison import Comparison, compare, compare_results
 from minifier.compare.divergent_ops import divergent_ops
 
-__all__ = ["Comparison", "compare", "divergent_ops"]
+__all__ = ["Comparison", "compare", "compare_results", "divergent_ops"]

@@ -46,6 +46,12 @@ def _leaf(where: str, c: Any, e: Any) -> Iterator[Difference]:
         yield Difference(Aspect.STRIDE, where, sentence)
 
 
+def _autograd(requires_grad: bool, is_leaf: bool) -> str:
+    if not requires_grad:
+        return "does not require grad"
+    return "is a leaf that requires grad" if is_leaf else "requires grad and has a grad_fn"
+
+
 def _aliases(c: Results, e: Results, names: Sequence[str]) -> Iterator[Difference]:
     for i, (c_inputs, e_inputs) in enumerate(zip(c.from_inputs, e.from_inputs, strict=True)):
         where = f"output {i}"
@@ -78,10 +84,10 @@ def form_differences(compiled: Results, eager: Results, names: Sequence[str]) ->
     for i, (c, e) in enumerate(zip(compiled.outputs, eager.outputs, strict=True)):
         differences += _leaf(f"output {i}", c, e)
     differences += _aliases(compiled, eager, names)
-    for i, (c, e) in enumerate(zip(compiled.tangents, eager.tangents, strict=True)):
-        if c is None and e is not None:
-            sentence = f"output {i} does not require grad, in eager it does"
-            differences.append(Difference(Aspect.GRADIENT, f"output {i}", sentence))
+    for i, (c_state, e_state) in enumerate(zip(compiled.autograd, eager.autograd, strict=True)):
+        if c_state is not None and e_state is not None and c_state != e_state:
+            sentence = f"output {i} {_autograd(*c_state)}, in eager it {_autograd(*e_state)}"
+            differences.append(Difference(Aspect.AUTOGRAD, f"output {i}", sentence))
     for name, c, e in zip(names, compiled.inputs, eager.inputs, strict=True):
         if isinstance(c, torch.Tensor) and isinstance(e, torch.Tensor) and (c.shape, c.dtype) != (e.shape, e.dtype):
             where = f"input {name} after the call"

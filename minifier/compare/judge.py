@@ -136,6 +136,24 @@ def judge_floats(
     )
 
 
+def visible_elements(compiled: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
+    """Mark the elements that differ in more than half of their digits, by the size of the tensor's elements.
+
+    Of integers and bools, all that differ.
+    """
+    if not (eager.is_floating_point() or eager.is_complex()):
+        return (compiled != eager).flatten()
+    c, e = _numbers(compiled), _numbers(eager)
+    digits = eps_of(eager.dtype) ** 0.5 * _rms(e[e.isfinite()])
+    visible: torch.Tensor = (_kinds(c) != _kinds(e)) | ((c - e).abs() > digits)
+    return visible
+
+
+def is_visible(compiled: torch.Tensor, eager: torch.Tensor) -> bool:
+    """Whether any element differs in more than half of its digits."""
+    return bool(visible_elements(compiled, eager).any())
+
+
 def judge_exact(
     compiled: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor | None, samples: Sequence[Sample] = ()
 ) -> Judgement:

@@ -12,6 +12,8 @@ import torch
 from minifier.failure import Stage
 from minifier.torch_private import storage_key, transforms_ended
 
+RandomStates = Sequence[torch.Tensor]
+
 _MAX_COMPILER_SEEDS = 64  # a compiler draws at most so many seeds for random ops of its own
 
 
@@ -25,7 +27,8 @@ class Results:
     backward pass (BACKWARD_RUN).
 
     `from_inputs` has for each output the positions of the inputs whose storage it shares. `together` numbers the
-    outputs' storages. `drew`: the run used a random number generator. `random`: the generators' states afterwards.
+    outputs' storages. `autograd` has (requires_grad, is_leaf) for each output that is a tensor, else None. `drew`: the
+    run used a random number generator. `random`: the generators' states afterwards.
     """
 
     outputs: list[Any] = field(default_factory=list)
@@ -37,8 +40,9 @@ class Results:
     stage: Stage = Stage.RUN
     from_inputs: tuple[frozenset[int], ...] = ()
     together: tuple[int, ...] = ()
+    autograd: tuple[tuple[bool, bool] | None, ...] = ()
     drew: bool = False
-    random: list[torch.Tensor] = field(default_factory=list)
+    random: RandomStates = field(default_factory=list)
 
 
 def leaves(value: Any) -> tuple[list[Any], str]:
@@ -64,46 +68,61 @@ def set_seed(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def _random_states() -> list[torch.Tensor]:
+def random_states() -> RandomStates:
+    """Return the states of the generators in use."""
     return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if _cuda_is_in_use() else [])]
 
 
-def _same_states(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+def set_random_states(states: RandomStates) -> None:
+    """Set the generators to these states."""
+    first, *others = states
+    torch.set_rng_state(first)
+    if others:
+        torch.cuda.set_rng_state_all(others)
+
+
+def _same_states(a: RandomStates, b: RandomStates) -> bool:
     """Whether the generators' states are equal; generators that only one list has are ignored."""
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
 
 
-def _states_after_seeds() -> Iterator[list[torch.Tensor]]:
+def _states_after_seeds(start: RandomStates | None) -> Iterator[RandomStates]:
     """Yield the generators' states after drawing 1, 2, ... seeds from one of them, like a compiler with random ops of
     its own. Changes the generators' states."""
     devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
     for device in devices:
         for count in range(1, _MAX_COMPILER_SEEDS + 1):
-            set_seed(0)
+            _begin(0, start)
             torch.randint(-(2**63), 2**63 - 1, (count,), device=device)
-            yield _random_states()
+            yield random_states()
 
 
-def drew_the_same(compiled: Results, eager: Results) -> bool:
-    """Whether the generators' states prove that both runs drew the same numbers.
+def _begin(seed: int, start: RandomStates | None) -> None:
+    """Set the generators to `start` if it is given and the seed is 0, else seed them."""
+    if start is None or seed:
+        set_seed(seed)
+    else:
+        set_random_states(start)
+
+
+def drew_the_same(compiled: Results, eager: Results, start: RandomStates | None = None) -> bool:
+    """Whether the generators' states prove that both runs drew the same numbers. Both began at `start` or seed 0.
 
     A compiler that draws a seed for each of its own random ops may reach eager's state by chance; False then.
     """
     if not _same_states(compiled.random, eager.random):
         return False
-    return not any(_same_states(states, eager.random) for states in _states_after_seeds())
+    return not any(_same_states(states, eager.random) for states in _states_after_seeds(start))
 
 
 @contextlib.contextmanager
 def random_state_kept() -> Iterator[None]:
     """Restore the random number generators afterwards."""
-    first, *others = _random_states()
+    states = random_states()
     try:
         yield
     finally:
-        torch.set_rng_state(first)
-        if others:
-            torch.cuda.set_rng_state_all(others)
+        set_random_states(states)
 
 
 def is_float(value: Any) -> bool:
@@ -144,17 +163,38 @@ def _note_aliases(results: Results) -> None:
     results.together, results.from_inputs = tuple(together), tuple(from_inputs)
 
 
+def observe_outputs(results: Results, value: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Put the outputs of a finished call, and its inputs as they are now, into the results. Return the leaves."""
+    outputs, results.structure = leaves(value)
+    results.autograd = tuple(
+        (output.requires_grad, output.is_leaf) if isinstance(output, torch.Tensor) else None for output in outputs
+    )
+    results.outputs = _detached(outputs)
+    results.inputs = _detached(inputs)
+    _note_aliases(results)
+    return outputs
+
+
+def finish(results: Results, before: RandomStates) -> None:
+    """Put the present states of the generators into the results; `before` are those ahead of the call."""
+    results.random = random_states()
+    results.drew = not _same_states(before, results.random)
+
+
 def observe(
     call: Callable[..., Any],
     inputs: Sequence[Any],
     *,
     backward: bool,
     seed: int = 0,
+    start: RandomStates | None = None,
     tangents: Sequence[torch.Tensor | None] | None = None,
     before_backward: Callable[[], None] | None = None,
     within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> Results:
     """Seed the random number generators, then call once in the caller's grad mode and autocast.
+
+    With seed 0 the generators begin in the states `start` instead, if these are given.
 
     With `backward`, compute the gradients of all inputs that require grad. Tangents are the given ones, converted to
     the outputs' dtypes, or normally distributed. `before_backward` is called before the backward pass. `within` makes
@@ -165,14 +205,14 @@ def observe(
     # An edge still identifies the input after the call has changed it in place.
     wanted = [i for i, v in enumerate(inputs) if backward and isinstance(v, torch.Tensor) and v.requires_grad]
     edges = [torch.autograd.graph.get_gradient_edge(inputs[i]) for i in wanted]
-    set_seed(seed)
-    before = _random_states()
+    _begin(seed, start)
+    before = random_states()
     around = within()
     try:
         with around, transforms_ended():
-            outputs, results.structure = leaves(call(*inputs))
-        results.outputs = _detached(outputs)
-        results.inputs = _detached(inputs)
+            value = call(*inputs)
+        outputs = observe_outputs(results, value, inputs)
+        del value
         if backward:
             results.stage = Stage.BACKWARD_RUN
             padded = [*(tangents or ()), *[None] * len(outputs)]
@@ -193,8 +233,5 @@ def observe(
         raise
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         results.error = error
-    results.random = _random_states()
-    results.drew = not _same_states(before, results.random)
-    if results.error is None:
-        _note_aliases(results)
+    finish(results, before)
     return results

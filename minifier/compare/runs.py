@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from minifier.case.graph import Graph
 from minifier.case.ops import is_in_place
-from minifier.compare.results import Results, observe
+from minifier.compare.results import RandomStates, Results, observe
 from minifier.compare.wide_reference import (
     DOUBLE,
     SINGLE,
@@ -32,18 +31,27 @@ _MAX_WIDE_BYTES = 2**30  # of inputs and gradients; a comparison may take as muc
 
 Build = Callable[[Graph], torch.fx.GraphModule]
 
-# Ops that may draw random numbers, by name. A wrong match costs a little time, a missing one some sharpness.
-_MAY_DRAW = re.compile(
-    r"rand|drop|bernoulli|multinomial|normal|uniform|exponential|poisson|cauchy|geometric|rrelu"
-    r"|attention|rnn|lstm|gru|fractional|gumbel|higher_order|philox"
-)
+
+def _unless_failed(results: Results) -> Results | None:
+    return results if results.error is None else None
 
 
 class EagerRuns:
-    """Run a graph eagerly in different ways. After `first`, `drew` says whether it draws random numbers."""
+    """Run a graph eagerly in different ways. After `first`, `drew` says whether it draws random numbers.
 
-    def __init__(self, graph: Graph, make_inputs: Callable[[], list[Any]], build: Build, backward: bool) -> None:
+    `start` are the random number generators' states at the beginning of each run, by default those of seed 0.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        make_inputs: Callable[[], list[Any]],
+        build: Build,
+        backward: bool,
+        start: RandomStates | None = None,
+    ) -> None:
         self._graph, self._make_inputs, self._build, self._backward = graph, make_inputs, build, backward
+        self.start = start
         self._draws: list[Draw] = []
         self.tangents: list[torch.Tensor | None] | None = None
         self.drew = False
@@ -51,31 +59,44 @@ class EagerRuns:
 
     def first(self) -> Results:
         """Run eager to compare with. Its tangents are used in all later runs."""
-        results = None
-        if self._graph.modules or any(_MAY_DRAW.search(node.target) for node in self._graph.nodes):
-            results = self._run(within=functools.partial(noting_draws, self._draws))
-            if results.error is not None:  # perhaps because the draws were recorded
-                self._draws.clear()
-                results = None
-        results = results or self._run()
+        results = self._run()
         self.tangents, self.drew = results.tangents, results.drew
         return results
+
+    def again(self) -> Results | None:
+        """Run exactly as first. None if eager raises."""
+        return _unless_failed(self._run())
+
+    def observed(self) -> Results | None:
+        """Run as first, but under a dispatch mode that only records draws. None if eager raises.
+
+        Some composite ops compute something else under any mode. Then no run under a mode tells about eager.
+        """
+        self._draws.clear()
+        results = _unless_failed(self._run(within=functools.partial(noting_draws, self._draws)))
+        if results is None:  # perhaps because the draws were recorded
+            self._draws.clear()
+        return results
+
+    def moved(self, steps: float) -> Results | None:
+        """Run with inputs moved by `steps` eps and no other change. None if eager raises."""
+        return _unless_failed(self._run(steps=steps))
 
     def variation(self, steps: float) -> Results | None:
         """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
         (unwritten memory, the order of equal elements) varies. None if eager raises."""
         results = self._run(steps=steps, within=functools.partial(unsettled, steps, self._count))
-        if results.error is not None:
-            results = self._run(steps=steps)
-        return results if results.error is None else None
+        return results if results.error is None else self.moved(steps)
 
     def redrawn(self, seed: int) -> Results | None:
         """Run with other random numbers and no other change. None if eager raises."""
-        results = self._run(seed)
-        return results if results.error is None else None
+        return _unless_failed(self._run(seed))
 
     def reference(self) -> Results | None:
-        """Run in double precision, else half types in single. None if neither works or fits in memory."""
+        """Run in double precision, else half types in single. None if neither works or fits in memory.
+
+        A graph that draws random numbers gets those of the last `observed` run.
+        """
         if self.drew and not self._draws:
             return None  # other numbers would be drawn than in the first run
         for width in (DOUBLE, SINGLE):
@@ -94,7 +115,13 @@ class EagerRuns:
             move_inputs(inputs, steps, seed=self._count)
         module = self._build(self._graph)
         return observe(
-            module.forward, inputs, backward=self._backward, seed=seed, tangents=self.tangents, within=within
+            module.forward,
+            inputs,
+            backward=self._backward,
+            seed=seed,
+            start=self.start,
+            tangents=self.tangents,
+            within=within,
         )
 
     def _wide(self, width: Width) -> Results:

@@ -87,6 +87,8 @@ def _comparison_templates(case: Case) -> tuple[Template, ...]:
         return (Template.COMPARE_INPUTS,)
     if subject_of(case) is Subject.GRADIENTS:
         return (Template.COMPARE_GRADIENTS,)
+    if case.calls > 1:
+        return (Template.COMPARE_FRESH,)
     if any(map(is_in_place, case.graph.ops)):
         return (Template.COMPARE_FRESH, Template.COMPARE_RESULTS)
     return (Template.COMPARE_RESULTS, Template.COMPARE_FRESH)

@@ -11,7 +11,7 @@ from minifier.case import Case, TensorInput
 _INPUT_LETTERS = "xyzuvpqrst"
 _VALUE_LETTERS = "abcdefghijklmno"
 TEMPLATE_NAMES = {
-    "actual", "attempt", "compiled", "compiler", "error", "error_of", "expected", "f", "faulthandler", "fn",
+    "actual", "attempt", "compiled", "compiler", "copy", "error", "error_of", "expected", "f", "faulthandler", "fn",
     "Function", "graph", "inputs", "resource", "sharing", "tangent", "tangents", "tensors", "torch",
 }  # fmt: skip
 

@@ -202,7 +202,9 @@ def _input_bytes(case: Case) -> int:
 
 
 def _wrapping(case: Case, template: Template, variant: Variant, names: dict[str, str], memory: int | None) -> Wrapping:
-    attempts, calls = _attempts(case.rate), case.calls
+    attempts, calls, earlier = _attempts(case.rate), case.calls, 0
+    if template in (Template.COMPARE_FRESH, Template.COMPARE_INPUTS):
+        calls, earlier = 1, calls - 1
     if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
         attempts, calls = 1, attempts
     compiles = template is not Template.CALL_BACKEND
@@ -210,7 +212,7 @@ def _wrapping(case: Case, template: Template, variant: Variant, names: dict[str,
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
     prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
-    return Wrapping(calls, warm_up, attempts, variant.recompile, *limits, prints_end)
+    return Wrapping(calls, earlier, warm_up, attempts, variant.recompile, *limits, prints_end)
 
 
 def _names(case: Case, script_names: Collection[str]) -> Names:

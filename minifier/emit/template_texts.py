@@ -19,11 +19,13 @@ _RANDOM_OPS = {
     "multinomial", "native_dropout", "normal", "normal_", "poisson", "rand", "rand_like", "randint", "randint_like",
     "randn", "randn_like", "random_", "randperm", "rrelu", "rrelu_", "uniform_",
 }  # fmt: skip
-# If only eager's output has a gradient, there are no gradients to compare: compare requires_grad.
-_REQUIRES_GRAD = 'assert actual.requires_grad == expected.requires_grad, "requires_grad is not as in eager"'
-_REQUIRES_GRAD_OF_EACH = """\
+_AUTOGRAD = """\
+message = "requires_grad or is_leaf is not as in eager"
+assert (actual.requires_grad, actual.is_leaf) == (expected.requires_grad, expected.is_leaf), message"""
+_AUTOGRAD_OF_EACH = """\
+message = "requires_grad or is_leaf is not as in eager"
 for a, e in zip(actual, expected):
-    assert a.requires_grad == e.requires_grad, "requires_grad is not as in eager\""""
+    assert (a.requires_grad, a.is_leaf) == (e.requires_grad, e.is_leaf), message"""
 _SEED = "torch.manual_seed(0)\n"
 
 
@@ -85,9 +87,8 @@ def _comparison(case: Case, template: Template, variant: Variant, inputs: dict[s
     call = "assert_close(actual, expected"
     if close and template in (Template.COMPARE_RESULTS, Template.COMPARE_FRESH, Template.COMPARE_INPUTS):
         replacements[call] = f"{call}, {', '.join(close)}"
-    if case.failure.fingerprint.message == Aspect.GRADIENT.value and template is Template.COMPARE_RESULTS:
-        assertion = _REQUIRES_GRAD_OF_EACH if several else _REQUIRES_GRAD
-        replacements["torch.testing.assert_close(actual, expected)"] = assertion
+    if case.failure.fingerprint.message == Aspect.AUTOGRAD.value:
+        replacements["torch.testing.assert_close(actual, expected)"] = _AUTOGRAD_OF_EACH if several else _AUTOGRAD
     is_random = _is_random(case.graph)
     if template is Template.COMPARE_GRADIENTS:
         texts = gradients(case, inputs)

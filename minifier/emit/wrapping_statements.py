@@ -24,6 +24,7 @@ class Wrapping:
     """Code around the last statements of a script."""
 
     calls: int = 1  # of the compiled function; the last one fails
+    earlier: int = 0  # calls ahead of the template's own, with copies of the inputs that share no memory
     warm_up: tuple[str, ...] = ()  # arguments of a first call with another size
     attempts: int = 1
     recompile: bool = True  # in each attempt
@@ -74,7 +75,8 @@ def wrap(
     """Return (wrapped statements, imports that they need)."""
     has_loop = any(isinstance(s, cst.For) for s in statements)  # in the template
     head: list[Statement] = []
-    if (wrapping.calls > 1 and not has_loop) or wrapping.warm_up or (wrapping.attempts > 1 and not wrapping.recompile):
+    repeats = (wrapping.calls > 1 and not has_loop) or (wrapping.attempts > 1 and not wrapping.recompile)
+    if repeats or wrapping.warm_up or wrapping.earlier:
         head, statements = _hoisted(statements)
     elif has_loop:
         head, statements = statements[:1], statements[1:]
@@ -84,11 +86,16 @@ def wrap(
     imports: tuple[str, ...] = ()
     if wrapping.calls > 1 and not has_loop:
         body = [under(f"for _ in range({wrapping.calls}):", body)]
+    if wrapping.earlier:
+        call = "compiled(*map(copy.deepcopy, inputs()))"
+        loop = f"for _ in range({wrapping.earlier}):\n    " if wrapping.earlier > 1 else ""
+        body = [*_in_state(parsed([loop + call]), contexts), *body]
+        imports = ("import copy",)
     if wrapping.warm_up:
         call = f"compiled({', '.join(wrapping.warm_up)})  # another size: from now on it is a symbol"
         body = [*_in_state(parsed([call]), contexts), *body]
     if seconds := wrapping.timeout_seconds:
-        imports = ("import faulthandler",)
+        imports = (*imports, "import faulthandler")
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"
         body = [*parsed([guard]), *body]
     if gib := wrapping.memory_gib:

@@ -18,6 +18,7 @@ class Aspect(str, Enum):
     ALIASING = "aliasing"
     MUTATION = "mutation"
     GRADIENT = "gradient"
+    AUTOGRAD = "autograd"
     NO_EXCEPTION = "no-exception"
     STRUCTURE = "structure"
     PREDICATE = "predicate"
@@ -55,9 +56,11 @@ class Tolerance:
     rtol, atol: as for torch.testing.assert_close, both or neither.
     ignored: aspects that do not count.
     predicate: source of a Python file whose `differs(compiled, eager)` replaces all other criteria.
+    strict: large differences count even if eager itself varies as much.
     """
 
     rtol: float | None = None
     atol: float | None = None
     ignored: tuple[Aspect, ...] = ()
     predicate: str = ""
+    strict: bool = False

@@ -18,6 +18,7 @@ _RANKS = {
             Aspect.NON_FINITE,
             Aspect.VALUES,
             Aspect.GRADIENT,
+            Aspect.AUTOGRAD,
             Aspect.MUTATION,
             Aspect.SHAPE,
             Aspect.STRUCTURE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -172,6 +173,17 @@ def make_inputs(
             else:
                 values.append(_make(item, stored, recorded))
     return values
+
+
+def without_sharing(values: Sequence[Any]) -> list[Any]:
+    """Return copies of the tensors, each with memory of its own, and the same strides and offsets."""
+    with without_modes():
+        return [
+            copy.deepcopy(value.detach()).requires_grad_(value.requires_grad)
+            if isinstance(value, torch.Tensor)
+            else value
+            for value in values
+        ]
 
 
 def is_as_stored(item: Input) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program
@@ -38,7 +39,9 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return NothingToReduce(
-            f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}." + _advice(captured)
+            f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}."
+            + _excused(compared)
+            + _advice(captured)
         )
     if not captured.graphs:
         return NothingToReduce(
@@ -48,6 +51,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
     return NothingToReduce(
         f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}."
         + _too_late(captured)
+        + _excused(compared)
         + _advice(captured)
     )
 
@@ -67,21 +71,41 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
     """Describe which results were compared with eager."""
     if compared is None:
         return "; results were not compared with eager"
-    graphs, checked = len(first.forwards), len(compared.compared)
-    trained = sum(gradients for _, gradients in compared.compared)
+    graphs, calls = len(first.forwards), Counter(number for number, _, _ in compared.compared)
+    checked, trained = len(calls), len({number for number, _, gradients in compared.compared if gradients})
     results = "its first result"
+    if further := sum(calls.values()) - checked:
+        results += f" (and {further} further)"
     if trained:
         results += " and gradients" if trained == checked else f" (and gradients of the {trained} that are trained)"
+    agreed = "agreed with eager's"
+    if compared.excused:
+        agreed = "did not differ from eager's by more than eager itself varies"
     if not checked:
         text = "; no result could be compared with eager's"
     elif checked == graphs:
-        text = f"; {results} agreed with eager's"
+        text = f"; {results} {agreed}"
     else:
-        text = f"; of {checked} of the {graphs} of Dynamo's {results} agreed with eager's, the rest was not compared"
+        text = f"; of {checked} of the {graphs} of Dynamo's {results} {agreed}, the rest was not compared"
     if compared.not_compared:
         number, reason = compared.not_compared[0]
         text += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
     return text + _second_end(first, compared)
+
+
+def _excused(compared: Captured | None) -> str:
+    """List the large differences that eager's own variation excuses."""
+    lines = (
+        [f"graph {number}, call {call}: {sentence}" for number, call, sentence in compared.excused] if compared else []
+    )
+    if not lines:
+        return ""
+    shown = "".join(f"\n    {line}" for line in lines[:_MAX_LOG_LINES])
+    more = f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else ""
+    return (
+        f"\nA result is not eager's, and counts as right only because eager varies as much:{shown}{more}\n"
+        "With --compare strict that is a failure, and is reduced like any other."
+    )
 
 
 def _second_end(first: Captured, second: Captured) -> str:

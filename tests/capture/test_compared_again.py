@@ -41,26 +41,77 @@ def test_a_script_that_does_not_run_twice(bureau):
 
 
 @pytest.mark.parametrize(
-    ("what", "reason"),
+    ("what", "reason", "compared"),
     [
-        ("raises", "raises when it is called once more: RuntimeError: a plan for one call"),
-        ("hangs", "no end after 2 s when what was compiled was called once more"),
-        ("dies", "the process ended (SIGSEGV) when what was compiled was called once more"),
+        ("raises", "raises when it is called once more: RuntimeError: a plan for one call", [(1, False), (2, False)]),
+        ("hangs", "no end after 2 s when what was compiled was called once more", [(2, False)]),
+        ("dies", "the process ended (SIGSEGV) when what was compiled was called once more", [(2, False)]),
     ],
 )
-def test_a_second_call_that_does_not_come_back(bureau, what, reason):
+def test_a_second_call_that_does_not_come_back(bureau, what, reason, compared):
+    """Only gradients need a second call of what was compiled."""
     text = f"""{WRONG}
 import functools
-f = torch.compile(lambda x: torch.sigmoid(x), backend=functools.partial(wrong, at_second={what}))
-f(torch.randn(4))
-torch.compile(torch.cos, backend=wrong)(torch.randn(4))
+f = torch.compile(lambda x: torch.cos(x), backend=functools.partial(wrong, at_second={what}))
+f(torch.randn(4, requires_grad=True)).sum().backward()
+torch.compile(torch.sin, backend=wrong)(torch.randn(4))
 """
     found, said, lines = looked(bureau, text, limit=2)
     assert found.captured.failing == () and len(found.captured.forwards) == 2
     assert [(n, r.endswith(reason)) for n, r in found.compared.not_compared] == [(1, True)]
-    assert [number for number, _ in found.compared.compared] == [2] and reason in said
-    assert "of 1 of the 2 of Dynamo's its first result agreed" in said
+    assert [(number, gradients) for number, _, gradients in found.compared.compared] == compared and reason in said
     assert sum("running the script again" in line for line in lines) == (1 if what == "raises" else 2)
+
+
+def test_a_result_is_compared_without_a_second_call(bureau):
+    text = f"""{WRONG}
+import functools
+torch.compile(torch.sigmoid, backend=functools.partial(wrong, at_second=dies))(torch.randn(4))
+"""
+    found, _, _ = looked(bureau, text)
+    assert [failing.failure.fingerprint.message for failing in found.captured.failing] == ["values"]
+
+
+LATER = """
+import torch
+
+def forgetful(gm, inputs):
+    keys = []
+    def run(*args):
+        keys.append(({key}))
+        (y,) = gm.forward(*args)
+        return (y if keys[-1] == keys[0] else y + 1,)
+    return run
+
+f = torch.compile(lambda x, w: x.sin() + w.cos(), backend=forgetful)
+x, w = torch.randn(4, 4), torch.randn(4, 4)
+for i in range(6):
+    f(x, w)
+    {step}
+"""
+WINDOWS = "ring = torch.randn(8, 4); x, w = (ring[:4], ring[2:6]) if i > 1 else (x, w)"
+
+
+@pytest.mark.parametrize(
+    ("key", "step", "call"),
+    [
+        ("args[0].data_ptr()", "x = torch.randn(4, 4)", 2),
+        ("args[1]._version", "w.add_(i == 3)", 2),
+        ("args[0].untyped_storage().data_ptr() == args[1].untyped_storage().data_ptr()", WINDOWS, 4),
+        ("len(keys) > 4", "", 6),
+    ],
+    ids=["another tensor", "written weights", "shared memory", "the last"],
+)
+def test_a_later_call_is_compared_if_its_inputs_are_of_another_kind(bureau, key, step, call):
+    found, _, _ = looked(bureau, LATER.format(key=key, step=step))
+    (failing,) = found.captured.failing
+    assert (failing.failure.fingerprint.message, failing.call) == ("values", call)
+
+
+def test_calls_of_one_kind_are_compared_once(bureau):
+    found, said, _ = looked(bureau, LATER.format(key="0", step="x = torch.randn(4, 4)"))
+    assert [call for _, call, _ in found.compared.compared] == [1, 2, 6]
+    assert "its first result (and 2 further) agreed" in said
 
 
 @pytest.mark.parametrize("read", ["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"])
@@ -93,7 +144,7 @@ metric(torch.randn(4)).item()
 def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
     found, said, _ = looked(bureau, UNTRAINED)
     assert found.captured.failing == () and found.captured.trained == {1}
-    assert [gradients for _, gradients in found.compared.compared] == [True, False]
+    assert [gradients for _, _, gradients in found.compared.compared] == [True, False]
     assert "(and gradients of the 1 that are trained) agreed" in said
 
 

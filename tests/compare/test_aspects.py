@@ -168,7 +168,17 @@ def test_a_missing_gradient_counts_as_zeros(trained):
 
 def test_an_output_without_grad(trained):
     found = trained.compare(lambda x, w: (gradients(x, w)[0], x.detach() * 2), backward=True).differences
-    assert ("output 1 does not require grad" in found[0].sentence) and found[0].aspect is Aspect.GRADIENT
+    assert ("output 1 does not require grad" in found[0].sentence) and found[0].aspect is Aspect.AUTOGRAD
+
+
+def test_an_output_that_is_a_leaf(trained):
+    def compiled(x, w):
+        product = gradients(x, w)
+        return product[0], product[1].detach().requires_grad_()
+
+    (found,) = trained.compare(compiled).differences
+    assert found.sentence == "output 1 is a leaf that requires grad, in eager it requires grad and has a grad_fn"
+    assert found.aspect is Aspect.AUTOGRAD and not found.is_of_backward
 
 
 def refuses(p, y):

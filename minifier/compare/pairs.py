@@ -1,0 +1,145 @@
+"""The tensors of a compiled and an eager result that are judged by their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from minifier.compare.judge import Judgement, Sample, visible_elements
+from minifier.compare.results import Results, is_float
+from minifier.failure import Aspect, Difference
+
+Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
+
+
+@dataclass
+class TensorPair:
+    """A compiled tensor and eager's, of one shape; `where` names it for the user."""
+
+    where: str
+    aspect: Aspect
+    compiled: torch.Tensor
+    eager: torch.Tensor
+
+
+def differing_pairs(
+    compiled: Results, eager: Results, names: Sequence[str], ignored: Collection[Aspect]
+) -> dict[Key, TensorPair]:
+    """Return the tensors to judge by their values: same shape, but not bit for bit equal."""
+    pairs: dict[Key, TensorPair] = {}
+    groups: tuple[tuple[str, Aspect, list[Any], list[Any]], ...] = (
+        ("output", Aspect.VALUES, compiled.outputs, eager.outputs),
+        ("input", Aspect.MUTATION, compiled.inputs, eager.inputs),
+        ("gradient", Aspect.GRADIENT, compiled.gradients, eager.gradients),
+    )
+    for group, aspect, compiled_values, eager_values in groups:
+        if {aspect, Aspect.NON_FINITE} <= set(ignored):
+            continue
+        for i, (c, e) in enumerate(zip(compiled_values, eager_values, strict=False)):
+            if group == "gradient":
+                c = torch.zeros_like(e) if c is None and e is not None else c  # noqa: PLW2901
+                e = torch.zeros_like(c) if e is None and c is not None else e  # noqa: PLW2901
+            if not isinstance(c, torch.Tensor) or not isinstance(e, torch.Tensor):
+                continue
+            if c.shape != e.shape or c.device != e.device or not e.numel():
+                continue
+            if c.dtype != e.dtype or not are_identical(c, e):
+                where = f"output {i}" if group == "output" else _where(group, names[i])
+                pairs[group, i] = TensorPair(where, aspect, _dense(c), _dense(e))
+    return pairs
+
+
+def _where(group: str, name: str) -> str:
+    return f"input {name} after the call" if group == "input" else f"gradient of {name}"
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.layout == torch.strided else tensor.to_dense()
+
+
+def are_identical(c: torch.Tensor, e: torch.Tensor) -> bool:
+    """Whether all elements are equal; NaN equals NaN."""
+    c, e = _dense(c), _dense(e)
+    same = (c == e) | (c.isnan() & e.isnan()) if is_float(e) else c == e
+    return bool(same.all())
+
+
+def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tensor | None:
+    """Return another run's tensor for this pair, or None if its shape differs."""
+    if results is None:
+        return None
+    group, i = key
+    values = {"output": results.outputs, "input": results.inputs, "gradient": results.gradients}[group]
+    value = values[i] if i < len(values) else None
+    if value is None and group == "gradient":
+        return torch.zeros_like(pair.eager)
+    if not isinstance(value, torch.Tensor) or value.shape != pair.eager.shape:
+        return None
+    return _dense(value)
+
+
+def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
+    """Describe a wrong tensor."""
+    error, own, noise = judgement.error, judgement.eager_error, judgement.noise
+    if judgement.non_finite:
+        count = int((pair.compiled.isfinite() != pair.eager.isfinite()).sum()) or int(
+            pair.eager.isfinite().logical_not().sum()
+        )
+        sentence = f"{pair.where} has other NaNs or infinities than eager in {count} of {pair.eager.numel()} elements"
+        return Difference(Aspect.NON_FINITE, pair.where, sentence, error, own, noise)
+    if not is_float(pair.eager):
+        count = int((pair.compiled != pair.eager).sum())
+        sentence = f"{pair.where} differs from eager's in {count} of {pair.eager.numel()} elements"
+        return Difference(pair.aspect, pair.where, sentence, error, own, noise)
+    sentence = f"{pair.where} is off by {error:.2g}, eager by {own:.2g}"
+    if noise is not None:
+        sentence += f"; a rounding error in the inputs moves eager by {noise:.2g}"
+    return Difference(pair.aspect, pair.where, sentence, error, own, noise)
+
+
+def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence[Sample]) -> Difference | None:
+    """Describe a difference that eager's own variation excuses; None if only rounding or unwritten memory differ.
+
+    Unwritten memory is NaN in the samples.
+    """
+    visible = visible_elements(pair.compiled, pair.eager)
+    moved = torch.zeros_like(visible)
+    for sample in samples:
+        if is_float(pair.eager):
+            visible &= ~(_real(sample.value).isnan() & ~_real(pair.eager).isnan())
+        moved |= visible_elements(sample.value, pair.eager)
+    count = int(visible.sum())
+    if not count:
+        return None
+    total = visible.numel()
+    steps = f"when inputs and rounded results move by {max((s.steps for s in samples), default=1.0):g} eps"
+    changes = f"; eager itself changes in {int(moved.sum())} {steps}" if samples else ""
+    if not is_float(pair.eager):
+        sentence = f"{pair.where} differs from eager's in {count} of {total} elements{changes}"
+        return Difference(pair.aspect, pair.where, sentence)
+    error, own = _distance(pair.compiled, pair.eager), judgement.eager_error
+    if math.isinf(error):
+        sentence = f"{pair.where} has other NaNs or infinities than eager in {count} of {total} numbers{changes}"
+        return Difference(Aspect.NON_FINITE, pair.where, sentence)
+    noise = max((_distance(sample.value, pair.eager) for sample in samples), default=None)
+    sentence = f"{pair.where} differs from eager's by {error:.3g} in {count} of {total} numbers"
+    if noise is not None:
+        sentence += f"; eager itself moves by {noise:.3g} {steps}"
+    return Difference(
+        pair.aspect, pair.where, f"{sentence}; it is off by {own:.3g} from double precision", error, own, noise
+    )
+
+
+def _real(value: torch.Tensor) -> torch.Tensor:
+    return (torch.view_as_real(value.resolve_conj()) if value.is_complex() else value).flatten()
+
+
+def _distance(value: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the largest distance between two elements; infinite if only one of them is finite."""
+    a, b = _real(value).double(), _real(other).double()
+    distance = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
+    return float(distance.nan_to_num(nan=float("inf"), posinf=float("inf")).max()) if distance.numel() else 0.0
