@@ -4,29 +4,51 @@ from __future__ import annotations
 
 import re
 
+from minifier.failure.quoted_context import without_context
+
 _MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
 _MAX_CHARACTERS = 600
+_MAX_READ_CHARACTERS = 400_000  # in which quoted context is looked for
 _MAX_END_CHARACTERS = 10_000  # read at each end of a message, because the patterns take linear time
-# fx.Interpreter and Dynamo append text that begins with one of these.
-_ADDED = ("\nWhile executing %", "\nOriginal traceback:", "\nfrom user code:", "\nSet TORCHDYNAMO_VERBOSE=1")
 # A compiler's command line names files and may contain flags that depend on the graph.
 _COMMAND, _HAS_ENDED = "Command ", (" returned non-zero exit status", " died with ")
+# A symbol of a size; those in the second line are also dtypes.
+_SYMBOL = r"(?:zuf|uf|zf|ps|ks|[us])\d+"
+_BARE_SYMBOL = rf"\b(?![us](?:1|8|16|32|64)\b){_SYMBOL}\b"
+_SIZE = rf"(?:<number>|<shape>|\?|{_SYMBOL})"
 _REPLACEMENTS = (
+    (re.compile(r"[ \t]+"), " "),
     (re.compile(r"0x[0-9a-fA-F]+"), "<address>"),
-    (re.compile(r"(?:/[\w.+@-]+){2,}"), "<path>"),
-    (re.compile(r"(?:torch\.Size\()?[\[(]\s*-?\d+(?:(?:\s*,\s*|\s+)-?\d+)*\s*,?\s*[\])]\)?"), "<shape>"),
-    (re.compile(r"\b[us]\d+\b"), "<symbol>"),
+    (re.compile(r"^\S+:\d+(?::\d+)?: (?=(?:fatal )?error: )", re.MULTILINE), ""),
+    (re.compile(r"(?<![\w.+@~/-])[\w.+@~-]*(?:/[\w.+@-]+){2,}"), "<path>"),
+    # Names of generated kernels and files.
+    (re.compile(r"\b(?:triton_(?:(?:poi|per|red|tem|for|mm)\w*)?|cpp_(?:vec_)?fused\w*|tvmgen_\w+)\b"), "<kernel>"),
+    (re.compile(r"\b[\w$]+?_dispatch_\d+\w*"), "<kernel>"),
+    (re.compile(r"(?<![a-z0-9])c[a-z2-7]{40,}(?![a-z0-9])"), "<hash>"),
+    # Names of nodes, as ONNX Runtime and OpenVINO print them.
+    (re.compile(r"(\b[Nn]ame: ?|\bfriendly_name |\b(?:layer|node) with name )'[^'\n]*'"), r"\1<name>"),
+    (re.compile(r"(\b[Nn]ode )\([^()\n]*\)"), r"\1<name>"),
+    (re.compile(r"(While validating node '[\w:]+) [^'\n]*'"), r"\1 <name>'"),
+    # Sizes in types: tensor<2x3xf32>, f32[2, 3], i64{}.
+    (re.compile(r"(?<=<)(?:(?:\d+|\?)x)+(?=[a-z!])"), ""),
+    (re.compile(r"\b((?:[a-z]|bf|si|ui|float|int|uint)\d+)(?:\[[^\[\]\n]*\]|\{[^{}\n]*\})"), r"\1<shape>"),
+    (re.compile(r"(?<=vtensor<)\[\]|(?<=Size\()\[\]|(?<=shape=)\(\)"), "<shape>"),
+    (re.compile(r"\b\d+(?:x\d+)+\b"), "<shape>"),
+    (re.compile(_BARE_SYMBOL), "<number>"),
     (re.compile(r"%[A-Za-z_]\w*"), "%<node>"),  # FX's notation of nodes
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
     # Any number, except one that identifies the error.
     (re.compile(r"(?<!\berror[ =#])(?<!\bcode[ =#])(?<!\bstatus )\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
-    (re.compile(r"\b(buf|arg|primals|tangents|tmp)\d+\b"), r"\1"),  # names by Inductor and AOTAutograd
-    (re.compile(r"[ \t]+"), " "),
+    (re.compile(r"(?<=[ (=,:])-<number>"), "<number>"),
+    # Names by Inductor, AOTAutograd, Thunder and nvFuser.
+    (re.compile(r"\b(buf|arg|primals|tangents|tmp|tmp_acc|[tT])\d+(?=\b|_(?:arr|vec|l|g)\b)"), r"\1"),
 )
-_QUOTED = re.compile("[\u2018'`].*?[\u2019'`]")  # gcc quotes with typographic marks
+_SIZES = re.compile(rf"[\[({{] ?-?{_SIZE}(?:[ ,+*/-]{{1,6}}{_SIZE})*,? ?[\])}}]")
+_MAX_NESTED_SIZES = 4
 _TELLING = re.compile(
     r"\berror: |^\s*target: |Error: |FAILED|[Ff]ailed|[Uu]nsupported|[Nn]ot (?:supported|implemented)"
 )
+_DIAGNOSTIC = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error: ", re.MULTILINE)  # others follow from the first
 _SETS = re.compile(r"\{('[^'{}]*'(?:, '[^'{}]*')+)\}")  # their order varies between interpreters
 
 
@@ -36,7 +58,7 @@ def _telling_lines(text: str) -> str:
     Long messages are a compiler's output or the dump of a graph."""
     lines = [line.strip() for line in text.splitlines()]
     accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[-1:]
-    return "\n".join(lines[:1] + [_QUOTED.sub("<quoted>", line) for line in accusing[:1]])
+    return "\n".join(lines[:1] + accusing[:1])
 
 
 def _without_command(text: str) -> str:
@@ -45,22 +67,27 @@ def _without_command(text: str) -> str:
     return text if not -1 < start < end else f"{text[:start]}{_COMMAND}<command>{text[end:]}"
 
 
-def normalise(message: str) -> str:
-    """Return the message without numbers, addresses, paths, shapes, symbols and numbered names.
+def _ends(text: str, characters: int) -> str:
+    """Return a text of at most twice as many characters whole, of a longer one both ends."""
+    return text if len(text) <= 2 * characters else f"{text[:characters]}\n{text[-characters:]}"
 
-    A long message is reduced to the first line and the first accusing line (`error: ...`, `target: ...`). Digits
-    inside a word stay: int8 is not int16.
+
+def normalise(message: str) -> str:
+    """Return the message without quoted context, numbers, addresses, paths, shapes, symbols and numbered names.
+
+    A long message, or a compiler's output, is reduced to the first line and the first accusing line (`error: ...`).
+    Digits inside a word stay: int8 is not int16.
     """
-    if len(message) > 2 * _MAX_END_CHARACTERS:
-        message = f"{message[:_MAX_END_CHARACTERS]}\n{message[-_MAX_END_CHARACTERS:]}"
-    for added in _ADDED:
-        message = message.partition(added)[0]
+    message = _ends(without_context(_ends(message, _MAX_READ_CHARACTERS // 2)), _MAX_END_CHARACTERS)
     message = _without_command(message).strip()
-    if message.count("\n") >= _MAX_WHOLE_LINES or len(message) > _MAX_CHARACTERS:
+    is_long = message.count("\n") >= _MAX_WHOLE_LINES or len(message) > _MAX_CHARACTERS
+    if is_long or _DIAGNOSTIC.search(message):
         message = _telling_lines(message)
     message = _SETS.sub(lambda match: "{" + ", ".join(sorted(match.group(1).split(", "))) + "}", message)
     for pattern, name in _REPLACEMENTS:
         message = pattern.sub(name, message)
+    for _ in range(_MAX_NESTED_SIZES):
+        message = _SIZES.sub("<shape>", message).replace("torch.Size(<shape>)", "<shape>")
     return message.strip()[:_MAX_CHARACTERS]  # cut last, when paths no longer affect the length
 
 

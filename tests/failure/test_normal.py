@@ -109,7 +109,7 @@ def test_the_number_of_an_error_says_which_it_is():
         ("open /tmp now", "open /tmp now"),
         ("shape torch.Size([2, -3]) here", "shape <shape> here"),
         ("shapes (4,) and [1 2]", "shapes <shape> and <shape>"),
-        ("sizes s0 and u17", "sizes <symbol> and <symbol>"),
+        ("sizes s0 and u17", "sizes <number> and <number>"),
         ("node %add_3 is", "node %<node> is"),
         ("add_12 reads mul", "add reads mul"),
         ("3 of 0.25 and 1e-05", "<number> of <number> and <number>"),
@@ -138,7 +138,7 @@ def test_a_long_line_is_judged_by_its_beginning_and_a_line_that_accuses():
     long = "x" * 600
     assert normalise(long) == long and normalise(f"{long}\nend") == long
     assert normalise(f"first\n\n \n{'y' * 600}\n a.cpp:3: error: no \u2018table\u2019 here\nerror: two\nend") == (
-        "first\nerror: no <quoted> here"
+        "first\nerror: no \u2018table\u2019 here"
     )
     assert normalise(f"error: one\n{'y' * 600}") == f"error: one\n{'y' * 589}"
 

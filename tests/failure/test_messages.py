@@ -1,0 +1,68 @@
+"""Pairs of messages of real compilers: of one failure, or of two.
+
+The files in messages/ hold groups. A group begins with the source of its first message: the public thread where it was
+reported, or the file or call that makes it. The message is shortened. The other `same` messages have what another graph
+changes: names, numbers, sizes, quoted context. The `other` messages are of different failures of that compiler.
+"""
+
+import re
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+
+from minifier.failure import Fingerprint, Kind, Stage, same
+from minifier.failure.normalise import normalise
+
+FOLDER = Path(__file__).parent / "messages"
+MAX_MISSES = 0.03  # of the pairs of one failure
+
+
+def read_groups():
+    """Return (compiler, source, messages of one failure, messages of other failures) for each group."""
+    groups = []
+    for file in sorted(FOLDER.glob("*.txt")):
+        for group in re.split(r"^== ", file.read_text(), flags=re.MULTILINE)[1:]:
+            source, *rest = re.split(r"^-- (same|other)\n", group, flags=re.MULTILINE)
+            texts = list(zip(rest[::2], rest[1::2], strict=True))
+            messages, others = ([text for kind, text in texts if kind == wanted] for wanted in ("same", "other"))
+            groups.append((file.stem, source.strip(), messages, others))
+    return groups
+
+
+GROUPS = read_groups()
+PAIRS = [
+    *((f"{c} {s}", True, pair) for c, s, messages, _ in GROUPS for pair in combinations(messages, 2)),
+    *((f"{c} {s}", False, pair) for c, s, messages, others in GROUPS for pair in product(messages, others)),
+]
+
+
+def identity(message):
+    return Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError",), message=normalise(message))
+
+
+def test_messages_of_one_failure_are_recognised_and_of_two_are_told_apart(capsys):
+    counts, wrong = {True: 0, False: 0}, {True: [], False: []}
+    for source, is_same, (one, other) in PAIRS:
+        counts[is_same] += 1
+        if same(identity(one), identity(other)) is not is_same:
+            wrong[is_same].append(f"{source}\n{normalise(one)}\n--\n{normalise(other)}")
+    misses, false_alarms = wrong[True], wrong[False]
+    with capsys.disabled():
+        print(f"\n{counts[True]} pairs of one failure: {len(misses)} missed; ", end="")
+        print(f"{counts[False]} pairs of two failures: {len(false_alarms)} taken for one")
+    assert sum(counts.values()) >= 200 and min(counts.values()) >= 80
+    assert not false_alarms, "\n\n".join(false_alarms)
+    assert len(misses) < MAX_MISSES * counts[True], "\n\n".join(misses)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0]}-{group[1][-40:]}")
+def test_a_group_names_its_source_and_has_both_kinds_of_pairs(group):
+    _, source, messages, others = group
+    assert source and len(messages) > 1 and others
+
+
+def test_the_compilers_are_those_that_people_use():
+    assert {compiler for compiler, *_ in GROUPS} == {
+        "cpp", "dynamo", "inductor", "mlir", "onnxruntime", "openvino", "thunder", "triton", "tvm",
+    }  # fmt: skip
