@@ -56,6 +56,7 @@ def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:
         "repro": repro and {"template": pack(repro.template), "tensors": repro.tensors is not None},
         "others": list(outcome.others),
         "fallbacks": list(outcome.fallbacks),
+        "phases": outcome.phases,
         "include_data": include_data,
         **{name: getattr(outcome, name) for name in _PLAIN},
     }
@@ -90,6 +91,7 @@ def read_finished(out: Path) -> tuple[Outcome, bool]:
             unpack(Verification | None, data["verification"]),
             others=tuple(data["others"]),
             fallbacks=tuple(data["fallbacks"]),
+            phases=dict(data.get("phases", {})),
             folder=out,
             **{name: data[name] for name in _PLAIN},
         )

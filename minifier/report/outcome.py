@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ class Outcome:
     `case` is the captured Case, `minimal` the reduced one, or None if the reduction made none. `others` are sentences
     about the script's other failing graphs. `ops_before` counts the ops of a graph that could not be serialised.
     `match` and `match_log` are the user's patterns. `nearest` is a diff: the smallest known change of the repro after
-    which the failure vanishes. `environment` is the text of torch's collector about the machine.
+    which the failure vanishes. `environment` is the text of torch's collector about the machine. `phases` has the
+    seconds of each phase; together they are the total.
     """
 
     status: Status
@@ -52,6 +53,7 @@ class Outcome:
     nearest: str = ""
     environment: str = ""
     fallbacks: tuple[str, ...] = ()
+    phases: dict[str, float] = field(default_factory=dict)
     folder: Path = Path()
 
     @property
@@ -129,6 +131,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "reduce": round(summary.seconds, 3) if summary is not None else 0.0,
             "verify": round(outcome.verification.seconds, 3) if outcome.verification is not None else 0.0,
             "total": round(outcome.total_seconds, 3),
+            "phases": {name: round(seconds, 3) for name, seconds in outcome.phases.items()},
         },
         "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from minifier.case import Case
 from minifier.emit.repro import Repro
 from minifier.errors import MinifyError
 from minifier.process.interpreters import Interpreters
+from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import SILENT, Ui
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all steps of a run share. `started` is a time.monotonic(), from which the total seconds are counted."""
+    """What all steps of a run share. `clock` counts its seconds; in a run of the tool it is the `ui` as well."""
 
     settings: Settings
     ui: Ui = SILENT
     cluster: Cluster | None = None
     interpreters: Interpreters = field(default_factory=Interpreters)
-    started: float = field(default_factory=time.monotonic)
+    clock: PhaseClock = field(default_factory=PhaseClock)
 
 
 @dataclass(frozen=True, slots=True)

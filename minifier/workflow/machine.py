@@ -12,7 +12,6 @@ import importlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from minifier.errors import UsageError
 from minifier.process.huge_pages import collapse
 from minifier.process.interpreters import Interpreters, may_do_more
 from minifier.process.orphans import spare_children
+from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Phase, Progress, Ui
 from minifier.settings import Settings
 
@@ -35,17 +35,17 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
 
     Raises UsageError as `import_torch` does.
     """
-    started = time.monotonic()
+    clock = PhaseClock(ui)
     spare_children()
     interpreters.want_ahead(settings.verify - 1)
     interpreters.start_ahead()
     try:
         with _connected(settings) as cluster:
-            ui.show(Progress(Phase.LOADING))
+            clock.show(Progress(Phase.LOADING))
             import_torch()
             from minifier.workflow.attempt import Run
 
-            yield Run(settings, ui, cluster, interpreters, started)
+            yield Run(settings, clock, cluster, interpreters, clock)
     finally:
         interpreters.end_ahead()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import replace
 
 from minifier.case import Drawn, TensorInput
@@ -38,7 +37,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         proof.check if proof is not None else None,
         attempt.reason,
         attempt.capture_seconds,
-        time.monotonic() - run.started,
+        run.clock.total,
         call.other_failures if call is not None else (),
         call.failing.ops if call is not None and call.unsaved else None,
         match=run.settings.match,
@@ -46,6 +45,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         nearest=_nearest(attempt),
         environment=collector.text(run.ui.tick),
         fallbacks=attempt.fallbacks,
+        phases=run.clock.seconds(),
         folder=folder.path,
     )
     bundle = write_reports(folder.path, outcome)

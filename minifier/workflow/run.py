@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -130,7 +129,7 @@ def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run:
         try:
             yield _minify_attempt(_begin(call, asked, place, run))
             is_reduced, calls = True, tuple(following)
-            run = replace(run, started=time.monotonic())  # the next outcome's total is its own
+            run.clock.restart()  # the next outcome's seconds are its own
         except NothingToReduce as error:
             innocent = innocent or error
             place.clear(keep=place.path == folder.path)

@@ -35,7 +35,10 @@ def test_one_op(minify, project):
     assert (result["inputs_after"], result["stopped_because"], result["others"]) == (1, None, [])
     counts = result["probes"]
     assert counts["total"] == sum(counts[v] for v in ("SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED")) <= 20
-    assert set(result["seconds"]) == {"script", "capture", "reduce", "verify", "total"}
+    seconds = result["seconds"]
+    assert set(seconds) == {"script", "capture", "reduce", "verify", "total", "phases"}
+    assert {"loading", "script", "reducing", "verifying"} <= set(seconds["phases"])
+    assert sum(seconds["phases"].values()) == pytest.approx(seconds["total"], abs=0.1)
 
     wanted = {"repro.py", "report.md", "result.json", "bundle.zip", "case", "minimal", "journal.jsonl"}
     assert wanted <= {path.name for path in done.out.iterdir()}
