@@ -25,6 +25,7 @@ from minifier.capturing.terms import Terms
 from minifier.case import Case
 from minifier.case.store import CASE, load, save
 from minifier.errors import MinifyError
+from minifier.process.locks import hold, release
 from minifier.report.privacy import note_private
 from minifier.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 from minifier.workflow.leftovers import (
@@ -32,7 +33,6 @@ from minifier.workflow.leftovers import (
     STATUS,
     clear_finished,
     is_unfinished,
-    lock_leftover,
     new_folder,
     remove_empty,
 )
@@ -87,7 +87,7 @@ class Session:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._lock_file is not None:
-            os.close(self._lock_file)
+            release(self._lock_file)
         remove_empty(self._new_folders)
 
     def forget(self) -> None:
@@ -132,7 +132,7 @@ class Session:
             try:
                 folder, self._new_folders = new_folder(self._keep_in)
                 self._status = RunningCalls(folder / STATUS)
-                self._lock_file = lock_leftover(folder)
+                self._lock_file = hold(folder / STATUS)
                 note_private(folder)
                 (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
                 return folder

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,11 +13,11 @@ from typing import Any
 from minifier.capturing.script import Program
 from minifier.case.store import CASE, RESULT, write_atomically
 from minifier.errors import MinifyError
+from minifier.process.locks import hold, is_held
 from minifier.process.progress import Ui
 from minifier.workflow.run_folder import RESULTS
 
 _RUN_FILE = "run.json"
-_lock_files: list[int] = []  # open, and so locked, as long as this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +38,7 @@ def note_run(place: Path, asked: Asked) -> None:
 def lock_run(place: Path) -> None:
     """Lock the run folder until this process ends, so that no other process takes its run for an interrupted one."""
     if (place / _RUN_FILE).exists():
-        _lock_files.append(os.open(place / _RUN_FILE, os.O_RDONLY))
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(_lock_files[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def _is_locked(path: Path) -> bool:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return False
+        hold(place / _RUN_FILE)
 
 
 def _interrupted_run(asked: Asked, folders: Sequence[Path]) -> Path | None:
@@ -94,7 +77,7 @@ def _record(asked: Asked) -> dict[str, Any]:
 
 def _can_go_on(folder: Path) -> bool:
     has_begun = (folder / "case" / CASE).exists() and (folder / _RUN_FILE).exists()
-    return has_begun and not (folder / RESULT).exists() and not _is_locked(folder / _RUN_FILE)
+    return has_begun and not (folder / RESULT).exists() and not is_held(folder / _RUN_FILE)
 
 
 def _read(path: Path) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -11,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.process.locks import is_held
 
 STATUS = "status"
 SOURCE = "script.py"
-_NAME = re.compile(r"unfinished-(\d+)(-\d+)?")
+_NAME = re.compile(r"unfinished-\d+(-\d+)?")
 
 
 def new_folder(out: Path) -> tuple[Path, list[Path]]:
@@ -31,37 +31,6 @@ def new_folder(out: Path) -> tuple[Path, list[Path]]:
     raise FileExistsError(f"{out} has a thousand folders of this process")
 
 
-def lock_leftover(folder: Path) -> int:
-    """Lock the folder, so that it is not taken for a dead process's, while the returned file descriptor is open.
-
-    A fork of this process does not hold the lock.
-    """
-    file = os.open(folder / STATUS, os.O_RDWR | os.O_CLOEXEC)
-    with contextlib.suppress(OSError):  # a file system without locks
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return file
-
-
-def _is_locked(folder: Path) -> bool:
-    """Whether the process of the folder still captures."""
-    match = _NAME.fullmatch(folder.name)
-    if match is not None and int(match[1]) == os.getpid():  # closing the file here would release our lock
-        return True
-    try:
-        file = os.open(folder / STATUS, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
-    finally:
-        os.close(file)
-    return False
-
-
 def is_unfinished(out: Path) -> bool:
     """Whether the folder is not empty and has only folders of capturing processes."""
     try:
@@ -74,7 +43,7 @@ def is_unfinished(out: Path) -> bool:
 def dead_captures(out: Path) -> list[tuple[Path, list[Running]]]:
     """Return the folders of dead processes, with the backend calls that each was in, the last begun first."""
     folders = [out / name for name in sorted(os.listdir(out)) if _NAME.fullmatch(name)]
-    return [(folder, _running(folder)) for folder in folders if not _is_locked(folder)]
+    return [(folder, _running(folder)) for folder in folders if not is_held(folder / STATUS)]
 
 
 def clear_finished(out: Path) -> bool:
