@@ -308,6 +308,7 @@ class Bureau:
         """(summary, minimal Case) of the n-th graph. Raises what the reduction raises."""
         from minifier.case.store import load
         from minifier.errors import MinifyError
+        from minifier.reduction.reduce_case import ReductionTask
         from minifier.settings import Settings
         from minifier.workflow.reduction import reduce_in_child
 
@@ -318,7 +319,7 @@ class Bureau:
             faulthandler.disable()  # pytest's, which would have the stacks of dying probes
             source = self.graphs / str(number)
             try:
-                return reduce_in_child(source, out, Settings(**settings))
+                return reduce_in_child(ReductionTask(source, out, Settings(**settings)))
             except MinifyError as error:
                 return error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.graph_record import Record
+from minifier.capturing.graph_record import AotGraph, Record
 from minifier.failure import Stage
 from minifier.torch_private import (
     BACKWARD,
@@ -65,7 +65,7 @@ class AotObserver:
             return self._compiling_forward(pair.forward, gm, part == INFERENCE, call)
         observer = self.observer
         observer.count += 1
-        pair.backward = record = Record(observer, observer.count, gm, inputs, forward=pair.forward)
+        pair.backward = record = Record(observer, observer.count, gm, inputs, AotGraph(pair.forward))
         arguments = backward_arguments()
         real_inputs = inputs if arguments is None else arguments
         return observer.around_compile(record, Stage.BACKWARD_COMPILE, real_inputs, call)

@@ -28,10 +28,11 @@ _IMPORT_TIMEOUT_SECONDS = 120.0  # for importing torch
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Configuration by (module, key), and switches by name."""
+    """Configuration by (module, key), switches by name, and the import path of any interpreter of this environment."""
 
     config: Config = field(default_factory=dict)
     switches: Values = field(default_factory=dict)
+    path: tuple[str, ...] = ()
 
 
 def switches_now() -> Values:
@@ -96,14 +97,10 @@ class Fresh:
 
     @property
     def baseline(self) -> Baseline:
-        """The interpreter's defaults."""
+        """The interpreter's defaults and import path."""
         config = {(module, key): write(unpack_arg(value)) for module, key, value in self._answer["config"]}
-        return Baseline({**self._here.config, **config}, {**self._here.switches, **self._answer["switches"]})
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The import path of every interpreter of this environment."""
-        return tuple(self._answer["path"])
+        switches = {**self._here.switches, **self._answer["switches"]}
+        return Baseline({**self._here.config, **config}, switches, tuple(self._answer["path"]))
 
 
 _START = (

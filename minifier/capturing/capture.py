@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minifier.capturing import script
 from minifier.capturing.captured import Captured, FailingGraph
@@ -33,6 +33,9 @@ from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
 
+if TYPE_CHECKING:
+    from minifier.capturing.baseline import Baseline
+
 
 def capture(
     program: Program,
@@ -48,16 +51,15 @@ def capture(
     from minifier.capturing.baseline import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
-    baseline_of_a_repro()  # fills the cache for the child and for later steps
+    baseline = replace(baseline_of_a_repro(), path=tuple(sys.path[1:]))  # cached, for later steps too
     started = time.monotonic()
-    ordinary = tuple(sys.path[1:])
     status = RunningCalls()
     watch = Watch(status, folder / STACKS, terms)
     adopt_orphans()
     display.show(Progress(Phase.SCRIPT, subject=program.said))
     try:
         end = run_step(
-            lambda: _in_child(program, folder, ordinary, terms, status),
+            lambda: _in_child(program, folder, baseline, terms, status),
             display.tick,
             meanwhile=meanwhile,
             looks=[watch],
@@ -68,9 +70,8 @@ def capture(
     return _read(folder, end, time.monotonic() - started, status, watch)
 
 
-def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Terms, status: RunningCalls) -> int:
+def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, status: RunningCalls) -> int:
     from minifier.capturing.aot_inductor import ExportedObserver
-    from minifier.capturing.baseline import baseline_of_a_repro
     from minifier.capturing.observer import Observer
     from minifier.torch_private import (
         note_backward_passes,
@@ -89,7 +90,7 @@ def _in_child(program: Program, folder: Path, ordinary: Sequence[str], terms: Te
     stack_file(folder / STACKS)
     note_registrations()
     note_inference_mode()
-    observer = Observer(folder, program.name, ordinary, baseline_of_a_repro(), terms, status)
+    observer = Observer(folder, program.name, baseline, terms, status)
     observe_backend_calls(observer)
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capturing.capture import capture
-from minifier.capturing.captured import Captured, FailingGraph
-from minifier.capturing.recapture_inputs import recapture_inputs
+from minifier.capturing.captured import Captured
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Comparing, Terms
 from minifier.process.progress import SILENT, Ui
@@ -31,11 +30,6 @@ class FoundFailures:
     graphs: Path
     terms: Terms
     compared: Captured | None = None
-
-    def recapture(self, failing: FailingGraph, place: Path, ui: Ui = SILENT) -> tuple[FailingGraph, Path]:
-        """Run the script again in `place`, to record the inputs of the failing call; return it and its Case folder."""
-        folder = self.graphs / str(failing.number)
-        return recapture_inputs(self.program, failing, self.captured, folder, place, self.terms, ui)
 
 
 def run_script(

@@ -68,10 +68,29 @@ class ScriptCall:
     random: RandomStates
 
 
+@dataclass(frozen=True, slots=True)
+class DynamoGraph:
+    """A graph that Dynamo made, its `place`th. `refer` looks how its backend is written back.
+
+    `definitions` is the backend's source, if the script does not define it.
+    """
+
+    refer: Callable[[], BackendReference]
+    place: int
+    definitions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AotGraph:
+    """A graph that AOTAutograd made of the graph of `forward`: backward or forward, as `level` says."""
+
+    forward: Record
+    level: Level = Level.AOT_BACKWARD
+
+
 class Record:
     """One graph and its backend, state and failures.
 
-    It is Dynamo's `place`th graph, or AOTAutograd's graph of `forward`: backward or forward, as `level` says.
     Nothing raises into the user's script: if saving is impossible, or minify itself fails, `unsaved` has the reason.
     While `comparing`, the comparison compiles or runs the graph, not the script.
     """
@@ -82,15 +101,15 @@ class Record:
         number: int,
         gm: torch.fx.GraphModule,
         values: Sequence[Any],
-        refer: Callable[[], BackendReference] | None = None,
-        forward: Record | None = None,
-        level: Level = Level.AOT_BACKWARD,
-        place: int = 0,
-        definitions: str = "",
+        origin: DynamoGraph | AotGraph,
     ) -> None:
-        self.observer, self.number, self.forward, self.place = observer, number, forward, place
-        self.definitions = definitions
-        self.level = Level.DYNAMO if forward is None else level
+        self.observer, self.number = observer, number
+        self.forward: Record | None = None
+        self.level, self.place, self.definitions = Level.DYNAMO, 0, ""
+        if isinstance(origin, DynamoGraph):
+            self.place, self.definitions = origin.place, origin.definitions
+        else:
+            self.forward, self.level = origin.forward, origin.level
         self.folder = observer.folder / str(number)
         if self.level is Level.AOT_FORWARD:
             self.folder /= ATEN
@@ -106,11 +125,10 @@ class Record:
         self.has_failed = False
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
         with _Guard(self):
-            if refer is not None:
-                self.backend = refer()
-            elif forward is not None:
-                self.backend = forward.backend
-            self.state = current_state(observer.baseline) if forward is None else forward.state
+            if isinstance(origin, DynamoGraph):
+                self.backend, self.state = origin.refer(), current_state(observer.baseline)
+            else:
+                self.backend, self.state = origin.forward.backend, origin.forward.state
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values)
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
@@ -134,11 +152,11 @@ class Record:
         packages = {name.partition(".")[0] for name in (*modules, *configured, *(line.split()[1] for line in imports))}
         script = Script(
             self.observer.script,
-            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.ordinary_path),
+            path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),
             imports=imports,
             ops=defined,
             line=line_of_script(),
-            folders=folders_of(packages, self.observer.ordinary_path),
+            folders=folders_of(packages, self.observer.baseline.path),
             graph_number=self.number,
         )
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
@@ -178,7 +196,7 @@ class Record:
         """Save the ATen graph on which the backend's forward compiler failed, next to Dynamo's graph."""
         inner = backend_error(error)
         with spare_memory():
-            aten = Record(self.observer, self.number, gm, (), forward=self, level=Level.AOT_FORWARD)
+            aten = Record(self.observer, self.number, gm, (), AotGraph(self, Level.AOT_FORWARD))
             if aten.graph is None or aten.unsaved:
                 return
             if aten.graph.attributes:

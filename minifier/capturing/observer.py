@@ -22,7 +22,7 @@ from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.graph_record import Record, ScriptCall
+from minifier.capturing.graph_record import DynamoGraph, Record, ScriptCall
 from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
@@ -52,7 +52,6 @@ class Observer:
         self,
         folder: Path,
         script: str,
-        ordinary_path: Sequence[str],
         baseline: Baseline,
         terms: Terms = Terms(),  # noqa: B008 - it is frozen
         status: RunningCalls | None = None,
@@ -60,7 +59,7 @@ class Observer:
     ) -> None:
         self.on_failure = on_failure
         self.folder, self.script = folder, script
-        self.ordinary_path, self.baseline = ordinary_path, baseline
+        self.baseline = baseline
         self.terms = terms
         self.keep = terms.keep
         self._compared_calls = ComparedCalls(terms.comparing) if terms.comparing is not None else None
@@ -90,7 +89,7 @@ class Observer:
         if self._aot is None:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
-        record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.ordinary_path))
+        record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
         return self.observed(record, self.around_compile(record, Stage.COMPILE, original_inputs, call))
 
     def record(
@@ -106,7 +105,7 @@ class Observer:
         """
         self.count += 1
         self.graphs += 1
-        return Record(self, self.count, gm, inputs, refer, definitions=definitions, place=self.graphs)
+        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs, definitions))
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd unless somebody has wrapped it since."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from minifier.capturing.capture import capture
 from minifier.capturing.captured import Captured, FailingGraph
-from minifier.capturing.script import Program
-from minifier.capturing.terms import Keep, Terms
+from minifier.capturing.find_failures import FoundFailures
+from minifier.capturing.terms import Keep
 from minifier.case.store import load, save
 from minifier.failure import Kind, same
 from minifier.process.progress import SILENT, Ui
@@ -17,23 +17,19 @@ _MIN_HANG_SECONDS = 2.0  # time limit of a call that is known to hang
 
 
 def recapture_inputs(
-    program: Program,
-    failing: FailingGraph,
-    first: Captured,
-    folder: Path,
-    place: Path,
-    terms: Terms,
-    ui: Ui = SILENT,
+    found: FoundFailures, failing: FailingGraph, place: Path, ui: Ui = SILENT
 ) -> tuple[FailingGraph, Path]:
     """Run the script again in `place`, and save the inputs before the failing call.
 
     Return the failure of the second run and the folder of its Case. If the second run differs, return the failure of
-    the first run and its `folder`.
+    the first run and its folder.
     """
     assert failing.failure is not None
+    folder = found.graphs / str(failing.number)
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
-    patience = max(_MIN_HANG_SECONDS, 2 * first.slowest) if hangs else None
-    second = capture(program, place, replace(terms, keep=Keep(failing.number, failing.call, patience)), ui)
+    patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
+    keep = Keep(failing.number, failing.call, patience)
+    second = capture(found.program, place, replace(found.terms, keep=keep), ui)
     case_folder = place / str(failing.number)
     for other in second.failing:
         if (other.number, other.call) != (failing.number, failing.call) or other.failure is None:

@@ -120,7 +120,6 @@ class Session:
         return Observer(
             self.folder,
             self._name,
-            self._fresh.path,
             self._fresh.baseline,
             self._terms,
             self._status,

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,34 +53,45 @@ _STOPPED = {
 Show = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ReductionTask:
+    """A reduction of the Case in `source` into `folder`.
+
+    `late` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times first, because it
+    may be flaky.
+    """
+
+    source: Path
+    folder: Path
+    settings: Settings
+    late: bool = False
+    doubtful: bool = False
+
+
 def reduce_case(
-    source: Path,
-    folder: Path,
-    settings: Settings,
+    task: ReductionTask,
     show: Show | None = None,
     *,
-    late: bool = False,
-    doubtful: bool = False,
     elsewhere: Callable[[PreparedCase, Path], Prober | None] = lambda bench, scratch: None,
     run_jobs: RunJobs = run_children,
 ) -> Summary:
-    """Reduce the Case in `source`; write minimal/, others/ and journal.jsonl into `folder`.
+    """Reduce a Case; write minimal/, others/ and journal.jsonl into the task's folder.
 
-    `show` is called with the progress after each probe. `late` leaves the import of the backend to each probe.
-    `doubtful` probes the whole Case many times first, because it may be flaky. `elsewhere` may make a prober that
-    replaces children of this process; `run_jobs` runs all other jobs.
+    `show` is called with the progress after each probe. `elsewhere` may make a prober that replaces children of this
+    process; `run_jobs` runs all other jobs.
 
     Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `late` is needed.
     """
     started = time.monotonic()
-    case = load(source)
+    folder, settings = task.folder, task.settings
+    case = load(task.source)
     if settings.measure != Tolerance():
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
-    bench = prepare_case(case, late)
+    bench = prepare_case(case, task.late)
     runner = _make_runner(bench, folder, settings, show, elsewhere)
     runner.run_jobs = run_jobs
-    runner.doubtful = doubtful
+    runner.doubtful = task.doubtful
     finished = False
     try:
         known = _known(runner)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from minifier.capturing.find_failures import FoundFailures, compare_with_eager, should_compare
+from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import Level
 from minifier.case.store import ATEN, CASE, TENSORS, save
 from minifier.case.variables import others
@@ -71,7 +72,7 @@ def _use_aten_graph(call: FailingCall, _run: Run) -> FailingCall:
 
 
 def _recapture(call: FailingCall, run: Run) -> FailingCall:
-    failing, folder = call.found.recapture(call.failing, call.place, run.ui)
+    failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
     return replace(call, failing=failing, folder=folder)
 
 

@@ -19,7 +19,7 @@ from minifier.process.interrupts import deaf, interrupt_once
 from minifier.process.memory import free_memory
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, run_displayed
-from minifier.reduction.reduce_case import reduce_case
+from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
@@ -28,22 +28,13 @@ if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
 
 
-def reduce_in_child(
-    source: Path,
-    out: Path,
-    settings: Settings,
-    ui: Ui = SILENT,
-    cluster: Cluster | None = None,
-    *,
-    late_imports: bool = False,
-    doubtful: bool = False,
-) -> Summary:
-    """Reduce the Case in `source` in a forked child; the result goes to `out`/minimal.
+def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | None = None) -> Summary:
+    """Reduce a Case in a forked child; the result goes to minimal/ in the task's folder.
 
-    With `late_imports` each probe imports the user's modules, and the child does not. `doubtful` is as in
-    `reduce_case`. Raises what `reduce_case` raises, StoppedEarly for an interrupt before there is a result, and NoRepro
-    if importing the user's modules ends the child.
+    Raises what `reduce_case` raises, StoppedEarly for an interrupt before there is a result, and NoRepro if importing
+    the user's modules ends the child.
     """
+    out = task.folder
     out.mkdir(parents=True, exist_ok=True)
     if cluster is not None:
         ui.show(Progress(Phase.CONNECTING))
@@ -52,16 +43,14 @@ def reduce_in_child(
 
     def work(channel: Channel) -> int:
         def elsewhere(prepared: PreparedCase, scratch: Path) -> ClusterProber | None:
-            return ClusterProber(cluster, prepared, source, scratch, channel.say) if cluster else None
+            return ClusterProber(cluster, prepared, task.source, scratch, channel.say) if cluster else None
 
         interrupt_once()
         adopt_orphans()
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         try:
-            summary = reduce_case(
-                source, out, settings, channel.show, late=late_imports, doubtful=doubtful, elsewhere=elsewhere
-            )
+            summary = reduce_case(task, channel.show, elsewhere=elsewhere)
         except KeyboardInterrupt:
             message = f"interrupted before there was anything to write; `minify reduce {out}` begins again"
             raise StoppedEarly(message) from None
@@ -94,15 +83,8 @@ def run_reduction(
 ) -> tuple[Summary, Case]:
     """Reduce the Case in `source` into `out`, as the attempt's run has it; return the summary and the minimal Case."""
     run = attempt.run
-    summary = reduce_in_child(
-        source,
-        out,
-        settings or run.settings,
-        run.ui,
-        run.cluster,
-        late_imports=attempt.late_imports,
-        doubtful=doubtful,
-    )
+    task = ReductionTask(source, out, settings or run.settings, attempt.late_imports, doubtful)
+    summary = reduce_in_child(task, run.ui, run.cluster)
     return summary, load(out / "minimal")
 
 

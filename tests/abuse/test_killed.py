@@ -16,6 +16,7 @@ from minifier.case.store import load, write_atomically
 from minifier.errors import MinifyError, NoRepro, UsageError
 from minifier.failure import Verdict
 from minifier.reduction.journal import BEGUN, JOURNAL, Entry, Journal, read_known
+from minifier.reduction.reduce_case import ReductionTask
 from minifier.settings import Settings
 from minifier.workflow.reduction import reduce_in_child
 
@@ -47,7 +48,7 @@ def start(source: Path, out: Path) -> int:
         try:
             os.setsid()
             sys.path[0] = str(CASES)
-            reduce_in_child(source, out, Settings(workers=1))
+            reduce_in_child(ReductionTask(source, out, Settings(workers=1)))
             write_atomically(out / "ended", "well")
         except MinifyError as error:
             write_atomically(out / "ended", str(error))
@@ -140,7 +141,7 @@ def test_a_whole_graph_that_takes_the_machine_down_is_not_tried_again(bureau: Bu
     def work():
         sys.path[0] = str(CASES)
         with pytest.raises(NoRepro, match="It is not tried again"):
-            reduce_in_child(bureau.graphs / "1", out, Settings())
+            reduce_in_child(ReductionTask(bureau.graphs / "1", out, Settings()))
 
     in_child(work, bureau.folder)
 

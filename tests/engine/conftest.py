@@ -17,7 +17,7 @@ from minifier.case.store import load, save
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.reduce_case import reduce_case
+from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.torch_private import config_values, set_config
@@ -123,10 +123,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
             return probers[-1]
 
         summary = reduce_case(
-            source,
-            out,
-            Settings(**settings),  # type: ignore[arg-type]
-            doubtful=doubtful,
+            ReductionTask(source, out, Settings(**settings), doubtful=doubtful),  # type: ignore[arg-type]
             elsewhere=elsewhere,
             run_jobs=run_here,
         )
