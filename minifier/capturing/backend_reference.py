@@ -17,7 +17,7 @@ from minifier.case import BackendReference, BackendSource
 from minifier.case.literals import SCRIPT, objects_made, string
 from minifier.case.values import SourceExpression
 from minifier.errors import CannotSave
-from minifier.fx.script_definitions import expression_in_script, import_in_script
+from minifier.fx.holders import import_in_script, in_script
 from minifier.torch_private import (
     AskedBackend,
     Stack,
@@ -83,7 +83,7 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
             return BackendReference(name, BackendSource.REGISTERED, string(name))
         if module is not None:
             return BackendReference(name, BackendSource.REGISTERED, string(name), (f"import {module}",))
-    expression = expression_in_script(asked.function)
+    expression = in_script(asked.function)
     if names and expression is not None:
         return BackendReference(names[0], BackendSource.DEFINED, string(names[0]), names=(first_name(expression),))
     return None

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from minifier.case.literals import OF_SCRIPT, SCRIPT, imported_paths, literal, module_of
+from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of
 from minifier.case.values import SourceExpression
 from minifier.errors import CannotSave
+from minifier.fx.holders import home_of, in_modules, in_script
 from minifier.fx.node_arguments import read
-from minifier.fx.script_definitions import expression_in_script
 from minifier.torch_private import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
@@ -162,7 +162,7 @@ def _from_attributes(value: Any) -> SourceExpression | None:
 def _from_closure(value: Any) -> SourceExpression | None:
     """Return a call of the factory that made the function, if the closure holds the arguments; else None."""
     factory, _, inner_name = getattr(value, "__qualname__", "").partition(".<locals>.")
-    outer = getattr(sys.modules.get(_home(value)), factory, None)
+    outer = getattr(sys.modules.get(home_of(value)), factory, None)
     if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
         return None
     stored = {step.argval for step in dis.get_instructions(outer) if step.opname.startswith("STORE")}
@@ -213,34 +213,18 @@ def first_name(expression: str) -> str:
 
 
 def _importable(value: Any) -> SourceExpression | None:
-    """Return `from module import name`, if a module other than the script holds the object or its class by a name."""
-    home, name = _home(value), getattr(value, "__qualname__", None) or ""
-    if home != SCRIPT and name.replace(".", "").isidentifier():
-        try:
-            named = functools.reduce(getattr, name.split("."), sys.modules.get(home))
-        except AttributeError:
-            named = None
-        if named is value:
-            return SourceExpression(name, (f"from {home} import {name.partition('.')[0]}",))
-    for module_name, module in sorted(
-        sys.modules.items(), key=lambda item: (item[0] != home, item[0].count("."), item[0])
-    ):
-        if module_name.partition(".")[0] in (SCRIPT, "__mp_main__", "torch", "minifier"):
-            continue
-        for attribute, item in list(getattr(module, "__dict__", {}).items()):
-            if item is value and attribute.isidentifier():
-                return SourceExpression(attribute, (f"from {module_name} import {attribute}",))
-    return None
+    """Return `from module import name`, if a module other than the script holds the object."""
+    held = in_modules(value)
+    if held is None:
+        return None
+    module, name = held
+    return SourceExpression(name, (f"from {module} import {name.partition('.')[0]}",))
 
 
 def _in_script(value: Any) -> SourceExpression | None:
     """Return the script's own expression for the object, or None."""
-    expression = expression_in_script(value)
+    expression = in_script(value)
     return None if expression is None else SourceExpression(expression, names=(first_name(expression),))
-
-
-def _home(value: Any) -> str:
-    return getattr(value, "__module__", None) or type(value).__module__
 
 
 def _name(value: Any) -> str:
@@ -248,7 +232,7 @@ def _name(value: Any) -> str:
 
 
 def _why_not(value: Any) -> str:
-    home, name = _home(value), _name(value)
+    home, name = home_of(value), _name(value)
     if name.endswith("<lambda>"):
         return f"it is a lambda of {home}, which no import statement reaches"
     if "<locals>" in name:

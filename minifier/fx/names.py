@@ -14,7 +14,8 @@ import torch
 
 from minifier.case.literals import SCRIPT
 from minifier.errors import CannotSave
-from minifier.fx.script_definitions import evaluated, expression_in_script
+from minifier.fx.holders import in_script
+from minifier.fx.script_definitions import evaluated
 
 _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch", torch),
@@ -85,7 +86,7 @@ def path_of(function: Callable[..., Any]) -> str:
     module_name = getattr(function, "__module__", None) or ""
     qualname = getattr(function, "__qualname__", name)
     if module_name == SCRIPT:
-        expression = expression_in_script(function)
+        expression = in_script(function)
         if expression is None:
             raise CannotSave(f"the function {qualname}, which the failing script holds under no name of its own")
         return f"{SCRIPT}:{expression}"

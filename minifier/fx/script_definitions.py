@@ -1,95 +1,16 @@
-"""The script's own definitions: expressions that reach them, and a module that defines them again."""
+"""The script's own definitions: a module that defines them again, and evaluation in it."""
 
 from __future__ import annotations
 
-import ast
-import functools
 import linecache
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from minifier.case.literals import SCRIPT, string
+from minifier.case.literals import SCRIPT
 
 FILE = "definitions.py"
-
-
-def _script() -> dict[str, Any]:
-    return vars(sys.modules[SCRIPT])
-
-
-def expression_in_script(value: object) -> str | None:
-    """Return an expression for the object in the script's globals, or None.
-
-    Searches names, then items of dicts, lists and tuples, and attributes of the script's classes."""
-    loops = _loop_names()
-    variables = {name: item for name, item in _script().items() if not name.startswith("__") and name not in loops}
-    preferred = getattr(value, "__name__", "")
-    for name in sorted(variables, key=lambda name: name != preferred):
-        if variables[name] is value:
-            return name
-    for name, holder in variables.items():
-        for accessor, item in _members(holder):
-            if item is value:
-                return f"{name}{accessor}"
-    return None
-
-
-def _loop_names() -> set[str]:
-    """Return names that only loops and `with` statements of the script bind: no definition restores them."""
-    tree = _tree()
-    if tree is None:
-        return set()
-    bound: set[str] = set()
-    for node in ast.walk(tree):
-        targets = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
-        targets += [i.optional_vars for i in node.items if i.optional_vars] if isinstance(node, ast.With) else []
-        bound |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-    assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
-    return bound - {name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
-
-
-def _tree() -> ast.Module | None:
-    """Return the script's syntax tree, or None without a readable source."""
-    file = _script().get("__file__")
-    return _parsed(file) if isinstance(file, str) else None
-
-
-@functools.cache
-def _parsed(file: str) -> ast.Module | None:
-    try:
-        return ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None
-
-
-def _members(holder: object) -> list[tuple[str, Any]]:
-    """Return (accessor, member) for the members of a container or a class of the script."""
-    if type(holder) is dict:
-        items = [(key, item) for key, item in holder.items() if type(key) in (str, int)]
-        return [(f"[{string(key) if isinstance(key, str) else key}]", item) for key, item in items]
-    if type(holder) in (list, tuple):
-        assert isinstance(holder, (list, tuple))
-        return [(f"[{i}]", item) for i, item in enumerate(holder)]
-    if isinstance(holder, type) and holder.__module__ == SCRIPT:
-        return [(f".{key}", getattr(holder, key, None)) for key in vars(holder)]
-    return []
-
-
-def import_in_script(package: str) -> str | None:
-    """Return the first module of this package that the script's source imports, or None."""
-    tree = _tree()
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-        for name in names:
-            if name.partition(".")[0] == package:
-                return name
-    return None
 
 
 def line_of_script() -> int:
@@ -115,7 +36,7 @@ def define(source: str) -> dict[str, Any]:
 
 def evaluated(expression: str, imports: Iterable[str] = ()) -> Any:
     """Evaluate the expression with the script's globals and these imports. Raises whatever it raises."""
-    names = dict(_script())
+    names = dict(vars(sys.modules[SCRIPT]))
     for line in imports:
         exec(line, names)
     return eval(expression, names)

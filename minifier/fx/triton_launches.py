@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from minifier.case.literals import OF_SCRIPT, SCRIPT
+from minifier.case.literals import SCRIPT
 from minifier.case.values import Imported
 from minifier.errors import CannotSave
-from minifier.fx.script_definitions import expression_in_script
+from minifier.fx.holders import in_module, in_script
 from minifier.torch_private import kernel_arguments, kernel_of, numbered_launch
 
 
@@ -23,14 +22,9 @@ def _path(kernel: Any) -> Imported:
     """Return the kernel's path in the script, or in the module that defines its function."""
     function = _function(kernel)
     module = function.__module__
-    if module == SCRIPT:
-        name = expression_in_script(kernel)
-        if name is not None:
-            return Imported(f"{OF_SCRIPT}{name}")
-    else:
-        names = [name for name, member in vars(sys.modules.get(module, sys)).items() if member is kernel]
-        if names:
-            return Imported(f"{module}:{names[0]}")
+    name = in_script(kernel) if module == SCRIPT else in_module(kernel, module)
+    if name is not None:
+        return Imported(f"{module}:{name}")
     raise CannotSave(f"the Triton kernel {function.__qualname__}, which no name of {module} leads to")
 
 
@@ -38,10 +32,9 @@ def _constant(value: Any) -> Any:
     """Return a dtype of Triton as its import path, other values unchanged."""
     kind = type(value)
     if kind.__module__.startswith("triton.language") and kind.__name__ == "dtype":
-        language = sys.modules["triton.language"]
-        names = [name for name, member in vars(language).items() if member is value]
-        if names:
-            return Imported(f"triton.language:{names[0]}")
+        name = in_module(value, "triton.language")
+        if name is not None:
+            return Imported(f"triton.language:{name}")
     return value
 
 

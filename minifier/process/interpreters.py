@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from minifier.case.variables import ordinary
 from minifier.process.child import Child
@@ -31,19 +31,8 @@ _MAX_AHEAD = 2
 _WAITS = "waits"  # the file next to the sitecustomize with the descriptor of the pipe to wait at
 
 
-class Launch(Protocol):
-    """Starts the interpreter of a script, as `launch_fresh` does."""
-
-    def __call__(
-        self,
-        script: str,
-        work: Path,
-        environment: dict[str, str],
-        output: BinaryIO,
-        first: Callable[[], None] | None,
-        files: Sequence[int],
-    ) -> int:
-        """Return the process id."""
+Launch = Callable[..., int]
+"""Starts the interpreter of a script, as `launch_fresh` does."""
 
 
 def launch_fresh(

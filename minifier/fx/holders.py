@@ -1,0 +1,119 @@
+"""Who holds an object: the names by which the script, or a module that can be imported, reaches it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+from minifier.case.literals import SCRIPT, string
+
+_NOT_FOR_REPROS = (SCRIPT, "__mp_main__", "torch", "minifier")  # packages that are not searched for a name
+
+
+def home_of(value: Any) -> str:
+    """Return the module that defines the object or its class."""
+    return getattr(value, "__module__", None) or type(value).__module__
+
+
+def in_module(value: object, module: str) -> str | None:
+    """Return the first name under which the module holds the object; None if there is none, or no such module."""
+    members = list(getattr(sys.modules.get(module), "__dict__", {}).items())
+    return next((name for name, item in members if item is value and name.isidentifier()), None)
+
+
+def in_modules(value: object) -> tuple[str, str] | None:
+    """Return (module, qualified name), if a module other than the script holds the object by a name.
+
+    The object's own name in its own module comes first, then any name there, then in the module nearest to the top.
+    """
+    home, name = home_of(value), getattr(value, "__qualname__", None) or ""
+    if home != SCRIPT and name.replace(".", "").isidentifier():
+        try:
+            named = functools.reduce(getattr, name.split("."), sys.modules.get(home))
+        except AttributeError:
+            named = None
+        if named is value:
+            return home, name
+    for module in sorted(sys.modules, key=lambda module: (module != home, module.count("."), module)):
+        if module.partition(".")[0] not in _NOT_FOR_REPROS and (held := in_module(value, module)) is not None:
+            return module, held
+    return None
+
+
+def in_script(value: object) -> str | None:
+    """Return an expression for the object in the script's globals, or None.
+
+    Searches names, then items of dicts, lists and tuples, and attributes of the script's classes."""
+    loops = _loop_names()
+    variables = {name: item for name, item in _script().items() if not name.startswith("__") and name not in loops}
+    preferred = getattr(value, "__name__", "")
+    for name in sorted(variables, key=lambda name: name != preferred):
+        if variables[name] is value:
+            return name
+    for name, holder in variables.items():
+        for accessor, item in _members(holder):
+            if item is value:
+                return f"{name}{accessor}"
+    return None
+
+
+def _loop_names() -> set[str]:
+    """Return names that only loops and `with` statements of the script bind: no definition restores them."""
+    tree = _tree()
+    if tree is None:
+        return set()
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        targets = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else []
+        targets += [i.optional_vars for i in node.items if i.optional_vars] if isinstance(node, ast.With) else []
+        bound |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
+    return bound - {name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def _tree() -> ast.Module | None:
+    """Return the script's syntax tree, or None without a readable source."""
+    file = _script().get("__file__")
+    return _parsed(file) if isinstance(file, str) else None
+
+
+@functools.cache
+def _parsed(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def _members(holder: object) -> list[tuple[str, Any]]:
+    """Return (accessor, member) for the members of a container or a class of the script."""
+    if type(holder) is dict:
+        items = [(key, item) for key, item in holder.items() if type(key) in (str, int)]
+        return [(f"[{string(key) if isinstance(key, str) else key}]", item) for key, item in items]
+    if type(holder) in (list, tuple):
+        assert isinstance(holder, (list, tuple))
+        return [(f"[{i}]", item) for i, item in enumerate(holder)]
+    if isinstance(holder, type) and holder.__module__ == SCRIPT:
+        return [(f".{key}", getattr(holder, key, None)) for key in vars(holder)]
+    return []
+
+
+def import_in_script(package: str) -> str | None:
+    """Return the first module of this package that the script's source imports, or None."""
+    tree = _tree()
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        for name in names:
+            if name.partition(".")[0] == package:
+                return name
+    return None
+
+
+def _script() -> dict[str, Any]:
+    return vars(sys.modules[SCRIPT])
