@@ -38,6 +38,8 @@ class Occasion:
     """A number drawn from [0, 1) once per compilation and once per call."""
     present: frozenset[str]
     """The names of all ops in the graph."""
+    nodes: tuple[fx.Node, ...] = ()
+    """The ops found, while compiling."""
 
 
 Strike = Callable[[Occasion], None]
@@ -64,8 +66,8 @@ def fault(
         def plant(gm: fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Compiled:
             present = op_names(gm)
             if settings.stage is Stage.COMPILE:
-                if place(gm, example_inputs, settings):
-                    strike(Occasion(settings, 0, DICE.random(), present))
+                if nodes := place(gm, example_inputs, settings):
+                    strike(Occasion(settings, 0, DICE.random(), present, tuple(nodes)))
                 return gm.forward
 
             edited = fresh_copy(gm)

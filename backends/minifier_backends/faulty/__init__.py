@@ -24,6 +24,7 @@ from minifier_backends.faulty.crash import (
     faulty_memory,
     faulty_raise,
     faulty_segfault,
+    faulty_unsupported,
 )
 from minifier_backends.faulty.effect import (
     faulty_alias,
@@ -56,5 +57,6 @@ __all__ = [
     "faulty_segfault",
     "faulty_stride",
     "faulty_two_errors",
+    "faulty_unsupported",
     "faulty_wrong",
 ]

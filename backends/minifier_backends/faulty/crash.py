@@ -1,4 +1,4 @@
-"""Faults that end the compilation, the call or the whole process. All take `stage` and `level`."""
+"""Faults that end the compilation, the call or the whole process. Most take `stage` and `level`."""
 
 import os
 import signal
@@ -21,6 +21,17 @@ def faulty_raise(occasion: Occasion) -> None:
     if occasion.settings.stage is Stage.RUN:
         raise KernelError(f"kernel of {occasion.settings.op} failed: invalid launch configuration")
     raise LoweringError(f"no lowering for {occasion.settings.op}")
+
+
+@register_backend(tags=("debug",))
+@fault(takes=("op",))
+def faulty_unsupported(occasion: Occasion) -> None:
+    """Raises LoweringError while compiling the op, and quotes its node, its stack trace and the whole graph."""
+    node = occasion.nodes[0]
+    raise LoweringError(
+        f"{occasion.settings.op} is not supported by this compiler\nFailing at node: {node.format_node()}\n"
+        f"Written at: {node.stack_trace}\nIn the graph:\n{node.graph}"
+    )
 
 
 @register_backend(tags=("debug",))
