@@ -16,6 +16,7 @@ from minifier.torch_private import (
     LAUNCH,
     OtherDraws,
     SymbolicSizes,
+    add_arguments,
     aot_autograd_arguments,
     as_dynamo_calls,
     as_hint,
@@ -24,6 +25,7 @@ from minifier.torch_private import (
     backend_error,
     backend_table,
     compiler_for,
+    complete_module,
     config_values,
     entry_point_of,
     expression_of,
@@ -310,7 +312,7 @@ def test_a_backend_finds_what_dynamo_has_around_its_call():
     torch.compile(torch.sin, backend=backend)(X)
     mode = new_fake_mode()
     with as_dynamo_calls(mode):
-        assert detect_fake_mode() is mode
+        assert detect_fake_mode().shape_env is mode.shape_env
         context = TracingContext.try_get()
         twin = fake_tensor(mode, (2, 3), (3, 1), torch.float32, "cpu")
         seen.append((context is not None, detect_fake_mode() is context.fake_mode, type(twin).__name__))
@@ -345,6 +347,28 @@ def test_a_graph_module_is_made_as_dynamo_makes_its_own():
     torch._dynamo.reset()
     torch.compile(torch.sin, backend=backend)(X)
     assert type(made).__mro__[1:] == kinds[0]
+
+
+def test_a_graph_is_completed_as_dynamo_completes_its_own():
+    """Compared field by field for a whole script in tests/cli/test_script_world.py."""
+    seen = []
+
+    def backend(gm, example_inputs):
+        (x,) = gm.graph.find_nodes(op="placeholder")
+        argument = x.meta["grapharg"]
+        seen.append((sorted(gm.meta), argument.source.name, argument.fake_tensor.shape, sorted(x.meta["tensor_dict"])))
+        return gm.forward
+
+    def doubled(x):
+        return x * 2
+
+    (captured,) = compiled_graphs(doubled, X)
+    torch._dynamo.reset()
+    torch.compile(doubled, backend=backend)(X)
+    made = complete_module(graph_module(torch.nn.Module(), captured.module.graph))
+    add_arguments(made, [X])
+    backend(made, [X])
+    assert seen[0] == seen[1]
 
 
 def test_who_made_a_library_of_operators_is_known(forked):

@@ -15,6 +15,7 @@ from minifier.torch_private import (
     INDUCTOR,
     INDUCTOR_MODULES,
     MACHINE_SETTINGS,
+    forget_threads,
     has_config,
     inductor_cache,
     inductor_folder,
@@ -127,27 +128,22 @@ def test_what_is_imported_for_it_is_there():
     assert INDUCTOR in torch._dynamo.list_backends(None)
 
 
-HAS_COMPILED = """
-import os, torch
-from minifier.torch_private import forget_threads
+def compile_again_in_a_fork() -> None:
+    def compiles(n):
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: torch.tanh(x) * n, backend="inductor")(torch.ones(3)).shape == (3,)
 
-def compiles(n):
-    torch._dynamo.reset()
-    assert torch.compile(lambda x: torch.tanh(x) * n, backend="inductor")(torch.ones(3)).shape == (3,)
-
-torch._inductor.config.compile_threads = 2
-compiles(2)
-if (pid := os.fork()) == 0:
-    forget_threads()
-    compiles(3)
-    os._exit(17)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"""
+    torch._inductor.config.compile_threads = 2
+    compiles(2)
+    if (pid := os.fork()) == 0:
+        forget_threads()
+        compiles(3)
+        os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
 
 
 @pytest.mark.usefixtures("soak")
 def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_path):
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", HAS_COMPILED]
-    ended = subprocess.run(command, env=environment, check=True, timeout=200, capture_output=True, text=True)
-    assert ended.stdout == "17\n", ended.stderr
+    command = [sys.executable, "-c", "import test_torch_private_inductor as it; it.compile_again_in_a_fork()"]
+    subprocess.run(command, cwd=Path(__file__).parent, env=environment, check=True, timeout=200)

@@ -29,7 +29,7 @@ Pairs = Mapping[Key, TensorPair]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgements:
     """The judgement of each pair.
 
     loose: outputs whose shape varies between runs of eager.
@@ -41,7 +41,9 @@ class Judged:
     excused: tuple[Difference, ...]
 
 
-def judge_all(runs: EagerRuns, pairs: Pairs, shapes: Sequence[Difference], *, same_draws: bool, strict: bool) -> Judged:
+def judge_all(
+    runs: EagerRuns, pairs: Pairs, shapes: Sequence[Difference], *, same_draws: bool, strict: bool
+) -> Judgements:
     """Judge each pair, and the outputs with a difference in `shapes`.
 
     same_draws: the backend drew eager's random numbers. strict: what eager's own variation would excuse is wrong.
@@ -55,7 +57,7 @@ class _Judging:
         self._observed: Results | None = None
         self._disturbed: frozenset[Key] | None = None
 
-    def judge(self, shapes: Sequence[Difference], same_draws: bool, strict: bool) -> Judged:
+    def judge(self, shapes: Sequence[Difference], same_draws: bool, strict: bool) -> Judgements:
         runs, pairs = self.runs, self.pairs
         references = self._references()
         judgements = {key: _judge(pair, references[key], []) for key, pair in pairs.items()}
@@ -93,7 +95,7 @@ class _Judging:
                 samples[key].append(Sample(value, steps))
                 judgements[key] = _judge(pairs[key], references[key], samples[key])
         excused = [key for key in pairs if key in suspects - final and not judgements[key].wrong]
-        return Judged(judgements, loose, self._excused(excused, judgements, samples))
+        return Judgements(judgements, loose, self._excused(excused, judgements, samples))
 
     def _excused(
         self, keys: Sequence[Key], judgements: Mapping[Key, Judgement], samples: Mapping[Key, list[Sample]]

@@ -82,7 +82,7 @@ def through_bfloat16(x, w):
 def test_types_that_the_graph_names_are_widened_too():
     captured = captures(through_bfloat16, torch.randn(8, 8), torch.randn(8, 8))[0]
     assert captured.compare(lambda x, w: ((x @ w).softmax(-1),)).differences == ()  # better than eager
-    assert captured.eager_runs == 2
+    assert captured.eager_runs == 4  # two for the number by which eager itself varies
 
 
 def test_nan_where_eager_has_one_is_right():

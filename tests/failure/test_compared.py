@@ -12,6 +12,7 @@ ASPECTS = (
     Aspect.NON_FINITE,
     Aspect.VALUES,
     Aspect.GRADIENT,
+    Aspect.AUTOGRAD,
     Aspect.MUTATION,
     Aspect.SHAPE,
     Aspect.STRUCTURE,

@@ -18,5 +18,5 @@ def test_names_that_are_kept_in_files_do_not_change():
     assert [each.value for each in Verdict] == ["SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED"]
     assert [each.value for each in Aspect] == [
         "values", "non-finite", "shape", "dtype", "stride", "device", "aliasing", "mutation", "gradient",
-        "no-exception", "structure", "predicate",
+        "autograd", "no-exception", "structure", "predicate",
     ]  # fmt: skip
