@@ -13,7 +13,7 @@ from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
 from minifier.passes.table import OF_VALUES
 from minifier.slicing import with_definitions
-from minifier.verify import shows
+from minifier.verify import Conditions
 
 
 def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1, *, plain: bool = True) -> str:
@@ -32,7 +32,7 @@ def minified(bureau: Bureau, tmp_path: Path, text: str, ops: int = 1, *, plain: 
         repro = write_repro(case, template, variant)
         path = repro.write(tmp_path / f"repro-{number}")
         run = run_forked(path, case.failure.fingerprint, path=[str(CASES)])
-        if shows(run, case.failure.fingerprint, None, any_stage=template.hides_stage):
+        if Conditions(case.failure.fingerprint, 60, any_stage=template.hides_stage).are_met(run):
             return repro.text
         reasons.append(f"{repro.text}\n{run.output}")
     pytest.fail("\n".join(reasons))

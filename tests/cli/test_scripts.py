@@ -8,7 +8,7 @@ from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
 from minifier.errors import NothingToReduce
-from minifier.verify import shows
+from minifier.verify import Conditions
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -25,7 +25,7 @@ def shown(bureau, tmp_path):
         repro = write_repro(case, Template.COMPILE_FUNCTION)
         path = repro.write(tmp_path / "repro")
         run = run_forked(path, case.failure.fingerprint, path=[str(CASES)])
-        assert shows(run, case.failure.fingerprint, None), f"{repro.text}\n{run.output}"
+        assert Conditions(case.failure.fingerprint, 60).are_met(run), f"{repro.text}\n{run.output}"
         return case, repro.text
 
     return go
