@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from minifier.case.in_place import is_in_place
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 
 UNKNOWN = Opaque("unknown")
@@ -219,7 +220,8 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
         if node.is_op:
             node = Node(name, "placeholder", name, value=node.value, source=node.source)
         entry.append(node)
-    outputs = [n.name for n in body if _is_live(graph, n, names) and isinstance(n.value, TensorMeta)]
+    live = [node for node in body if _is_live(graph, node, names) and isinstance(node.value, TensorMeta)]
+    outputs = list(dict.fromkeys(name for node in live if (name := _returned(graph, node, (*entry, *body), names))))
     if not outputs and body:
         outputs = [body[-1].name]
     end = Node("output", "output", "output", (tuple(Ref(name) for name in outputs),))
@@ -234,6 +236,23 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
 def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:
     users = graph.users[node.name]
     return not users or any(user not in kept for user in users)
+
+
+def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str]) -> str | None:
+    """Return the output that shows the value of a live op, or None if another output shows it.
+
+    Nothing reads the result of some in-place ops: the program goes on with a tensor of the same storage. A backend may
+    treat an op without readers in its own way, so it stays without readers.
+    """
+    if graph.users[node.name] or not is_in_place(node) or not isinstance(node.value, TensorMeta):
+        return node.name
+    storage, here = node.value.storage, graph.index[node.name]
+    tensors = [other for other in nodes if other is not node and isinstance(other.value, TensorMeta)]
+    aliases = [other.name for other in tensors if storage is not None and other.value.storage == storage]
+    if not aliases:
+        return node.name
+    is_read = any(graph.index[user] > here for name in aliases for user in graph.users[name] if user in kept)
+    return None if is_read else aliases[0]
 
 
 def renamed(graph: Graph, names: dict[str, str]) -> Graph:

@@ -20,15 +20,9 @@ from minifier.case import (
     subset,
 )
 from minifier.case.graph import refs_in
+from minifier.case.in_place import is_in_place
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
 
-_IN_PLACE_OPERATORS = {
-    f"operator.{name}"
-    for name in (
-        *("setitem", "delitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
-        *("iand", "ior", "ixor", "ilshift", "irshift"),
-    )
-}
 # Begin and end of torch.func's transforms.
 _BEGIN = {
     "_vmap_increment_nesting",
@@ -44,16 +38,6 @@ _END = {
     "_saved_tensors_hooks_enable",
     "_exit_dual_level",
 }
-
-
-def is_in_place(node: Node) -> bool:
-    """Tell whether the op changes an argument, judging by torch's naming conventions."""
-    if node.target in _IN_PLACE_OPERATORS or "out" in node.kwargs or node.kwargs.get("inplace") is True:
-        return True
-    if node.target.startswith("operator."):  # and_, or_, not_ are not in place
-        return False
-    name = node.short_target
-    return node.is_op and name.endswith("_") and not name.endswith("__") and name != "_"
 
 
 def _can_be_cut(node: Node) -> bool:

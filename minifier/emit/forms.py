@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from minifier.case import Case, Level, Symbolic
-from minifier.case.ops import is_in_place
+from minifier.case.in_place import is_in_place
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from minifier.case import Case, Graph, Node, TensorMeta
 from minifier.case.graph import Ref, map_refs
-from minifier.case.ops import is_in_place
+from minifier.case.in_place import is_in_place
 
 Path = tuple[str, ...]  # get_attr targets, outermost first
 

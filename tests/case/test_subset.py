@@ -1,5 +1,7 @@
 """Every set of ops is a valid graph that computes what the whole one computes there."""
 
+from dataclasses import replace
+
 import torch
 from case_samples import call, graph, meta, output, placeholder
 from hypothesis import given, settings
@@ -175,3 +177,14 @@ def test_an_input_is_not_named_after_the_op_that_it_was_the_result_of():
     assert whole.input_names == {}
     assert subset(whole, ["exp"]).input_names == {"tanh": "l_v0_"}
     assert "l_v0_" in subset(whole, ["exp"]).free_names
+
+
+def test_an_in_place_op_without_readers_stays_without_readers():
+    changed = replace(meta(2, 3), storage=7)
+    base = call("v0", "torch.sin", Ref("x"), value=changed)
+    clamped = call("c", "torch.clamp_", Ref("v0"), value=changed)
+    whole = graph(placeholder("x"), base, clamped, call("v1", "torch.relu", Ref("v0")), output("v1"))
+    assert subset(whole, ["v0", "c", "v1"]).output.args == whole.output.args
+    assert subset(whole, ["v0", "c"]).output.args == ((Ref("v0"),),)
+    alone = subset(whole, ["c"])  # the cut base shows what the op did
+    assert [node.name for node in alone.placeholders] == ["v0"] and alone.output.args == ((Ref("v0"),),)
