@@ -9,15 +9,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.capturing import script
-from minifier.capturing.captured import Captured, FailingGraph
+from minifier.capturing.captured import Captured, FailingGraph, is_of_torch
 from minifier.capturing.events import read_events
 from minifier.capturing.running_calls import Running, RunningCalls
-from minifier.capturing.script import Program, run_program
+from minifier.capturing.script import Program, ScriptEnd, run_program
 from minifier.capturing.terms import Terms
 from minifier.capturing.watch import STACKS, Watch, fatal_call, how_it_ended
 from minifier.case import BackendReference
@@ -25,6 +25,8 @@ from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
 from minifier.case.variables import variables
 from minifier.failure import Failure, Kind, Stage
+from minifier.failure.fingerprint import failure_of
+from minifier.failure.stage import stage_shown
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.forked_step import StepEnd, run_step
 from minifier.process.logs import LogLine, overheard
@@ -32,6 +34,8 @@ from minifier.process.memory import limit_data
 from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
+
+_STEPS = ("compiling", "compiled", "declined", "failed", "ran", "ended")  # events that follow each other
 
 if TYPE_CHECKING:
     from minifier.capturing.baseline import Baseline
@@ -97,10 +101,10 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     note_backward_passes(observer.trains)
     environment_before = variables(os.environ)
 
-    def ended(code: int, error: str, text: str) -> None:
+    def ended(end: ScriptEnd) -> None:
         environment = [pair for pair in variables(os.environ) if pair not in environment_before]
         calls = list(observer.calls.items())
-        observer.log.write("ended", status=code, error=error, traceback=text, environment=environment, calls=calls)
+        observer.log.write("ended", **asdict(end), environment=environment, calls=calls)
 
     if terms.memory is not None:
         limit_data(terms.memory)
@@ -146,6 +150,8 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
         failure = how_it_ended(end, watch, folder, call)
         failing.append(_died(folder, compiling[call.number], call, failure, has_case, kept))
+    if not failing and not repeated and (after := _after_compiling(folder, events, compiling, kept)) is not None:
+        failing.append(after)
     for graph in failing:
         _complete(folder / str(graph.number), seconds - watch.seconds, len(compiling))
     return Captured(
@@ -202,6 +208,42 @@ def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
         reference=unpack(BackendReference, event["reference"]),
         inputs_lost=lost,
         forward=event["forward"],
+    )
+
+
+def _after_compiling(
+    folder: Path,
+    events: Sequence[dict[str, Any]],
+    compiling: dict[int, dict[str, Any]],
+    kept: set[tuple[int, int]],
+) -> FailingGraph | None:
+    """Return the failure of torch.compile itself right after a backend had compiled a graph, or None.
+
+    The backend may have caused it: by what it left behind in Dynamo, such as symbols that no guard can express.
+    """
+    *before, last = [event for event in events if event["event"] in _STEPS] or [{"event": ""}]
+    is_next = last["event"] == "ended" and before and before[-1]["event"] == "compiled"
+    if not is_next or not last.get("links") or not is_of_torch(last["error"], last["traceback"]):
+        return None
+    event = compiling[before[-1]["number"]]
+    number, links = event["number"], last["links"]
+    case_folder = folder / str(number)
+    if event["forward"] is not None or not (case_folder / CASE).exists():
+        return None
+    case = load(case_folder)
+    failure = failure_of(stage_shown(links), links, last["traceback"], case.graph.free_names)
+    save(replace(case, failure=failure, through_dynamo=True), case_folder)
+    lost = "" if (number, 0) in kept else f"torch.compile failed after {event['backend']} had compiled graph {number}"
+    return FailingGraph(
+        number=number,
+        sentence=failure.sentence,
+        traceback=failure.traceback,
+        ops=event["ops"],
+        backend=event["backend"],
+        stage=failure.fingerprint.stage,
+        failure=failure,
+        reference=case.backend,
+        inputs_lost=lost,
     )
 
 

@@ -14,8 +14,8 @@ import torch
 
 from minifier.case import Case, Graph, Node, TensorInput
 from minifier.case.graph import renamed
+from minifier.case.in_place import is_in_place
 from minifier.case.inputs import Stored
-from minifier.case.ops import is_in_place
 from minifier.compare.results import random_state_kept
 from minifier.fx.build import build_graph
 from minifier.fx.node_arguments import tensor_meta

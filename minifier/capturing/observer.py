@@ -124,6 +124,8 @@ class Observer:
         forward = record.forward.number if record.forward is not None else None
         facts = {"ops": record.ops, "backend": record.backend.name, "forward": forward}
         self.log.write("compiling", number=record.number, **facts)
+        if self._keeps(record, 0):
+            record.keep(inputs, 0)
         try:
             with BackendCall(self, record, stage) as current:
                 compiled = call()
@@ -139,6 +141,10 @@ class Observer:
         if current.matched:
             record.fell_back(stage, current.matched, inputs)
         return compiled
+
+    def _keeps(self, record: Record, call: int) -> bool:
+        """Whether the inputs of this call must be saved before it; 0 is the compilation."""
+        return self.keep is not None and (record.number, call) == (self.keep.number, self.keep.call)
 
     def _is_new(self, error: BaseException) -> bool:
         """Whether no nested call has logged this failure already."""
@@ -201,10 +207,9 @@ class Observer:
         if record.place:
             self.calls[record.place] = number
         record.inference = torch.is_inference_mode_enabled()
-        is_kept = self.terms.keep_all or (
-            self.keep is not None and (record.number, number) == (self.keep.number, self.keep.call)
-        )
-        if is_kept:
+        if number == 1:
+            self.log.write("ran", number=record.number)
+        if self.terms.keep_all or self._keeps(record, number):
             record.keep(args, number)
         versions_before = _versions(args)
         try:

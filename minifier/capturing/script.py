@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import Any
 
 from minifier.capturing.standard_input import StandardInput
+from minifier.failure.observed import describe
 from minifier.process.memory import spare_memory
 from minifier.process.stacks import calls_user_code
 
@@ -91,6 +93,14 @@ def _run_script(target: str) -> None:
     exec(code, main.__dict__)
 
 
+def take_the_place_of(program: Program) -> None:
+    """Let this process look like the program's own to what it imports: `sys.argv`, and an empty `__main__`."""
+    sys.argv = [program.target, *program.arguments]
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=program.target, __builtins__=builtins)
+    sys.modules["__main__"] = main
+
+
 def _without_tool(trace: TracebackType | None) -> TracebackType | None:
     """Remove minify's frames, and runpy's leading frames, from the traceback."""
     steps: list[TracebackType] = []
@@ -151,16 +161,25 @@ def _flush_files() -> None:
                 item.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptEnd:
+    """How a program's own code ended: its exit status, and its exception as a line, a traceback and a description."""
+
+    status: int = 0
+    error: str = ""
+    traceback: str = ""
+    links: tuple[dict[str, Any], ...] = ()
+
+
 @calls_user_code
-def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int:
+def run_program(program: Program, ended: Callable[[ScriptEnd], None]) -> int:
     """Run the program to its end, with its threads and exit handlers; return the exit status.
 
-    `ended(status, error, traceback)` is called when the program's own code is done; `error` is one line. An exception
-    of the script is printed as Python prints it.
+    `ended` is called when the program's own code is done. An exception of the script is printed as Python prints it.
     """
-    arguments: Sequence[str] = program.arguments
-    sys.argv = [program.target, *arguments]
+    sys.argv = [program.target, *program.arguments]
     status, line, text = 0, "", ""
+    links: list[dict[str, Any]] = []
     try:
         if program.is_module:
             sys.path[0] = os.getcwd()
@@ -177,9 +196,10 @@ def run_program(program: Program, ended: Callable[[int, str, str], None]) -> int
             trace = error.__traceback__
             line = traceback.format_exception_only(type(error), error)[0].strip().split("\n")[0]
             text = "".join(traceback.format_exception(type(error), error, trace))
+            links = describe(error)
             status = _show(error, trace)
             del trace
-    ended(status, line, text)
+    ended(ScriptEnd(status, line, text, tuple(links)))
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     with spare_memory():

@@ -49,6 +49,7 @@ class BackendReference:
     folders: entries of the import path beyond this environment's default.
     reason: why no expression exists (BackendSource.NONE).
     made_by: the function or class that created the backend; the script may have its own expression with it.
+    ahead: imports of the script that precede `imports`, in this order: they patch something for the backend.
     """
 
     name: str
@@ -64,6 +65,7 @@ class BackendReference:
     reason: str = ""
     names: tuple[str, ...] = ()
     made_by: str = ""
+    ahead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Case:
     measure: the tolerance for a result that differs from eager's.
     definitions: source of the script's definitions that the backend and the graph need.
     needs: properties of a reduced Case that no pass could remove.
+    through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
     """
 
     graph: Graph
@@ -142,6 +145,7 @@ class Case:
     measure: Tolerance = field(default_factory=Tolerance)
     definitions: str = ""
     needs: tuple[str, ...] = ()
+    through_dynamo: bool = False
 
     @property
     def folders(self) -> tuple[str, ...]:

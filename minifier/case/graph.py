@@ -221,7 +221,8 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
             node = Node(name, "placeholder", name, value=node.value, source=node.source)
         entry.append(node)
     live = [node for node in body if _is_live(graph, node, names) and isinstance(node.value, TensorMeta)]
-    outputs = list(dict.fromkeys(name for node in live if (name := _returned(graph, node, (*entry, *body), names))))
+    returned = [_returned(graph, node, (*entry, *body), names) for node in live]
+    outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:
         outputs = [body[-1].name]
     end = Node("output", "output", "output", (tuple(Ref(name) for name in outputs),))
@@ -247,8 +248,8 @@ def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str])
     if graph.users[node.name] or not is_in_place(node) or not isinstance(node.value, TensorMeta):
         return node.name
     storage, here = node.value.storage, graph.index[node.name]
-    tensors = [other for other in nodes if other is not node and isinstance(other.value, TensorMeta)]
-    aliases = [other.name for other in tensors if storage is not None and other.value.storage == storage]
+    tensors = {other.name: other.value for other in nodes if other is not node and isinstance(other.value, TensorMeta)}
+    aliases = [name for name, value in tensors.items() if storage is not None and value.storage == storage]
     if not aliases:
         return node.name
     is_read = any(graph.index[user] > here for name in aliases for user in graph.users[name] if user in kept)

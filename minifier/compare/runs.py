@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from minifier.case.graph import Graph
-from minifier.case.ops import is_in_place
+from minifier.case.in_place import is_in_place
 from minifier.compare.results import RandomStates, Results, observe
 from minifier.compare.wide_reference import (
     DOUBLE,

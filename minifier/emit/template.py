@@ -22,13 +22,15 @@ _TEMPLATE_BACKENDS = ('"eager"', '"aot_eager_default_partitioner"')
 class Filling:
     """Source texts for a template.
 
-    `environment` are statements that run before torch is imported, `before` the functions that `fn` calls.
+    `first_imports` precede the sorted `imports` in their own order. `environment` are statements that run before torch
+    is imported, `before` the functions that `fn` calls.
     `replacements` maps texts of the template to new texts, before inputs and backend are filled in. `definitions`
     replaces functions and classes, by name. `script_definitions` come from the user's script; the template's own
     uses of `script_names` are renamed.
     """
 
     imports: tuple[str, ...]
+    first_imports: tuple[str, ...]
     environment: tuple[str, ...]
     settings: tuple[str, ...]
     before: tuple[str, ...]
@@ -187,7 +189,7 @@ def _head(filling: Filling, imports: set[str]) -> list[Statement]:
         environment = parsed(filling.environment)
         head += [*parsed(_sorted_imports(stdlib)), apart(environment[0], 1), *environment[1:]]
         imports = imports - stdlib
-    rest = parsed(_sorted_imports(imports))
+    rest = parsed([*filling.first_imports, *_sorted_imports(imports.difference(filling.first_imports))])
     head += [*(apart(s, 1 if head else 0) for s in rest[:1]), *rest[1:]]
     settings = parsed(filling.settings)
     return [*head, *(apart(s, 1) for s in settings[:1]), *settings[1:]]

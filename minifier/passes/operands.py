@@ -8,7 +8,8 @@ from itertools import combinations
 
 from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import HIGHER_ORDER, map_refs, refs_in
-from minifier.case.ops import atoms, is_in_place, with_ops
+from minifier.case.in_place import is_in_place
+from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols
 from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row

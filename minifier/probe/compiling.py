@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,11 +23,34 @@ from minifier.torch_private import (
     as_dynamo_calls,
     call_compiled,
     complete_module,
+    observe_backend_calls,
     with_aot_compiler,
 )
 
 Compiled = Callable[[Sequence[Any]], Any]
 Compiler = Callable[[torch.fx.GraphModule, list[Any]], Any]
+
+
+def through_dynamo(bench: PreparedCase, case: Case, on_run: Callable[[], object]) -> Compiled:
+    """Return the graph's function under torch.compile, as in a repro: its first call compiles it.
+
+    `on_run` is called ahead of each call of what the backend compiled. Sizes are symbolic if the Case's are.
+    """
+    module = build_graph(case.graph, bench.tensors, names=case.graph.input_names)
+    function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
+    backend, dynamic = case.backend, True if is_symbolic(case) else case.backend.dynamic
+    observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
+    compiled = torch.compile(function, backend=bench.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
+    return lambda args: compiled(*args)
+
+
+def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Callable[..., Any]:
+    @functools.wraps(compiled, updated=())
+    def run(*args: Any) -> Any:
+        on_run()
+        return compiled(*args)
+
+    return run
 
 
 def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:

@@ -16,11 +16,12 @@ from minifier.compare import compare
 from minifier.compare.results import leaves
 from minifier.failure import Kind, Stage
 from minifier.failure.observed import describe, text
+from minifier.failure.stage import stage_shown
 from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import NotRecorded, Recorder, make_inputs, without_sharing
 from minifier.fx.tensors import TensorFile
 from minifier.passes.data import is_small
-from minifier.probe.compiling import Compiled, compile_candidate
+from minifier.probe.compiling import Compiled, compile_candidate, through_dynamo
 from minifier.probe.life import imports_told, tell
 from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.set_state import in_modes, in_state, set_globals
@@ -108,25 +109,31 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
     with in_modes(case.state):
         progress.enter(compiling)
         try:
-            with as_while_compiling():
-                compiled = compile_candidate(bench, case, values)
+            if case.through_dynamo:
+                compiled = through_dynamo(bench, case, lambda: progress.enter(running))
+            else:
+                with as_while_compiling():
+                    compiled = compile_candidate(bench, case, values)
         except NoCompiler:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
             return progress.failure(error)
-        if until is compiling:
+        if until is compiling and not case.through_dynamo:
             return {"status": "pass"}
         if until is Stage.COMPARE:
             return _compare(bench, case, compiled, progress)
         for call in range(case.calls):
             inputs = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
-            progress.enter(running)
+            if not case.through_dynamo:
+                progress.enter(running)
             try:
                 result = compiled(inputs)
                 if case.backward:
                     progress.enter(Stage.BACKWARD_RUN)
                     run_backward(result)
             except BaseException as error:  # noqa: BLE001 - as above
+                if case.through_dynamo and progress.stage in (compiling, running):
+                    progress.stage = stage_shown(describe(error))
                 return progress.failure(error)
     return {"status": "pass"}
 

@@ -40,17 +40,19 @@ from minifier.torch_private import (
 
 
 class StartsThreads(MinifyError):
-    """The import of the backend started threads, which do not survive a fork."""
+    """The import of the backend started threads, and forks of the process do not show the failure: they lack them."""
 
 
 @dataclass
 class PreparedCase:
     """Objects that every probe of a Case needs; children inherit them by the fork. With `late`, each child imports the
-    backend and the graph's targets itself: slower, but right for a backend that starts threads at import."""
+    backend and the graph's targets itself: slower, but right for a backend that needs threads started at import.
+    `has_threads`: the import in this process started some. Most are idle, like a telemetry's, and not missed."""
 
     case: Case
     tensors: StoredTensors
     late: bool = False
+    has_threads: bool = False
     recorded: RecordedValues | None = None
     preloaded: int = 0
     fakes: Any = field(default_factory=new_fake_mode)
@@ -171,13 +173,15 @@ def imported_backend(backend: BackendReference, definitions: str = "") -> Any:
     """Import the value of `backend=` for torch.compile. Raises NoRepro with the reason if that fails."""
     names: dict[str, Any] = {}
     try:
+        for line in backend.ahead:  # the definitions import what needs them
+            exec(line, {})
         names.update(define(definitions) if definitions else {}, torch=torch)
         for line in backend.imports:
             exec(line, names)
         value = eval(backend.expression, names)
         _compiler(value, backend)
     except (Exception, SystemExit) as error:
-        wanted = "; ".join((*backend.imports, f"backend={backend.expression}"))
+        wanted = "; ".join((*backend.ahead, *backend.imports, f"backend={backend.expression}"))
         raise NoRepro(
             f"the backend {backend.name} cannot be had outside the script: `{wanted}` ends with "
             f"{type(error).__name__}: {error}"
@@ -195,7 +199,7 @@ def _threads() -> int:
 
 
 def prepare_case(case: Case, late: bool = False) -> PreparedCase:
-    """Prepare a Case; import everything unless `late`. Raises NoRepro or StartsThreads."""
+    """Prepare a Case; import everything unless `late`. Raises NoRepro."""
     extend_path(case.import_path)
     reset_state()
     case = replace(case, state=known_state(case.state))
@@ -204,8 +208,7 @@ def prepare_case(case: Case, late: bool = False) -> PreparedCase:
     if not late:
         before = _threads()
         bench.import_all()
-        if _threads() > before:
-            raise StartsThreads(case.backend.name)
+        bench.has_threads = _threads() > before
     bench.tensors.load_all()
     bench.prepare()
     if is_symbolic(case):

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from minifier import search
+from minifier.capturing.script import Program
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Stage, Tolerance, Verdict
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
-from minifier.probe.prepared_case import PreparedCase, prepare_case
+from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.probe.prober import Prober
 from minifier.process.interrupts import deaf
 from minifier.process.progress import Progress
@@ -40,6 +41,7 @@ from minifier.settings import Settings
 NEAREST = "nearest"  # folder of the nearest Case that passes
 
 _HANG_FACTOR = 5  # times the timeout: how long the final hang must last
+_MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
 _MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
 _MAX_TABLE_SECONDS, _MAX_TABLE_FRACTION = 20.0, 0.2  # of the table of wrong ops; a fraction of the reduction's time
 
@@ -58,7 +60,7 @@ class ReductionTask:
     """A reduction of the Case in `source` into `folder`.
 
     `late` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times first, because it
-    may be flaky.
+    may be flaky. `program` is the captured script, whose arguments the process has; None if only its name is known.
     """
 
     source: Path
@@ -66,6 +68,7 @@ class ReductionTask:
     settings: Settings
     late: bool = False
     doubtful: bool = False
+    program: Program | None = None
 
 
 def reduce_case(
@@ -96,7 +99,7 @@ def reduce_case(
     try:
         known = _known(runner)
         without_wrappers(runner)
-        case = start(runner)
+        case = _start(runner)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
         reduced, result = reduce_ops(runner, case, limit, known.of_ops(runner.repeats))
         ended = search.Ending.INTERRUPTED
@@ -135,6 +138,24 @@ def reduce_case(
         with deaf():
             runner.journal.close(finished=finished)
             shutil.rmtree(runner.scratch, ignore_errors=True)
+
+
+def _start(runner: ProbeRunner) -> Case:
+    """Return the Case to reduce. Raises StartsThreads if its probes may fail for lack of threads, else as `start`.
+
+    In a fork a backend that waits for its threads waits forever: that is not the hang that is sought.
+    """
+    if not runner.bench.has_threads:
+        return start(runner)
+    case = runner.bench.case
+    if case.failure.fingerprint.kind is Kind.TIMEOUT:
+        raise StartsThreads(case.backend.name)
+    if runner.timeout is None:
+        runner.allow(max(_MIN_SECONDS_WITHOUT_THREADS, 2 * case.script.seconds))
+    try:
+        return start(runner)
+    except NoRepro as error:
+        raise StartsThreads(str(error)) from error
 
 
 def _beyond_ops(

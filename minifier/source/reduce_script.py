@@ -214,16 +214,3 @@ def reduce_script(
     reduced: ReducedScript = unpack(ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
     result_path.unlink()
     return reduced
-
-
-def is_of_torch(error: str, trace: str) -> bool:
-    """Whether torch.compile itself raised the error, not the script or a library that it calls."""
-    if "InvalidBackend" in error:  # an unregistered backend name
-        return False
-    if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
-        return True
-    files = [line for line in trace.splitlines() if line.lstrip().startswith('File "')]
-    last = files[-1] if files else ""
-    return any(
-        folder in last for folder in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/")
-    )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import Link, failure_of, was_wrapped
+from minifier.failure.fingerprint import Link, failure_of
 from minifier.failure.normalise import normalise
+from minifier.failure.stage import stage_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,6 @@ class End:
 
 # Printed by faulthandler.dump_traceback_later before it ends a hanging process with status 1.
 _GUARD = re.compile(r"^Timeout \((\d+:\d\d:\d\d)(?:\.\d+)?\)!$", re.MULTILINE)
-
-_RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
-# Frames (module, function) of a backward pass; the first match tells the stage.
-_FRAMES_OF_BACKWARD = (
-    ((_RUNTIME_WRAPPERS, "get_or_compile"), Stage.BACKWARD_COMPILE),
-    ((_RUNTIME_WRAPPERS, "_backward_impl"), Stage.BACKWARD_RUN),
-    (("torch.autograd.graph", "_engine_run_backward"), Stage.BACKWARD_RUN),
-)
 
 # Phrases in the messages of assert_close and of our templates' assertions.
 _ASPECT_PHRASES = (
@@ -54,20 +47,6 @@ _ASPECT_PHRASES = (
     ("differs from", Aspect.PREDICATE),
 )
 _NON_FINITE_ERROR = re.compile(r"[Aa]bsolute difference: -?(?:nan|inf)\b")
-
-
-def _stage(links: Sequence[Link]) -> Stage:
-    """Return the stage of an exception that ended a script: compilation, run, or backward pass."""
-    frames = {(frame[0], frame[1]) for link in links for frame in link["frames"]}
-    for frame, stage in _FRAMES_OF_BACKWARD:
-        if frame in frames:
-            return stage
-    for link in links:
-        if "torch._dynamo.exc.ShortenTraceback" in link["bases"]:
-            return Stage.COMPILE
-    if was_wrapped(links) or any(function == "_call_user_compiler" for _, function in frames):
-        return Stage.COMPILE
-    return Stage.RUN
 
 
 def _aspect(message: str) -> Aspect:
@@ -123,7 +102,7 @@ def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = 
         difference = None
         if sought is not None and sought.stage is Stage.COMPARE:
             difference = _difference(seen["links"], seen["text"], sought)
-        return difference or failure_of(_stage(seen["links"]), seen["links"], seen["text"])
+        return difference or failure_of(stage_shown(seen["links"]), seen["links"], seen["text"])
     guarded = _GUARD.search(end.output)
     if end.status == 1 and guarded:
         return _hang(stage, f"no end after {_seconds(guarded.group(1))} s", end.output)

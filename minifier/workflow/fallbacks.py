@@ -24,8 +24,9 @@ from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
 from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
 from minifier.workflow.backward_module import reduce_forward, simplify_backward
+from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
-from minifier.workflow.reduction import reduce, run_reduction
+from minifier.workflow.reduction import reduce, reduce_through_dynamo, run_reduction
 from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
 from minifier.workflow.whole_script import prove_by_script
 
@@ -92,6 +93,12 @@ def _reduce_aten(attempt: Attempt, run: Run) -> Attempt:
         return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
     save(minimal, folder.minimal)
     return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
+
+
+def _may_need_dynamo(attempt: Attempt, _run: Run) -> bool:
+    """Whether the backend can be called by Dynamo instead: for a graph of Dynamo's that no direct call shows."""
+    case = attempt.case
+    return isinstance(attempt.error, NoRepro) and case.level is Level.DYNAMO and not case.through_dynamo
 
 
 def _reducing_forward(attempt: Attempt) -> str:
@@ -188,7 +195,24 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         Step.REDUCE,
         lambda attempt, _: isinstance(attempt.error, StartsThreads),
         _reduce_with_late_imports,
-        lambda _: "the backend starts threads when it is imported: each probe imports it for itself, which is slower",
+        lambda _: (
+            "the backend starts threads when it is imported, and forks without them do not show the failure: "
+            "each probe imports it for itself, which is slower"
+        ),
+    ),
+    Fallback[Attempt](
+        "put the script's imports ahead of the backend's",
+        Step.REDUCE,
+        lambda attempt, _: isinstance(attempt.error, NoRepro) and bool(other_imports(attempt)),
+        lambda attempt, _: reduce_with_imports(attempt),
+        lambda attempt: f"{attempt.error}\ntrying again after the script's own imports, in their order",
+    ),
+    Fallback[Attempt](
+        "probe through torch.compile",
+        Step.REDUCE,
+        _may_need_dynamo,
+        lambda attempt, _: reduce_through_dynamo(attempt),
+        lambda attempt: f"{attempt.error}\ntrying again through torch.compile on the graph's function",
     ),
     Fallback[Attempt](
         "reduce the ATen graph",

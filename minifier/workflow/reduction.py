@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minifier.capturing.script import Program, take_the_place_of
 from minifier.case import Case
-from minifier.case.store import load
+from minifier.case.store import load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.emit.repro import guard_gibibytes
 from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
@@ -46,6 +47,7 @@ def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | Non
             return ClusterProber(cluster, prepared, task.source, scratch, channel.say) if cluster else None
 
         interrupt_once()
+        take_the_place_of(task.program or Program(load(task.source).script.name))
         adopt_orphans()
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -83,7 +85,8 @@ def run_reduction(
 ) -> tuple[Summary, Case]:
     """Reduce the Case in `source` into `out`, as the attempt's run has it; return the summary and the minimal Case."""
     run = attempt.run
-    task = ReductionTask(source, out, settings or run.settings, attempt.late_imports, doubtful)
+    program = attempt.asked.program if attempt.asked is not None else None
+    task = ReductionTask(source, out, settings or run.settings, attempt.late_imports, doubtful, program)
     summary = reduce_in_child(task, run.ui, run.cluster)
     return summary, load(out / "minimal")
 
@@ -104,6 +107,21 @@ def reduce(attempt: Attempt) -> Attempt:
             return attempt.failed(error)
         raise
     return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
+
+
+def reduce_through_dynamo(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case with probes that call torch.compile; return the attempt unchanged if that fails too.
+
+    Dynamo then calls the backend, with all that it hands over, and goes on with what the backend left.
+    """
+    folder = attempt.folder.case
+    save(replace(load(folder), through_dynamo=True), folder)
+    again = reduce(replace(attempt, case=load(folder), error=None))
+    if again.error is None:
+        return again
+    attempt.run.ui.detail(f"through torch.compile: {again.error}")
+    save(replace(load(folder), through_dynamo=False), folder)
+    return attempt
 
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:

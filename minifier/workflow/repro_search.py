@@ -160,7 +160,7 @@ class ReproSearch:
         """
         assert repro.template is not None, "the script is made from a template"
         case, eager = self.case, EAGER_COMPILERS if repro.template is Template.CALL_COMPILER else EAGER
-        backend = replace(eager, imports=case.backend.imports, folders=case.backend.folders)
+        backend = replace(eager, imports=case.backend.imports, folders=case.backend.folders, ahead=case.backend.ahead)
         variant = replace(repro.variant, compiler="fw_compiler")
         return write_repro(replace(case, backend=backend), repro.template, variant, self.settings.memory, variables)
 

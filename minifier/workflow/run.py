@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from minifier.capturing.captured import is_of_torch
 from minifier.capturing.find_failures import FoundFailures, run_script
 from minifier.capturing.script import Program
 from minifier.capturing.standard_input import StandardInput
@@ -22,7 +23,6 @@ from minifier.process.progress import SILENT, Ui, counted
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
-from minifier.source.reduce_script import is_of_torch
 from minifier.torch_private import INDUCTOR, INDUCTOR_MODULES
 from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.choose_failure import call_folder, choose, list_failing

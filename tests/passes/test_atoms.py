@@ -6,7 +6,8 @@ from case_samples import call, graph, method, output, placeholder, small_case
 from real_graphs import GRAPHS, compiled_graphs, seeded
 
 from minifier.case import Drawn, Recorded, Ref, ScalarInput, TensorInput
-from minifier.case.ops import atoms, is_in_place, kind, parents, with_ops
+from minifier.case.in_place import is_in_place
+from minifier.case.ops import atoms, kind, parents, with_ops
 from minifier.failure import Stage
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile

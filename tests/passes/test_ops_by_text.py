@@ -8,7 +8,8 @@ from case_text import case_of, graph_of
 from pass_rows import is_shown
 
 from minifier.case import Drawn, Level, Recorded, Ref, ScalarInput, State, Symbolic, TensorInput
-from minifier.case.ops import atoms, is_in_place, kind, parents, with_ops
+from minifier.case.in_place import is_in_place
+from minifier.case.ops import atoms, kind, parents, with_ops
 from minifier.failure import Stage
 
 

@@ -24,6 +24,7 @@ from minifier.settings import Settings
 from minifier.workflow import fallbacks
 from minifier.workflow.attempt import Attempt, FailingCall, Proof, Reduced, Run
 from minifier.workflow.fallbacks import FALLBACKS, Fallback, ProgramAtFault, Step, fall_back
+from minifier.workflow.imports_ahead import other_imports
 from minifier.workflow.interrupted_runs import Asked
 from minifier.workflow.run_folder import RunFolder
 
@@ -66,7 +67,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 13
+    assert len(set(names)) == len(names) == 15
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -109,6 +110,26 @@ def test_a_backend_that_starts_threads_is_imported_by_each_probe(attempt):
     assert applies(name, attempt.failed(StartsThreads("2 threads"))) and not applies(
         name, attempt.failed(NoRepro("no"))
     )
+
+
+def test_imports_for_their_effect_come_ahead_of_a_backend_that_needs_them(attempt, tmp_path):
+    name = "put the script's imports ahead of the backend's"
+    script = tmp_path / "script.py"
+    script.write_text("import os\nimport patch\nimport torch\n\nos.getcwd()\n")
+    asked = replace(attempt, asked=Asked(Program(str(script))))
+    gone = asked.failed(NoRepro("no module"))
+    assert applies(name, gone) and not applies(name, asked) and not applies(name, attempt.failed(NoRepro("no")))
+    assert other_imports(gone) == (("import patch", "import torch"), ("import os", "import patch", "import torch"))
+    assert not applies(name, replace(gone, case=replace(CASE, backend=replace(CASE.backend, ahead=("import patch",)))))
+
+
+def test_torch_compile_is_called_where_the_backend_alone_does_not_show_the_failure(attempt):
+    name = "probe through torch.compile"
+    gone = attempt.failed(NoRepro("gone"))
+    assert applies(name, gone) and not applies(name, attempt)
+    assert not applies(name, attempt.failed(StartsThreads("gone")))
+    assert not applies(name, replace(gone, case=replace(CASE, through_dynamo=True)))
+    assert not applies(name, replace(gone, case=replace(CASE, level=Level.AOT_FORWARD)))
 
 
 def test_the_aten_graph_is_reduced_where_dynamos_does_not_show_the_failure(attempt):

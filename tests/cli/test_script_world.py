@@ -1,0 +1,121 @@
+"""Backends that need more of the script's world than a graph: its imports, its arguments, threads, Dynamo itself."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(150)
+
+CALL = "torch.compile(lambda x: torch.tanh(x + 1) * 2, backend={})(torch.randn(4))\n"
+NAMES = """
+import torch
+
+
+def names(gm):
+    return {getattr(node.target, "__name__", node.target) for node in gm.graph.nodes}
+"""
+FAILS = """
+
+def refuse(gm, example_inputs):
+    if "tanh" in names(gm):
+        raise ValueError("no lowering for tanh")
+    return gm.forward
+"""
+NEEDS_A_PATCH = "import torch\n\nif not torch.patched_for_lower:\n    raise ImportError('unpatched')\n" + NAMES + FAILS
+SYMBOLS = (
+    NAMES
+    + """
+
+def lower(gm, example_inputs):
+    if "tanh" in names(gm):
+        # A symbol of no input: Dynamo cannot write a guard on it.
+        environment = torch._guards.TracingContext.get().fake_mode.shape_env
+        source = torch._dynamo.source.ConstantSource("lower")
+        symbol = environment.create_symbol(5, source, torch.fx.experimental.symbolic_shapes.DimDynamic.DYNAMIC)
+        size = environment.create_symintnode(symbol, hint=5, source=source)
+        bool(size % 2 == 1)
+    return gm.forward
+"""
+)
+ON_THE_STACK = """
+import sys
+
+
+def refuse(gm, example_inputs):
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "compile_and_call_fx_graph":
+        frame = frame.f_back
+    if frame is not None and any(node.name.startswith("tanh") for node in gm.graph.nodes):
+        raise ValueError("no lowering for tanh")
+    return gm.forward
+"""
+QUEUE = """
+import queue
+import threading
+
+orders, answers = queue.Queue(), queue.Queue()
+
+
+def work():
+    while True:
+        names = orders.get()
+        answers.put("tanh" in " ".join(names))
+
+
+threading.Thread(target=work, daemon=True).start()
+
+
+def refuse(gm, example_inputs):
+    orders.put([node.name for node in gm.graph.nodes])
+    if answers.get():
+        raise ValueError("no lowering for tanh")
+    return gm.forward
+"""
+
+
+def test_an_import_for_its_effect_comes_first_in_the_repro(project):
+    project.write("import torch\n\ntorch.patched_for_lower = True\n", "zz_patch.py")
+    project.write(NEEDS_A_PATCH, "lower.py")
+    done = project.run("import zz_patch  # noqa: F401\nimport torch\nimport lower\n" + CALL.format("lower.refuse"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and done.result["level"] == "dynamo"
+    assert done.repro.startswith("import zz_patch\nimport torch\n")
+
+
+def test_guards_that_a_backend_makes_impossible_are_its_failure(project):
+    project.write(SYMBOLS, "lower.py")
+    done = project.run("import torch\nimport lower\n" + CALL.format("lower.lower"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and done.result["level"] == "dynamo"
+    assert "torch.tanh(x)" in done.repro and "backend=lower" in done.repro
+
+
+def test_a_failure_that_only_dynamos_own_call_shows(project):
+    project.write(ON_THE_STACK, "lower.py")
+    done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and done.result["level"] == "dynamo"
+    assert "trying again through torch.compile" in done.stderr
+
+
+def test_a_backend_sees_the_arguments_of_the_script(project):
+    reads = "import sys\n" + NAMES + FAILS.replace('"no lowering for tanh"', 'f"no lowering with {sys.argv[1:]}"')
+    project.write(reads, "lower.py")
+    project.write("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+    done = project.minify("run", "--out", project.out, "--verify", "1", "failing.py", "--level", "hard")
+    assert "no lowering with ['--level', 'hard']" in done.stderr
+    assert "does not show the failure" not in done.stderr
+
+
+def test_an_idle_thread_started_at_import_costs_nothing(project):
+    idle = "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\n"
+    project.write(idle + NAMES + FAILS, "lower.py")
+    done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and "each probe imports it" not in done.stderr
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_thread_that_the_backend_waits_for_is_there_in_each_probe(project):
+    project.write(QUEUE, "lower.py")
+    done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and "each probe imports it" in done.stderr
