@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -15,6 +15,8 @@ from minifier.emit.wrapping_statements import Wrapping, wrap
 from minifier.templates import template_source
 
 _FUNCTIONS_OF_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
+# Comments that mark a statement of a template.
+_NUMBER_OF_CALLS, _CONTEXTS = "# fill in: the number of calls", "# fill in: the contexts"
 _TEMPLATE_BACKENDS = ('"eager"', '"aot_eager_default_partitioner"')
 
 
@@ -56,7 +58,7 @@ def _keyword(text: str) -> cst.Arg:
 
 
 class _Fill(cst.CSTTransformer):
-    """Replaces the template's backend, backend arguments and inputs."""
+    """Replaces the template's backend, backend arguments, inputs, and what its comments mark."""
 
     def __init__(self, filling: Filling) -> None:
         super().__init__()
@@ -82,30 +84,33 @@ class _Fill(cst.CSTTransformer):
         calls_backend = code_of(original_node.func) == 'lookup_backend("eager")'
         if names_backend or calls_backend:
             args += map(_keyword, self.filling.backend_arguments)
-        if code_of(original_node.func) == "range":
-            args = names_as_arguments([str(self.filling.wrapping.calls)])
         args = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args]
         return updated_node.with_changes(args=args)
+
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.For:
+        block = updated_node.body
+        if not isinstance(block, cst.IndentedBlock) or not _is_marked(block.header, _NUMBER_OF_CALLS):
+            return updated_node
+        block = block.with_changes(header=cst.TrailingWhitespace())
+        calls = cst.parse_expression(f"range({self.filling.wrapping.calls})")
+        return updated_node.with_changes(iter=calls, body=block)
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Statement:
+        if not _is_marked(original_node.trailing_whitespace, _CONTEXTS):
+            return updated_node
+        statement = updated_node.with_changes(trailing_whitespace=cst.TrailingWhitespace())
+        return under_contexts([statement], self.filling.contexts)
+
+
+def _is_marked(end_of_line: cst.TrailingWhitespace, mark: str) -> bool:
+    return end_of_line.comment is not None and end_of_line.comment.value == mark
 
 
 def _takes_inputs(call: cst.Call) -> bool:
     """Whether the call is of the function, compiled or not. In other calls, `x` means one tensor."""
     return isinstance(call.func, cst.Call) or code_of(call.func) in _FUNCTIONS_OF_INPUTS
-
-
-class _HelperContexts(cst.CSTTransformer):
-    """Puts the call inside a helper function of the template under the Case's contexts."""
-
-    def __init__(self, contexts: Sequence[str]) -> None:
-        super().__init__()
-        self.contexts = contexts
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> Statement:
-        if code_of(original_node) == "f(x)":
-            return under_contexts([updated_node], self.contexts)
-        return updated_node
 
 
 def _is_import(statement: cst.CSTNode) -> bool:
@@ -164,7 +169,7 @@ def fill(name: str, filling: Filling) -> str:
             elif defined in filling.definitions:
                 definitions += parsed(filling.definitions[defined])
             else:
-                definitions.append(transformed(transformed(statement, _HelperContexts(filling.contexts)), fill_in))
+                definitions.append(transformed(statement, fill_in))
         elif _is_input(statement):
             inputs += parsed(filling.inputs)
         elif not _is_import(statement):
