@@ -20,6 +20,7 @@ from minifier.process.usage import tree
 LOOK = 0.25  # seconds between two looks at children
 RAISED = 70  # the exit status of a forked child whose own code raised an exception
 _STACK_POLLS = 20  # in the time that a child has to write its stack
+_MIN_STACK_POLL_SECONDS = 0.02  # a busy machine may stop a child that long between two lines of its stack
 _CHUNK = 1 << 16
 
 
@@ -129,8 +130,9 @@ class Child:
         """Ask for the stack, and wait until its file has grown and grows no more, or the process has ended."""
         self.send(ASK)
         until, size = time.monotonic() + seconds, 0
+        pause = max(seconds / _STACK_POLLS, _MIN_STACK_POLL_SECONDS)
         while time.monotonic() < until and not self.has_ended:
-            time.sleep(seconds / _STACK_POLLS)
+            time.sleep(pause)
             last_size, size = size, stacks.path.stat().st_size if stacks.path.exists() else 0
             if size and size == last_size:
                 return
