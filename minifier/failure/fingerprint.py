@@ -6,12 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
+from minifier.failure.native import diagnostic, native_frames, native_identity
 from minifier.failure.normalise import normalise, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
@@ -49,6 +50,7 @@ class Fingerprint:
     site: the backend's innermost frame.
     message: the normalised message.
     names: its words that are names of graph nodes, and may differ.
+    native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
     """
 
     stage: Stage
@@ -58,6 +60,7 @@ class Fingerprint:
     site: Frame | None = None
     message: str = ""
     names: tuple[str, ...] = ()
+    native: str = ""
 
     def sentence(self) -> str:
         """Return one line for the user."""
@@ -74,6 +77,7 @@ class Failure:
 
     hints: groups of node names that the error mentions, best first.
     differences: the result of a comparison with eager.
+    written: the diagnostic that native code wrote to stderr, or its innermost functions.
     """
 
     fingerprint: Fingerprint
@@ -82,6 +86,7 @@ class Failure:
     traceback: str = ""
     hints: tuple[tuple[str, ...], ...] = ()
     differences: tuple[Difference, ...] = ()
+    written: str = ""
 
     @property
     def sentence(self) -> str:
@@ -220,6 +225,15 @@ def failure_of(
     )
 
 
+def with_native(failure: Failure, output: str) -> Failure:
+    """Add to an exception or a death what the failing process wrote natively."""
+    if failure.fingerprint.kind not in (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT):
+        return failure
+    written = diagnostic(output) or "\n".join(native_frames(output))
+    fingerprint = replace(failure.fingerprint, native=native_identity(output))
+    return replace(failure, fingerprint=fingerprint, written=written)
+
+
 def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
     """Compare word by word, where a node's name matches any other node's.
 
@@ -248,6 +262,8 @@ def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
 def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
     """Tell whether both are one failure; `renamed` if the second graph's node names are unknown."""
     if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
+        return False
+    if sought.native and seen.native and sought.native != seen.native:
         return False
     if sought.types == seen.types:
         return _same_message(sought, seen, renamed)

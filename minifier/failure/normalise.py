@@ -57,7 +57,9 @@ def _telling_lines(text: str) -> str:
 
     Long messages are a compiler's output or the dump of a graph."""
     lines = [line.strip() for line in text.splitlines()]
-    accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[-1:]
+    accusing = [re.sub(r"^.*\berror: ", "error: ", line) for line in lines[1:] if _TELLING.search(line)] or lines[1:][
+        -1:
+    ]
     return "\n".join(lines[:1] + accusing[:1])
 
 

@@ -21,7 +21,8 @@ from minifier.process.orphans import kill_orphans
 from minifier.process.stacks import StackFile, read_stack
 from minifier.torch_private import inductor_headers
 
-_MAX_OUTPUT_BYTES = 4_000
+_MAX_OUTPUT_CHARACTERS = 4_000
+_MAX_WRITTEN_BYTES = 100_000  # in which native diagnostics are looked for
 _STACK_SECONDS = 0.05  # for a child to write its stack
 COMPILED = "compiled"  # below the scratch folder: compiled code, shared by consecutive probes
 
@@ -33,6 +34,7 @@ class ChildEnd:
     `result` is the job's return value. Without one, `signal`, `status`, `timed_out` or `exhausted` (killed for its
     memory use) tells why, and `stage` how far it came. `fault` is a traceback of the job's own code. `output` is the
     Python stack at its death, or else the end of its output. `loaded` are the modules of torch that it imported.
+    `written` is the end of its output in any case.
     """
 
     result: dict[str, Any] | None
@@ -45,6 +47,7 @@ class ChildEnd:
     output: str = ""
     loaded: tuple[str, ...] = ()
     exhausted: bool = False
+    written: str = ""
 
 
 RunJobs = Callable[[Sequence[Job], Limits, Path], list[ChildEnd]]
@@ -72,7 +75,7 @@ class _Probe:
     def end(self) -> ChildEnd:
         """Return how the child ended, once it was waited for."""
         child = self.child
-        output = read_stack(self._stacks) or _tail(self._folder / "output")
+        written = _tail(self._folder / "output")
         message: dict[str, Any] = {}
         for line in child.data.split(b"\n")[:-1]:  # the last may be incomplete
             message.update(json.loads(line))
@@ -84,9 +87,10 @@ class _Probe:
             timed_out=child.timed_out,
             stage=message.get("stage"),
             fault=message.get("fault", ""),
-            output=output,
+            output=read_stack(self._stacks) or written[-_MAX_OUTPUT_CHARACTERS:],
             loaded=tuple(message.get("loaded", ())),
             exhausted=bool(child.exhausted),
+            written=written,
         )
 
     def remove(self) -> None:
@@ -100,7 +104,7 @@ class _Probe:
 def _tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _MAX_OUTPUT_BYTES))
+            file.seek(max(0, path.stat().st_size - _MAX_WRITTEN_BYTES))
             return file.read().decode(errors="replace")
     except OSError:
         return ""

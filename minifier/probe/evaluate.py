@@ -31,6 +31,7 @@ from minifier.torch_private import (
     as_while_compiling,
     backend_error,
     observe_aot_compilers,
+    print_native_stacks,
     tame_inductor,
 )
 
@@ -82,6 +83,8 @@ def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
     is a fault of this tool: only the backend's own calls are judged.
     """
     progress = _JobProgress()
+    if bench.case.failure.fingerprint.kind is Kind.SIGNAL:
+        print_native_stacks()
     if bench.case.failure.fingerprint.kind is not Kind.SILENT_FALLBACK:
         return _evaluate(bench, case, until, progress)
     lines: list[tuple[str, str]] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from minifier.case.encode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
-from minifier.failure.fingerprint import failure_of
+from minifier.failure.fingerprint import failure_of, with_native
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.failure.normalise import normalise
@@ -35,6 +35,11 @@ def _death(ended: ChildEnd, kind: Kind, message: str) -> Failure:
 
 def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
     """Return the failure that a child showed, or None if it passed; among several differences, the sought one."""
+    failure = _seen(ended, nodes, sought)
+    return with_native(failure, ended.written) if failure is not None else None
+
+
+def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> Failure | None:
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
     if ended.exhausted:

@@ -36,6 +36,7 @@ def check(runner: ProbeRunner) -> Case:
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(tries[0])
+    case = _with_native(runner, case, shown)
     runner.expect(len(shown), len(tries))
     if runner.repeats > 1:
         case = in_one_call(runner, case)
@@ -52,6 +53,17 @@ def check(runner: ProbeRunner) -> Case:
         hints = ((raising_op,),) if raising_op else begins_at(runner, case)
         case = replace(case, failure=replace(case.failure, hints=hints))
     return case
+
+
+def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
+    """Add to the sought failure what native code wrote, if each sighting on the whole graph has the same."""
+    failures = [judged.failure for judged in shown if judged.failure is not None]
+    natives = {failure.fingerprint.native for failure in failures}
+    if len(natives) != 1 or "" in natives:
+        return case
+    fingerprint = replace(case.failure.fingerprint, native=natives.pop())
+    runner.seek(replace(case.failure, fingerprint=fingerprint, written=failures[0].written))
+    return replace(case, failure=runner.bench.case.failure)
 
 
 def start(runner: ProbeRunner) -> Case:

@@ -88,6 +88,11 @@ class ProbeRunner:
         self.journal = Journal(self.folder / JOURNAL, digest(repr(terms)))
         self.adopt(case)
 
+    def seek(self, failure: Failure) -> None:
+        """Compare later candidates with this failure."""
+        self.sought = failure.fingerprint
+        self.bench.case = replace(self.bench.case, failure=failure)
+
     def adopt(self, case: Case) -> None:
         """Make this the Case whose candidates are probed from now on."""
         self.bench.case = case
@@ -219,6 +224,7 @@ class ProbeRunner:
             type=seen.type,
             message=seen.message,
             traceback=seen.traceback,
+            written=seen.written,
             differences=seen.differences,
         )
         return replace(case, failure=failure)

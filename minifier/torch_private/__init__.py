@@ -71,6 +71,7 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
+from minifier.torch_private.native_stacks import print_native_stacks
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,

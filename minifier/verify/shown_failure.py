@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import Link, failure_of
+from minifier.failure.fingerprint import Link, failure_of, with_native
 from minifier.failure.normalise import normalise
 from minifier.failure.stage import stage_shown
 
@@ -88,11 +88,16 @@ def _fallback(end: End, sought: Fingerprint, match_log: str | None) -> Failure |
 
 
 def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = None) -> Failure | None:
-    """Return the failure that a script showed, or None if it ended well.
+    """Return the failure that a script showed, with what native code wrote; None if the script ended well.
 
     `sought` adds facts that the output does not tell: the stage of a death or a hang, whether inputs or gradients are
     compared, and which log record is a failure.
     """
+    failure = _failure_shown(end, sought, match_log)
+    return with_native(failure, end.output) if failure is not None else None
+
+
+def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) -> Failure | None:
     stage = sought.stage if sought is not None else Stage.RUN
     record = end.observer / "seen.json"
     if end.status is None:

@@ -1,0 +1,117 @@
+"""Failures of native code: what the process wrote, and where in native code it died, belong to their identity."""
+
+import subprocess
+import sys
+
+import pytest
+from vocabulary import source_of
+
+from minifier.failure import Failure, Fingerprint, Kind, Stage, same
+from minifier.failure.fingerprint import with_native
+from minifier.failure.native import diagnostic, native_frames, native_identity
+
+STACK = """SIGSEGV(11), PID: 7, Thread 7:
+ frame #0: c10::FatalSignalHandler::stacktraceSignalHandler(bool) + 0x8f (0x7f0 in /x/libc10.so)
+frame #1: <unknown function> + 0x3c050 (0x7f0 in /lib/x86_64-linux-gnu/libc.so.6)
+frame #2: gsignal + 0x12 (0x7f0 in /lib/x86_64-linux-gnu/libc.so.6)
+frame #3: acme::Lowering::tile(acme::Op&) + 0x1f (0x7f0 in /home/me/libacme.so)
+frame #4: <unknown function> + 0x8608 (0x7f0 in /home/me/libacme_rt.so.2)
+<omitting python frames>
+frame #9: main + 0x1 (0x7f0 in /usr/bin/python)
+
+SIGSEGV(11), PID: 7, Thread 8:
+ frame #0: other::thread() + 0x8f (0x7f0 in /x/libother.so)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./model.mlir:404:12: error: failed to legalize operation 'torch.aten.topk'",
+        'loc("-":5:10): error: failed to legalize',
+        "<unknown>:0: error: 'linalg.generic' op expected",
+        "iree-compile: /a/UseDefLists.h:198: void f(): Assertion `use_empty()' failed.",
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no tile",
+        "terminate called without an active exception",
+        "free(): invalid pointer",
+        "double free or corruption (!prev)",
+        "malloc(): unaligned tcache chunk detected",
+        "*** stack smashing detected ***: terminated",
+        "LLVM ERROR: Cannot select: t1",
+        "F0722 10:11:12.131415 77 tile.cc:31] Check failed: a == b",
+        "thread 'main' panicked at src/lib.rs:3:5",
+        "==77==ERROR: AddressSanitizer: heap-buffer-overflow",
+    ],
+)
+def test_the_first_diagnostic_counts(line):
+    output = f"step 1\nwarning: slow\n{line}\nother.mlir:1:1: error: another\n"
+    assert diagnostic(output) == line
+    assert native_identity(output) and native_identity(output) != native_identity("a.mlir:1:1: error: another\n")
+
+
+@pytest.mark.parametrize("output", ["", "loss: 0.3\n", "an error: it is off\n", "RuntimeError: Check failed\n"])
+def test_other_output_is_no_diagnostic(output):
+    assert diagnostic(output) == native_identity(output) == ""
+
+
+def test_a_diagnostics_place_and_numbers_do_not_count():
+    one, other = ("a.mlir:3:7: error: no tile for 4 lanes\n", "/tmp/b.mlir:31:2: error: no tile for 16 lanes\n")
+    assert native_identity(one) == native_identity(other) == "error: no tile for <number> lanes"
+
+
+def test_native_frames_are_those_of_the_thread_that_died():
+    assert native_frames(f"noise\n{STACK}") == ("acme::Lowering::tile", "libacme_rt.so.2")
+    assert native_identity(STACK) == "acme::Lowering::tile" and native_frames("noise") == ()
+
+
+def death(output):
+    return with_native(Failure(Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV"), "signal", "SIGSEGV"), output)
+
+
+def test_two_deaths_are_told_apart_where_both_are_known():
+    here, there, unknown = death(STACK), death(STACK.replace("tile", "fuse")), death("")
+    assert not same(here.fingerprint, there.fingerprint)
+    assert same(here.fingerprint, unknown.fingerprint) and same(unknown.fingerprint, here.fingerprint)
+    assert here.written == "acme::Lowering::tile\nlibacme_rt.so.2"
+
+
+@pytest.mark.parametrize("kind", [Kind.TIMEOUT, Kind.OUT_OF_MEMORY, Kind.WRONG_RESULT])
+def test_what_else_was_written_is_no_part_of_other_failures(kind):
+    failure = Failure(Fingerprint(Stage.RUN, kind, message="no end"), kind.value, "no end")
+    assert with_native(failure, "a.mlir:1:1: error: no\n") == failure
+
+
+@pytest.mark.timeout(60)
+def test_torch_prints_the_native_stack_of_a_fatal_signal(processes):
+    script = (
+        "import ctypes, faulthandler; from minifier.torch_private import print_native_stacks\n"
+        "faulthandler.enable(); print_native_stacks(); ctypes.string_at(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == -11 and "Fatal Python error" in done.stderr
+    assert native_frames(done.stderr)[0].startswith("_ctypes")
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("how", ["raise", "abort", "crash"])
+def test_the_reduction_stays_with_the_failure_that_native_code_tells(bureau, how):
+    bureau.capture(
+        source_of(
+            f"""
+            import torch
+            import oddlib.native
+
+            @torch.compile(backend="oddlib_native", options={{"how": {how!r}}})
+            def fn(x):
+                x = torch.softmax(x.cos(), -1) + 1
+                return torch.tanh(x.sin()).exp()
+
+            fn(torch.ones(3))
+            """
+        )
+    )
+    summary, case = bureau.reduce()
+    assert sorted(node.target for node in case.graph.ops) == ["torch.softmax", "torch.tanh"]
+    (other,) = summary.others
+    assert other["ops"] == 1
+    assert case.failure.written and case.failure.fingerprint.native
