@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 
 from minifier.case import BackendReference, Case, Level, TensorInput
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure import Failure, Kind, Stage
 from minifier.failure.normalise import normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
 from minifier.report.outcome import Outcome
@@ -115,12 +115,21 @@ def _program(outcome: Outcome) -> str:
     return f"a {whole} with {count} ops"
 
 
-def short_identity(fingerprint: Fingerprint) -> str:
-    """Return twelve hexadecimal digits, equal for equal failures, to find duplicates."""
+def short_identity(case: Case) -> str:
+    """Return twelve hexadecimal digits, equal for equal failures, to find duplicates.
+
+    A wrong result has no message of its own: the backend and the ops stand for it."""
+    fingerprint = case.failure.fingerprint
     raising = fingerprint.raising
     frames = [(raising.module, raising.function) if raising is not None else None]
     identity = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, _words(fingerprint.message)]
+    identity += [fingerprint.native] if fingerprint.native else []
+    identity += [case.backend.name, *_targets(case)] if fingerprint.stage is Stage.COMPARE else []
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
+
+
+def _targets(case: Case) -> list[str]:
+    return sorted({node.short_target for node in case.graph.ops})
 
 
 def _words(message: str) -> str:
@@ -133,11 +142,12 @@ def duplicates(case: Case) -> Iterable[Section]:
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
     parts.append(_words(fingerprint.message.splitlines()[0] if fingerprint.message else ""))
+    parts.append(" ".join(fingerprint.native.split()))
+    if fingerprint.stage is Stage.COMPARE:
+        parts = [case.backend.name, *_targets(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]
     words = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = (
-        f"Search for `{words}`. The same failure ({stage}) has the same fingerprint: `{short_identity(fingerprint)}`."
-    )
+    text = f"Search for `{words}`. The same failure ({stage}) has the same fingerprint: `{short_identity(case)}`."
     return sections_of("Finding duplicates", Text(text), level=3, weight=2)
 
 
@@ -162,6 +172,8 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
         blocks.append(_differences(failure))
     else:
         blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message))]
+    if written := (outcome.minimal or outcome.case).failure.written:
+        blocks += [Text("Written by native code before that:"), Code(_shown(written))]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
         seen = run.failure.traceback if run.failure is not None else run.output

@@ -46,7 +46,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
             *_original_graph(outcome),
             *_how(outcome, history),
             *_met(outcome),
-            *duplicates(outcome.case),
+            *duplicates(outcome.minimal or outcome.case),
             *_versions(outcome),
         ),
     )

@@ -101,12 +101,28 @@ def test_where_compiled_and_eager_part_is_shown_if_it_is_known():
 
 
 def test_the_same_failure_has_the_same_identity_whatever_the_numbers():
-    found = small_case().failure.fingerprint
-    first, again = (
-        short_identity(replace(found, message=f"no lowering for tanh of {size} elements")) for size in (3, 88)
-    )
-    assert first == again != short_identity(found) and len(first) == 12
-    assert short_identity(replace(found, stage=Stage.RUN)) != short_identity(found)
+    case = small_case()
+
+    def identity(**changes):
+        fingerprint = replace(case.failure.fingerprint, **changes)
+        return short_identity(replace(case, failure=replace(case.failure, fingerprint=fingerprint)))
+
+    first, again = (identity(message=f"no lowering for tanh of {size} elements") for size in (3, 88))
+    assert first == again != identity() and len(first) == 12
+    assert identity(stage=Stage.RUN) != identity() and identity(native="error: no tile") != identity()
+
+
+def test_wrong_results_of_other_backends_and_ops_have_other_identities():
+    failure = Failure(Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values"), "wrong-result", "it is off")
+    case = replace(small_case(), failure=failure)
+    other_backend = replace(case, backend=replace(case.backend, name="other"))
+    nodes = tuple(replace(node, target="torch.erf") if node.is_op else node for node in case.graph.nodes)
+    other_op = replace(case, graph=replace(case.graph, nodes=nodes))
+    stride = replace(case, failure=replace(failure, fingerprint=replace(failure.fingerprint, message="stride")))
+    identities = [short_identity(each) for each in (case, other_backend, other_op, stride)]
+    assert len(set(identities)) == 4
+    assert f"Search for `{case.backend.name} " in text_of(outcome(failure))
+    assert "wrong values`" in text_of(outcome(failure))
 
 
 def test_a_graph_is_drawn_from_its_inputs_down():
