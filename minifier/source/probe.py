@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,12 +28,18 @@ _TIMEOUT_FACTOR = 10  # of the slowest failing run
 
 
 def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
-    """Run the source as `__main__`, and return its exception or {"status": "pass"}, also for SystemExit.
+    """Run the source as `__main__`, and return its exception or {"status": "pass"}.
 
-    `compiled=False` makes torch.compile run everything in eager mode.
+    A source that exits with another status than 0 ends this process with it. `compiled=False` makes torch.compile run
+    everything in eager mode.
     """
     with imports_told():
-        return _run(source, compiled=compiled)
+        result = _run(source, compiled=compiled)
+    if result["status"] == "exit":
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(result["code"])
+    return result
 
 
 def in_eager(source: str) -> str:
@@ -58,8 +64,10 @@ def _run(source: str, *, compiled: bool) -> dict[str, Any]:
     if not compiled:
         torch.compiler.set_stance("force_eager")
     try:
-        with contextlib.suppress(SystemExit):
-            define(source)
+        define(source)
+    except SystemExit as exit_:
+        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
+        return {"status": "exit", "code": code} if code else {"status": "pass"}
     except BaseException as error:  # noqa: BLE001 - any exception is a result
         return {"status": "fail", "stage": "compile", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}

@@ -17,6 +17,13 @@ _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 160
 
 
+def fails_by_its_own_check(captured: Captured) -> bool:
+    """Whether the script called compiled code, no backend call failed, and the script ended with an error."""
+    if not captured.graphs or captured.end.interrupted or captured.end.signal is not None:
+        return False
+    return bool(captured.traceback) or captured.script_status not in (0, None)
+
+
 def nothing_failed(program: Program, captured: Captured, compared: Captured | None) -> MinifyError:
     """Build the error that says why there is nothing to reduce, and what was checked."""
     name = program.said
@@ -40,6 +47,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
     if captured.traceback:
         return NothingToReduce(
             f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}."
+            + _left_out(captured, compared)
             + _excused(compared)
             + _advice(captured)
         )
@@ -50,6 +58,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         )
     return NothingToReduce(
         f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}."
+        + _left_out(captured, compared)
         + _too_late(captured)
         + _excused(compared)
         + _advice(captured)
@@ -91,6 +100,18 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
         number, reason = compared.not_compared[0]
         text += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
     return text + _second_end(first, compared)
+
+
+def _left_out(first: Captured, compared: Captured | None) -> str:
+    """Say what was not compared, if the script itself finds something wrong."""
+    if compared is None or not compared.compared or not fails_by_its_own_check(first):
+        return ""
+    calls = sum(count for _, count in first.calls)
+    return (
+        f" Of {calls} call{'s' if calls != 1 else ''} {len(compared.compared)} "
+        f"{'was' if len(compared.compared) == 1 else 'were'} compared, each with eager on the same inputs; what the "
+        "script does outside of its graphs was not."
+    )
 
 
 def _excused(compared: Captured | None) -> str:

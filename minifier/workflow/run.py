@@ -33,7 +33,7 @@ from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
 from minifier.workflow.keep_case import case_without_graph, keep_call, keep_case
 from minifier.workflow.leftovers import is_unfinished
 from minifier.workflow.machine import get_ready, prepared, temporary_folder
-from minifier.workflow.no_failure import nothing_failed
+from minifier.workflow.no_failure import fails_by_its_own_check, nothing_failed
 from minifier.workflow.reduction import reduce, tell_size, with_memory_limit
 from minifier.workflow.reports import report
 from minifier.workflow.repro_search import prove
@@ -83,7 +83,20 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, 
         elif is_of_torch(captured.error, captured.traceback):
             yield _minify_source(program, folder, run, captured.seconds)
         else:
-            raise nothing_failed(program, captured, found.compared)
+            yield _minify_own_failure(program, found, folder, run)
+
+
+def _minify_own_failure(program: Program, found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+    """Reduce the script if it ends with an error that eager mode does not show. Raises NothingToReduce otherwise."""
+    captured = found.captured
+    reason = nothing_failed(program, captured, found.compared)
+    if not isinstance(reason, NothingToReduce) or not fails_by_its_own_check(captured):
+        raise reason
+    run.ui.say("no backend call failed, but the script did: running it with torch.compile and in eager mode")
+    try:
+        return _minify_source(program, folder, run, captured.seconds)
+    except (NothingToReduce, NoRepro) as error:
+        raise NothingToReduce(f"{reason}\n{error}") from None
 
 
 def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:

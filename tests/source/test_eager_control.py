@@ -53,3 +53,19 @@ def test_a_failure_that_eager_shows_too_is_none(tmp_path):
         return lab.holds([FAILING, smaller]), lab.counts[Verdict.INVALID]
 
     assert in_child(work, tmp_path, 100) == ([True, False], 1)
+
+
+EXITS = "import sys, torch\nsys.exit({})\n"
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    ("code", "line"), [("3", "exit: exit status 3"), ("'bad'", "exit: exit status 1"), ("0", None)]
+)
+def test_a_source_that_exits_with_an_error_fails(tmp_path, code, line):
+    def work():
+        failure = seen(SourceLab(tmp_path, tmp_path / "journal.jsonl", None).run(EXITS.format(code)), ())
+        return None if failure is None else failure.line
+
+    assert in_child(work, tmp_path, 90) == line
