@@ -69,6 +69,8 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
     if case.calls > 1:
         return (Template.CALL_REPEATEDLY,)
+    if any(difference.aspect is Aspect.NO_EXCEPTION for difference in case.failure.differences):
+        return (Template.EXPECT_EXCEPTION,)  # the process ends where eager raises
     if case.rate < 1 and fingerprint.stage is Stage.RUN:
         return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)
     return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)

@@ -10,7 +10,8 @@ from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Aspect, Difference, Kind, Stage, Verdict
+from minifier.failure import Aspect, Difference, Failure, Kind, Stage, Verdict
+from minifier.failure.fingerprint import Link
 from minifier.failure.likeness import is_alike
 from minifier.fx.recorded_values import RecordedValues
 from minifier.probe.evaluate import evaluate, run_eagerly
@@ -27,8 +28,9 @@ _MAX_ITEM_BYTES = 8
 def check(runner: ProbeRunner) -> Case:
     """Probe the whole graph and the empty one; set the timeout and the failure rate. A cheap or flaky graph is probed
     more often. Raises NoRepro, with what was seen instead, if the failure does not show again."""
-    case = _with_concrete_sizes(runner, runner.bench.case)
-    raising_op = "" if case.failure.fingerprint.stage.compiles else _record_values(runner, case)
+    case, raising_op = _with_concrete_sizes(runner, runner.bench.case), ""
+    if not case.failure.fingerprint.stage.compiles:
+        case, raising_op = _record_values(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _calibrate_without_hang(runner, case)
     case = _without_symbols(runner, fewest_calls(runner, case))
@@ -132,10 +134,11 @@ def _concrete(node: Node, values: RecordedValues) -> Node:
     return node
 
 
-def _record_values(runner: ProbeRunner, case: Case) -> str:
+def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
     """Run the whole graph eagerly and keep every value: cuts of a run-time failure need them.
-    Returns the op that raised, for a failure where only eager raises. Raises NothingToReduce if eager fails in any
-    other case: then the backend is not at fault."""
+    Returns the op that raised, for a failure where only eager raises. A backend whose code ends the process where eager
+    raises is at fault as well: the Case's failure then says so. Raises NothingToReduce if eager fails in any other
+    case."""
     wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     folder = runner.scratch
     (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, wanted, folder)])
@@ -145,13 +148,22 @@ def _record_values(runner: ProbeRunner, case: Case) -> str:
             + (f":\n{runner.faults[-1]}" if runner.faults else " (the process died)")
         )
     only_eager_raises = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
-    if result["status"] != "pass" and not only_eager_raises:
+    if result["status"] != "pass" and case.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT):
+        case = replace(case, failure=_where_eager_raises(case.failure, result["links"][-1]))
+    elif result["status"] != "pass" and not only_eager_raises:
         raise NothingToReduce(
             "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
             f"{result['traceback']}"
         )
     runner.bench.record(folder)
-    return str(result.get("at", ""))
+    return case, str(result.get("at", ""))
+
+
+def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
+    """Return the failure of a process that died, with the exception that eager raises instead."""
+    exception = f"eager raises {raised['type'].removeprefix('builtins.')}"
+    difference = Difference(Aspect.NO_EXCEPTION, "the call", f"{exception}; the compiled code ends the process")
+    return replace(failure, message=f"{failure.message}, where {exception}", differences=(difference,))
 
 
 def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:

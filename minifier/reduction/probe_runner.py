@@ -219,6 +219,8 @@ class ProbeRunner:
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
             return case
+        if case.failure.differences and not seen.differences:  # the death of a process where eager raises
+            seen = replace(seen, message=case.failure.message, differences=case.failure.differences)
         failure = replace(
             case.failure,
             type=seen.type,

@@ -11,6 +11,7 @@ from warm_command import warm_command, warm_python
 from minifier.capturing.capture import capture
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Comparing, Terms
+from minifier.emit.forms import Template, templates_for
 from minifier.failure import Tolerance
 
 pytestmark = pytest.mark.timeout(200)
@@ -137,3 +138,21 @@ def test_inputs_changed_behind_the_version_counters_back(project, inference):
     assert done.code == 0, done.stderr
     assert done.result["failure"]["message"] == "too large"
     assert sum("may have changed its inputs: running the script again" in line for line in done.says) == 1
+
+
+DIES_WHERE_EAGER_RAISES = """
+import torch
+import oddlib
+
+f = torch.compile(lambda x, i: x.sin()[i].cos(), backend="oddlib_aborts_on_errors")
+f(torch.randn(10), torch.tensor([1, 77]))
+"""
+
+
+def test_a_process_that_ends_where_eager_raises(bureau):
+    """The graph was blamed, since eager fails on it as well."""
+    captured = captured_and_compared(bureau, DIES_WHERE_EAGER_RAISES)
+    assert [failing.failure.message for failing in captured.failing] == ["SIGABRT"]
+    _, case = bureau.reduce()
+    assert len(case.graph.ops) == 1 and templates_for(case) == (Template.EXPECT_EXCEPTION,)
+    assert case.failure.line == "signal: SIGABRT, where eager raises IndexError"

@@ -302,3 +302,16 @@ def oddlib_two_wrongs(gm, example_inputs):
             node.kwargs = {"approximate": "tanh"}
     gm.recompile()
     return gm.forward
+
+
+@register_backend
+def oddlib_aborts_on_errors(gm, example_inputs):
+    """Ends the process at run time where eager raises, like an assertion in a parallel loop of C++."""
+
+    def run(*args):
+        try:
+            return gm.forward(*args)
+        except Exception:
+            os.abort()
+
+    return run
