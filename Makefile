@@ -12,6 +12,16 @@ READY := .venv/.ready
 # Tests start many interpreters, which would compile the same modules each time.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Third parties' backends, and the packages that each needs beside torch. The failures in tests_of_backends/ are those of
+# these versions.
+OUT_OF_TREE := openvino iree triton thunder tvm max
+PACKAGES_openvino := openvino==2026.4.1
+PACKAGES_iree := iree-turbine==3.9.0 iree-base-compiler==3.13.0 iree-base-runtime==3.13.0
+PACKAGES_triton := triton
+PACKAGES_thunder := lightning-thunder==0.2.6
+PACKAGES_tvm := apache-tvm==0.27.0.post1
+PACKAGES_max := torch-max-backend==0.2.0 max==25.6.1
+
 .PHONY: demo quick test soak coverage test-backends lint types format bench docs packages clean
 
 demo: $(READY)
@@ -40,10 +50,10 @@ coverage: .venv/.test
 	$(BIN)/coverage report --skip-covered --sort=cover
 
 # Third parties' backends, each in an environment of its own beside torch.
-test-backends: .venv-openvino/.ready .venv-iree-turbine/.ready .venv-triton/.ready
-	.venv-openvino/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_openvino.py
-	.venv-iree-turbine/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_iree_turbine.py
-	.venv-triton/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_triton.py
+test-backends: $(OUT_OF_TREE:%=.venv-%/.ready)
+	@set -e; for name in $(OUT_OF_TREE); do \
+		.venv-$$name/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_$$name.py; \
+	done
 
 lint: .venv/.lint
 	$(BIN)/ruff check .
@@ -68,12 +78,12 @@ packages:
 	PYTHON="$(PYTHON)" TORCH="$(TORCH)" WORKERS="$(WORKERS)" .ci/packages
 
 clean:
-	rm -rf build dist site .venv .venv-openvino .venv-iree-turbine .venv-triton minify-out
+	rm -rf build dist site .venv .venv-* minify-out
 
 .venv-%/.ready: pyproject.toml
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet "$(TORCH)"
-	.venv-$*/bin/python -m pip install --quiet $*
+	.venv-$*/bin/python -m pip install --quiet "$(TORCH)" $(PACKAGES_$*)
 	.venv-$*/bin/python -m pip install --quiet -e ".[test]"
 	touch $@
 

@@ -125,6 +125,7 @@ class Case:
     measure: the tolerance for a result that differs from eager's.
     definitions: source of the script's definitions that the backend and the graph need.
     needs: properties of a reduced Case that no pass could remove.
+    any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
     through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
     """
 
@@ -145,6 +146,7 @@ class Case:
     measure: Tolerance = field(default_factory=Tolerance)
     definitions: str = ""
     needs: tuple[str, ...] = ()
+    any_graph: bool = False
     through_dynamo: bool = False
 
     @property

@@ -131,6 +131,8 @@ def _footer(case: Case, names: Mapping[str, str], variables: Collection[str]) ->
     backend = case.backend
     version = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     lines = [_failure_line(case, names), versions(*version)]
+    if case.any_graph:
+        lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:
         lines.append(f"It takes {' and '.join(case.needs)}.")
     if case.rate < 1:
@@ -158,7 +160,8 @@ def _operator_imports(case: Case) -> tuple[str, ...]:
 
 def _own_modules(case: Case) -> list[str]:
     """Return the imported top-level modules that lie in the script's own folders."""
-    imports = [line.split()[1] for line in (*case.backend.imports, *_operator_imports(case))]
+    backend = case.backend
+    imports = [line.split()[1] for line in (*backend.ahead, *backend.imports, *_operator_imports(case))]
     settings = [module for module, _, _ in case.state.config]
     paths = [*imports, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
     tops = sorted({path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case)))

@@ -21,6 +21,8 @@ _SIZE = "size "
 def with_needs(simplifier: Simplifier) -> Case:
     """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
     A size is also tried one larger and twice as large, to tell a minimum from an exact size."""
+    if simplifier.case.any_graph:
+        return simplifier.case
     sentences: list[str] = []
     for family, name in simplifier.rejected:
         if family in _NOT_OBVIOUS:

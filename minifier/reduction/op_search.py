@@ -98,7 +98,7 @@ def is_too_slow(judged: Judged) -> bool:
 
 def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
     """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
-    The check phase has seen that the whole graph fails and the empty one does not."""
+    The check phase has seen that the whole graph fails. The empty one counts as passing, whatever it did there."""
     adapter = OpSearchAdapter(runner, case.graph, lambda names: with_ops(case, names), case.failure.hints)
     everything = frozenset(range(len(adapter.groups)))
     owner = {runner.position[name]: i for name, i in adapter.owner.items()}

@@ -113,7 +113,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "backend": {
             "name": backend.name,
             "reference": backend.expression,
-            "imports": list(backend.imports),
+            "imports": [*backend.ahead, *backend.imports],
             "distribution": backend.distribution,
             "version": backend.version,
         },

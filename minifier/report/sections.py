@@ -99,7 +99,7 @@ def _reference(case: Case) -> Table:
         ("name", f"`{backend.name}`"),
         ("distribution", package),
         ("how it is had", _REACHED[backend.reach]),
-        *(("import", f"`{line}`") for line in backend.imports),
+        *(("import", f"`{line}`") for line in (*backend.ahead, *backend.imports)),
         *([("given to torch.compile as", f"`{backend.expression}`")] if backend.expression else []),
     ]
     return Table(("", ""), tuple(rows))
@@ -112,6 +112,8 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
         return ()
     blocks: list[Block] = []
     free = free_aspects(outcome.case, case) if not summary.unfinished else ()
+    if case.any_graph:
+        blocks.append(Text("The backend fails on any graph, also on one without ops."))
     if case.needs:
         blocks.append(Text(f"{' and '.join(case.needs).capitalize()}."))
     elif free:

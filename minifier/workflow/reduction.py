@@ -138,3 +138,5 @@ def tell_size(attempt: Attempt) -> None:
         smaller = summary.ops_after < summary.ops_before
         what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
         attempt.run.ui.say(what)
+        if attempt.reduced.minimal.any_graph:
+            attempt.run.ui.say("the backend fails on any graph, also on one without ops")

@@ -119,3 +119,11 @@ def test_a_thread_that_the_backend_waits_for_is_there_in_each_probe(project):
     done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
     assert done.code == 0, done.stderr
     assert done.ops == (3, 1) and "each probe imports it" in done.stderr
+
+
+def test_a_backend_that_fails_on_any_graph_is_shown_with_one_op(project):
+    project.write("import torch\n\n\ndef refuse(gm, example_inputs):\n    raise ValueError('no device')\n", "lower.py")
+    done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and done.result["level"] == "dynamo"
+    assert "fails on any graph" in done.repro and "the backend fails on any graph" in done.stderr
