@@ -5,7 +5,7 @@ from forked_script import run_forked
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro
-from minifier.verify import shows
+from minifier.verify import Conditions
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -69,7 +69,7 @@ def test_an_input_is_what_the_failure_needs_it_to_be(bureau, tmp_path, kind):
     assert written in repro.text, repro.text
     path = repro.write(tmp_path / "repro")
     run = run_forked(path, case.failure.fingerprint, path=[str(CASES)])
-    assert shows(run, case.failure.fingerprint, None), f"{repro.text}\n{run.output}"
+    assert Conditions(case.failure.fingerprint, 60).are_met(run), f"{repro.text}\n{run.output}"
 
 
 def test_inference_tensors_that_the_failure_does_not_need_are_made_as_others(bureau):
