@@ -11,10 +11,10 @@ import torch
 
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
-from minifier.case.graph import tensor_keys
+from minifier.case.graph import refs_in, tensor_keys
 from minifier.compare import compare
 from minifier.compare.results import leaves
-from minifier.failure import Kind, Stage
+from minifier.failure import Difference, Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.failure.stage import stage_shown
 from minifier.fx.build import build_graph
@@ -165,11 +165,20 @@ def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _Job
     if comparison.compiled_error is not None:
         progress.stage = comparison.compiled_stage
         return progress.failure(comparison.compiled_error)
-    if comparison.differences:
-        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(comparison.differences)}
+    if differences := _of_results(bench, case, comparison.differences):
+        return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
     if (error := comparison.eager_error) is not None:
         return {"status": "invalid", "links": describe(error), "traceback": text(error)}
     return {"status": "pass"}
+
+
+def _of_results(bench: PreparedCase, case: Case, differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Return the differences without those of values that the whole graph's results do not depend on."""
+    if not bench.innocent:
+        return tuple(differences)
+    outputs = list(refs_in(case.graph.output.args))
+    ignored = {f"output {i}" for i, name in enumerate(outputs) if name in bench.innocent}
+    return tuple(difference for difference in differences if difference.where not in ignored)
 
 
 def evaluate_and_tell(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:

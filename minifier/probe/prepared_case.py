@@ -45,14 +45,18 @@ class StartsThreads(MinifyError):
 
 @dataclass
 class PreparedCase:
-    """Objects that every probe of a Case needs; children inherit them by the fork. With `late`, each child imports the
-    backend and the graph's targets itself: slower, but right for a backend that needs threads started at import.
-    `has_threads`: the import in this process started some. Most are idle, like a telemetry's, and not missed."""
+    """Objects that every probe of a Case needs; children inherit them by the fork.
+
+    With `late`, each child imports the backend and the graph's targets itself: slower, but right for a backend that
+    needs threads started at import. `has_threads`: the import in this process started some. Most are idle, like a
+    telemetry's, and not missed. Differences of the values of `innocent` ops do not count.
+    """
 
     case: Case
     tensors: StoredTensors
     late: bool = False
     has_threads: bool = False
+    innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
     preloaded: int = 0
     fakes: Any = field(default_factory=new_fake_mode)

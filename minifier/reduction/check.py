@@ -17,6 +17,7 @@ from minifier.fx.recorded_values import RecordedValues
 from minifier.probe.evaluate import evaluate, run_eagerly
 from minifier.probe.verdicts import Judged
 from minifier.reduction.flakiness import fewest_calls, in_one_call, tries_of
+from minifier.reduction.guilty_ops import innocent_ops
 from minifier.reduction.probe_runner import ProbeRunner
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
@@ -83,7 +84,8 @@ def start(runner: ProbeRunner) -> Case:
 def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     """Return hints for the search: the first ops whose compiled value differs from eager's.
     One more run returns every value as an output. That graph is compiled differently (nothing can be fused away), so
-    the hints are guesses. There are none if all values together are too large."""
+    the hints are guesses. There are none if all values together are too large.
+    Wrong values that the graph's own results do not depend on are no hints, nor differences of later candidates."""
     ops = [(node, node.value.elements) for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     if sum(elements for _, elements in ops) * _MAX_ITEM_BYTES > _MAX_OUTPUT_BYTES:
         return ()
@@ -94,7 +96,9 @@ def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     by_output = {int(m.group(1)): each for each in differences if (m := re.match(r"output (\d+)", each.where))}
     # Ops that are only computed in another way do not make the whole result wrong: they come last.
     outputs = sorted(by_output, key=lambda output: (not _is_alike(case, by_output[output]), output))
-    return tuple((names[output],) for output in outputs[:_MAX_HINTS] if output < len(names))
+    suspects = [names[output] for output in outputs if output < len(names)]
+    runner.bench.innocent = innocent_ops(runner, case, suspects)
+    return tuple((name,) for name in suspects if name not in runner.bench.innocent)[:_MAX_HINTS]
 
 
 def _is_alike(case: Case, difference: Difference) -> bool:

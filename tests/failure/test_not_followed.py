@@ -53,3 +53,30 @@ def test_a_slight_error_is_not_taken_for_a_gross_one(bureau):
     summary, case = bureau.reduce(captured.failing[0].number)
     assert sorted(node.target for node in case.graph.ops) == ["operator.mul", "operator.mul", "torch.sigmoid"]
     assert summary.others
+
+
+@pytest.mark.parametrize("guilty_first", [False, True])
+def test_a_wrong_value_that_no_result_depends_on_is_not_followed(bureau, guilty_first):
+    lines = ["b = torch.log1p(x.abs()) > 0.5", "y = torch.relu(x.sin()) + x.cos()"]
+    first, second = reversed(lines) if guilty_first else lines
+    captured = bureau.capture(
+        source_of(
+            f"""
+            import torch
+            import oddlib
+
+            @torch.compile(backend="oddlib_two_wrong_ops")
+            def fn(x):
+                {first}
+                {second}
+                return torch.where(b, y, y).exp()
+
+            torch.manual_seed(0)
+            fn(torch.randn(64))
+            """
+        ),
+        comparing=Comparing(Tolerance(), False),
+    )
+    summary, case = bureau.reduce(captured.failing[0].number)
+    assert [node.target for node in case.graph.ops] == ["torch.relu"]
+    assert sorted(op.partition("_")[0] for op, _ in summary.parting) == ["b", "relu"]  # the report lists both

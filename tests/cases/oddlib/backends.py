@@ -315,3 +315,17 @@ def oddlib_aborts_on_errors(gm, example_inputs):
             os.abort()
 
     return run
+
+
+@register_backend
+def oddlib_two_wrong_ops(gm, example_inputs):
+    """Negates every comparison, and computes every relu half as large again."""
+
+    class Odd(torch.fx.Interpreter):
+        def run_node(self, n):
+            value = super().run_node(n)
+            if isinstance(value, torch.Tensor) and value.dtype is torch.bool:
+                return ~value
+            return value * 1.5 if n.target is torch.relu else value
+
+    return lambda *inputs: Odd(gm).run(*inputs)
