@@ -1,8 +1,5 @@
 """Failures of native code: what the process wrote, and where in native code it died, belong to their identity."""
 
-import subprocess
-import sys
-
 import pytest
 from vocabulary import source_of
 
@@ -79,17 +76,6 @@ def test_two_deaths_are_told_apart_where_both_are_known():
 def test_what_else_was_written_is_no_part_of_other_failures(kind):
     failure = Failure(Fingerprint(Stage.RUN, kind, message="no end"), kind.value, "no end")
     assert with_native(failure, "a.mlir:1:1: error: no\n") == failure
-
-
-@pytest.mark.timeout(60)
-def test_torch_prints_the_native_stack_of_a_fatal_signal(processes):
-    script = (
-        "import ctypes, faulthandler; from minifier.torch_private import print_native_stacks\n"
-        "faulthandler.enable(); print_native_stacks(); ctypes.string_at(0)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == -11 and "Fatal Python error" in done.stderr
-    assert native_frames(done.stderr)[0].startswith("_ctypes")
 
 
 @pytest.mark.timeout(150)
