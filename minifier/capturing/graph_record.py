@@ -47,6 +47,7 @@ from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.script_definitions import line_of_script
 from minifier.fx.tensors import TensorFile
+from minifier.process.caught import CallWatch
 from minifier.process.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
 
@@ -117,6 +118,7 @@ class Record:
         self.runs = 0
         self.inference = False
         self.comparing = False
+        self.watch: Callable[[], CallWatch | None] = lambda: None  # makes a watch for a call of the backend
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
         self.state = State()

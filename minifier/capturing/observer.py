@@ -22,6 +22,7 @@ from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
+from minifier.capturing.fallbacks import fallback, is_unchanged, watch_of
 from minifier.capturing.graph_record import DynamoGraph, Record, ScriptCall
 from minifier.capturing.running_calls import RunningCalls, Token
 from minifier.capturing.terms import Terms
@@ -90,7 +91,21 @@ class Observer:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
-        return self.observed(record, self.around_compile(record, Stage.COMPILE, original_inputs, call))
+        if self._compared_calls is not None:
+            record.watch = lambda: watch_of(compiler_fn, record.backend)
+        compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
+        return self.observed(record, compiled)
+
+    def _watched(self, record: Record, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None) -> Any:
+        """Call the backend, and log what it caught or left to others. `gm` is the graph that it compiles."""
+        watch = record.watch()
+        if watch is None:
+            return call()
+        with watch:
+            result = call()
+        if (seen := fallback(watch, gm is not None and is_unchanged(result, gm))) is not None:
+            self.log.write("fell back", number=record.number, sentence=seen.sentence, whole=seen.is_whole)
+        return result
 
     def record(
         self,
@@ -168,7 +183,11 @@ class Observer:
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
             random, begun = random_states() if chosen else (), time.perf_counter()
-            result = self.around_run(record, Stage.RUN, args, lambda: compiled(*args))
+            first = record.runs == 0
+            run_it = functools.partial(compiled, *args)
+            result = self.around_run(
+                record, Stage.RUN, args, (lambda: self._watched(record, run_it)) if first else run_it
+            )
             seconds = time.perf_counter() - begun
             self.training.after(record.number, args, result, nodes_before)
             if chosen:

@@ -62,6 +62,7 @@ from minifier.torch_private.inductor import (
     tame_inductor,
     warm_up_inductor,
 )
+from minifier.torch_private.inductor_calls import inductor_entry
 from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch
 from minifier.torch_private.modes import (
     as_while_compiling,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program
@@ -14,7 +15,7 @@ if TYPE_CHECKING:  # importing it would import torch before the arguments are ch
     from minifier.capturing.captured import Captured
 
 _MAX_LOG_LINES = 3
-_MAX_LINE_CHARACTERS = 160
+_MAX_LINE_CHARACTERS = 300
 
 
 def fails_by_its_own_check(captured: Captured) -> bool:
@@ -49,6 +50,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
             f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}."
             + _left_out(captured, compared)
             + _excused(compared)
+            + _fallbacks(compared)
             + _advice(captured)
         )
     if not captured.graphs:
@@ -61,6 +63,7 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         + _left_out(captured, compared)
         + _too_late(captured)
         + _excused(compared)
+        + _fallbacks(compared)
         + _advice(captured)
     )
 
@@ -102,6 +105,26 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
     return text + _second_end(first, compared)
 
 
+def _fallbacks(compared: Captured | None) -> str:
+    """List what a backend caught, and the graphs that it left to others."""
+    if compared is None or not compared.fallbacks:
+        return ""
+    left = len({number for number, _, is_whole in compared.fallbacks if is_whole})
+    graphs = len(compared.forwards)
+    backends = ", ".join(compared.backends)
+    head = f"{backends} caught exceptions of its own"
+    if left:
+        ran = "none" if left == graphs else str(graphs - left)
+        head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
+    lines = list(dict.fromkeys(f"graph {number}: it {sentence}" for number, sentence, _ in compared.fallbacks))
+    return f"\n{head}:" + _listed(lines)
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = "".join(f"\n    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
+    return shown + (f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else "")
+
+
 def _left_out(first: Captured, compared: Captured | None) -> str:
     """Say what was not compared, if the script itself finds something wrong."""
     if compared is None or not compared.compared or not fails_by_its_own_check(first):
@@ -121,10 +144,8 @@ def _excused(compared: Captured | None) -> str:
     )
     if not lines:
         return ""
-    shown = "".join(f"\n    {line}" for line in lines[:_MAX_LOG_LINES])
-    more = f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else ""
     return (
-        f"\nA result is not eager's, and counts as right only because eager varies as much:{shown}{more}\n"
+        f"\nA result is not eager's, and counts as right only because eager varies as much:{_listed(lines)}\n"
         "With --compare strict that is a failure, and is reduced like any other."
     )
 
@@ -153,10 +174,8 @@ def _advice(captured: Captured) -> str:
     lines = [line.splitlines()[0] for line in captured.logged if line]
     if not lines:
         return ""
-    shown = "".join(f"\n    {_cut(line)}" for line in lines[:_MAX_LOG_LINES])
-    more = f"\n    and {len(lines) - _MAX_LOG_LINES} more" if len(lines) > _MAX_LOG_LINES else ""
     return (
-        f"\nDuring backend calls this was logged:{shown}{more}\n"
+        f"\nDuring backend calls this was logged:{_listed(lines)}\n"
         "With --match-log REGEX a line that matches is a failure, and is reduced like any other."
     )
 

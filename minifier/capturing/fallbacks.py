@@ -1,0 +1,63 @@
+"""Notice backends that quietly leave a graph to another compiler, or to eager."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from minifier.case import BackendReference
+from minifier.process.caught import CallWatch
+from minifier.torch_private import asked_backend, inductor_entry
+
+_MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """What a backend did instead of compiling a graph. `is_whole`: it left the whole graph to others."""
+
+    sentence: str
+    is_whole: bool
+
+
+def watch_of(compiler: Any, backend: BackendReference) -> CallWatch | None:
+    """Return a watch for a call of the backend; None for torch's own backends."""
+    modules = [line.split()[1] for line in backend.imports] + [_module_of(compiler)]
+    packages = {module.partition(".")[0] for module in modules} - {"torch", "functools", ""}
+    return CallWatch(packages, inductor_entry) if packages else None
+
+
+def _module_of(compiler: Any) -> str:
+    """Return the module that defines the function or the class of a backend; empty for inductor."""
+    compiler = asked_backend(compiler).function
+    if compiler is None:
+        return ""
+    while isinstance(compiler, functools.partial):
+        compiler = compiler.func
+    module = getattr(compiler, "__module__", None) or type(compiler).__module__
+    return module if isinstance(module, str) else ""
+
+
+def is_unchanged(compiled: Any, gm: torch.fx.GraphModule) -> bool:
+    """Whether the compiled function is the graph module itself, or a method of it, such as `forward`."""
+    return compiled is gm or getattr(compiled, "__self__", None) is gm
+
+
+def fallback(watch: CallWatch, unchanged: bool) -> Fallback | None:
+    """Describe what the watch saw in a call that returned; None if the backend did the work itself.
+
+    unchanged: it returned the graph as it was.
+    """
+    caught = watch.caught
+    deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []
+    if watch.entered:
+        deeds.append("handed the graph to inductor")
+    if unchanged:
+        deeds.append("returned the graph as it was")
+    if not deeds:
+        return None
+    logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
+    return Fallback(" and ".join(deeds) + logged, watch.entered or unchanged)

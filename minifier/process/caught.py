@@ -1,0 +1,99 @@
+"""Watch one call of a library: which exceptions its own code catches, and what it logs below its loggers' levels."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Collection
+from types import CodeType, FrameType
+from typing import Any
+
+_CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)
+_ATTRIBUTE_HOOKS = ("__getattr__", "__getattribute__")  # their errors tell hasattr that there is no attribute
+_MAX_LINES = 20
+
+
+def _is_in(module: object, packages: Collection[str]) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in packages
+
+
+class CallWatch:
+    """Context of one call in this thread. `packages` are the library's top-level modules.
+
+    caught: the exceptions that the library's functions caught, as "type: first line".
+    entered: whether the function with the code `entry()` was called. logged: records of the library's own loggers that
+    their levels hold back, as `LEVEL logger: message`.
+
+    Nothing is watched under another trace function, such as a debugger's.
+    """
+
+    def __init__(self, packages: Collection[str], entry: Callable[[], CodeType | None]) -> None:
+        self._packages, self._entry = frozenset(packages), entry
+        self._outermost: dict[int, tuple[str, bool]] = {}  # by exception: its text; the library has its outermost frame
+        self._frames: list[FrameType] = []
+        self._watches = False
+        self.entered = False
+        self.logged: list[str] = []
+
+    @property
+    def caught(self) -> list[str]:
+        """The exceptions that the library's functions caught, in order, each text once."""
+        return list(dict.fromkeys(text for text, is_own in self._outermost.values() if is_own))
+
+    def __enter__(self) -> CallWatch:
+        self._watches = sys.gettrace() is None
+        if self._watches:
+            self._debug, self._info = logging.Logger.debug, logging.Logger.info
+            logging.Logger.debug = self._hearing(self._debug, logging.DEBUG)  # type: ignore[method-assign]
+            logging.Logger.info = self._hearing(self._info, logging.INFO)  # type: ignore[method-assign]
+            sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._watches:
+            return
+        sys.settrace(None)
+        logging.Logger.debug, logging.Logger.info = self._debug, self._info  # type: ignore[method-assign]
+        for frame in self._frames:
+            frame.f_trace = None
+        self._frames.clear()
+
+    def _hearing(self, original: Callable[..., None], level: int) -> Callable[..., None]:
+        def log(logger: logging.Logger, message: object, *args: Any, **options: Any) -> None:
+            if logger.isEnabledFor(level):
+                options["stacklevel"] = options.get("stacklevel", 1) + 1  # without this frame
+                original(logger, message, *args, **options)
+            elif _is_in(logger.name, self._packages) and len(self.logged) < _MAX_LINES:
+                try:
+                    text = str(message) % args if args else str(message)
+                except (TypeError, ValueError):  # arguments that do not fit
+                    text = str(message)
+                self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {text}")
+
+        return log
+
+    def _trace(self, frame: FrameType, event: str, _argument: Any) -> Callable[..., Any] | None:
+        if event != "call":
+            return None
+        if frame.f_code is self._entry():
+            self.entered = True
+        if not _is_in(frame.f_globals.get("__name__"), self._packages):
+            return None
+        frame.f_trace_lines = False
+        return self._trace_exceptions
+
+    def _trace_exceptions(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        if event == "exception":
+            kind, error, _ = argument
+            if not (issubclass(kind, _CONTROL_FLOW) or frame.f_code.co_name in _ATTRIBUTE_HOOKS):
+                line = (str(error).strip().splitlines() or [""])[0]
+                is_own = _is_in(frame.f_globals.get("__name__"), self._packages)
+                self._outermost[id(error)] = f"{kind.__name__}: {line}", is_own
+                self._follow(frame.f_back)
+        return self._trace_exceptions
+
+    def _follow(self, caller: FrameType | None) -> None:
+        """See whether the exception reaches the caller."""
+        if caller is not None and caller.f_trace is None:
+            caller.f_trace, caller.f_trace_lines = self._trace_exceptions, False
+            self._frames.append(caller)

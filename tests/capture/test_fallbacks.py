@@ -1,0 +1,137 @@
+"""Backends that quietly leave a graph to others: told, though nothing failed."""
+
+import contextlib
+import logging
+import sys
+import types
+
+import pytest
+from capture_looks import looked
+
+from minifier.process.caught import CallWatch
+
+LIBRARY = """
+import logging
+
+log = logging.getLogger(__name__)
+
+def fails():
+    raise ValueError("no such tile\\nand more")
+
+def catches():
+    try:
+        fails()
+    except ValueError as error:
+        log.debug("gave up: %s", error.args[0][:12])
+        log.info("%d and %d", 1)
+
+def calls_back(others):
+    return others(fails)
+
+def catches_from_others(others):
+    try:
+        return others(fails)
+    except ValueError:
+        return None
+
+class Lazy:
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+def looks():
+    return hasattr(Lazy(), "kernel"), list(map(str, iter(range(3))))
+"""
+
+
+@pytest.fixture
+def library():
+    module = types.ModuleType("acme_library")
+    exec(LIBRARY, module.__dict__)
+    sys.modules["acme_library"] = module
+    yield module
+    del sys.modules["acme_library"]
+
+
+def watched(call):
+    watch = CallWatch({"acme_library"}, lambda: passes_on.__code__)
+    tracing = sys.gettrace()
+    sys.settrace(None)  # coverage's, say
+    try:
+        with watch:
+            call()
+        assert sys.gettrace() is None
+    finally:
+        sys.settrace(tracing)
+    return watch
+
+
+def passes_on(call):
+    return call()
+
+
+def swallows(call):
+    with contextlib.suppress(ValueError):
+        call()
+
+
+def test_exceptions_that_the_library_catches(library):
+    assert watched(library.catches).caught == ["ValueError: no such tile"]
+    assert watched(lambda: library.catches_from_others(passes_on)).caught == ["ValueError: no such tile"]
+
+
+def test_exceptions_that_others_catch(library):
+    assert watched(lambda: library.calls_back(swallows)).caught == []
+    assert watched(library.looks).caught == []
+    with pytest.raises(ValueError, match="tile"):
+        watched(lambda: library.calls_back(passes_on))
+
+
+def test_records_below_the_level_of_their_logger(library, caplog):
+    watch = watched(library.catches)
+    assert watch.logged == ["DEBUG acme_library: gave up: no such tile", "INFO acme_library: %d and %d"]
+    assert caplog.records == []
+    with caplog.at_level(logging.DEBUG, "acme_library"):
+        assert watched(lambda: library.log.debug("heard anyway")).logged == []
+    (record,) = caplog.records
+    assert (record.message, record.funcName) == ("heard anyway", "<lambda>")
+
+
+def test_the_function_that_is_looked_for(library):
+    assert watched(lambda: library.calls_back(swallows)).entered is False
+    assert watched(lambda: passes_on(str)).entered is True
+
+
+SCRIPT = """
+import torch
+import minifier_backends.quiet
+
+for function in (torch.relu, torch.sigmoid):
+    torch.compile(function, backend="{backend}")(torch.randn(4))
+    torch._dynamo.reset()
+"""
+
+
+def assert_told(bureau, backend, deed):
+    found, said, _ = looked(bureau, SCRIPT.format(backend=backend))
+    assert [(number, whole) for number, _, whole in found.compared.fallbacks] == [(2, True)]
+    assert f"{backend} ran 1 of 2 graphs itself" in said
+    assert f"graph 2: it caught LoweringError: no kernel for sigmoid and {deed}" in said
+    assert "DEBUG minifier_backends.quiet: falling back: no kernel for sigmoid" in said
+
+
+@pytest.mark.timeout(150)
+def test_a_graph_that_runs_in_eager_is_told(bureau):
+    assert_told(bureau, "quiet_eager", "returned the graph as it was")
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(250)
+def test_a_graph_that_goes_to_inductor_is_told(bureau):
+    assert_told(bureau, "quiet_inductor", "handed the graph to inductor")
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_backends_of_torch_are_not_watched(bureau, backend):
+    found, said, _ = looked(bureau, SCRIPT.format(backend=backend))
+    assert found.compared.fallbacks == () and "itself" not in said
