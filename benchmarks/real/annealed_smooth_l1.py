@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/194501
 reach: exit 0, 1 op
+shows: smooth_l1_loss.*error_of|error_of.*smooth_l1_loss
 """
 
 import torch

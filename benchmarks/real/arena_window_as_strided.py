@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/140171
 reach: exit 0, 2 ops
+shows: as_strided
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/183015
 reach: exit 0, 5 statements
+shows: vmap.*hessian|hessian.*vmap|jacfwd|jvp
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/196467
 reach: exit 0, 8 statements
+shows: torch\.Tensor\(
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/187018
 reach: exit 0, 4 ops
+shows: abs.*assert_close
 """
 
 import torch

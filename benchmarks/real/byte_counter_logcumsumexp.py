@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/197807
 reach: exit 0, 1 op
+shows: logcumsumexp
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/197554
 reach: exit 0, 1 op
+shows: inference_mode.*error_of|error_of.*inference_mode
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/193279
 reach: exit 0, 12 statements
+shows: autograd.Function.*func.*grad|grad\(
 """
 
 import torch

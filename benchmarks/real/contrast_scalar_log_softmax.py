@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/190418
 reach: exit 0, 2 ops
+shows: log_softmax.*IndexError
 """
 
 import torch

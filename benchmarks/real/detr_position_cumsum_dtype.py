@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/189518
 reach: exit 0, 2 ops
+shows: cumsum.*(dtype|assert_close)
 """
 
 import torch

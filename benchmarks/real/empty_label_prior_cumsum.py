@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/193265
 reach: exit 0, 2 ops
+shows: cumsum.*IndexError
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/195422
 reach: exit 0, 2 ops
+shows: dropout
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/188225
 reach: exit 0, 3 ops
+shows: softmax.*ValueError
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/191308
 reach: exit 0, 1 op
+shows: (matmul|@|bmm).*assert_close
 """
 
 import torch

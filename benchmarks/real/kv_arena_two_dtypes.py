@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/194747
 reach: exit 0, 1 op
+shows: view\(|float16|bfloat16|int
 """
 
 import torch

@@ -1,7 +1,8 @@
 """Wrong numbers under AOTAutograd: the second derivatives that torch.autograd.functional.hessian finds are zeros.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/181581
+source: https://github.com/pytorch/pytorch/issues/181581
 reach: exit 0, 8 statements
+shows: hessian
 """
 
 import torch

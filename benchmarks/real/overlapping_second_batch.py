@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/139789
 reach: exit 0, 2 ops
+shows: as_strided|expand|compare|compiled
 """
 
 import torch

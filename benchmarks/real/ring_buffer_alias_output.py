@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/198095
 reach: exit 0, 2 ops
+shows: view|\[|as_strided
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/197093
 reach: exit 0, 4 statements
+shows: shape|size
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/185246
 reach: exit 0, 1 op
+shows: bernoulli
 """
 
 import torch

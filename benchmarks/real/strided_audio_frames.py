@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/133512
 reach: exit 0, 2 ops
+shows: as_strided
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/185464
 reach: exit 0, 1 op
+shows: multilabel_margin_loss
 """
 
 import torch

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from minifier.case import Case, Recorded, TensorInput
 from minifier.case.graph import refs_in
-from minifier.case.ops import is_in_place, with_ops
+from minifier.case.in_place import is_in_place
+from minifier.case.ops import with_ops
 from minifier.failure import Stage
 from minifier.probe.evaluate import evaluate
 from minifier.reduction.probe_runner import ProbeRunner
