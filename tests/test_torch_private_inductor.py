@@ -18,6 +18,7 @@ from minifier.torch_private import (
     forget_threads,
     has_config,
     inductor_cache,
+    inductor_entry,
     inductor_folder,
     link_headers,
     link_libraries,
@@ -147,3 +148,8 @@ def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_pat
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", "import test_torch_private_inductor as it; it.compile_again_in_a_fork()"]
     subprocess.run(command, cwd=Path(__file__).parent, env=environment, check=True, timeout=200)
+
+
+def test_the_function_that_compiles_a_graph_is_known():
+    compile_fx = importlib.import_module("torch._inductor.compile_fx")
+    assert inductor_entry() is compile_fx.compile_fx.__code__

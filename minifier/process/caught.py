@@ -11,6 +11,12 @@ from typing import Any
 _CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)
 _ATTRIBUTE_HOOKS = ("__getattr__", "__getattribute__")  # their errors tell hasattr that there is no attribute
 _MAX_LINES = 20
+_MAX_CHARACTERS = 120
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[:_MAX_CHARACTERS]} ..."
 
 
 def _is_in(module: object, packages: Collection[str]) -> bool:
@@ -20,7 +26,7 @@ def _is_in(module: object, packages: Collection[str]) -> bool:
 class CallWatch:
     """Context of one call in this thread. `packages` are the library's top-level modules.
 
-    caught: the exceptions that the library's functions caught, as "type: first line".
+    caught: the exceptions that the library's functions caught, as "type: message" in one line.
     entered: whether the function with the code `entry()` was called. logged: records of the library's own loggers that
     their levels hold back, as `LEVEL logger: message`.
 
@@ -68,7 +74,7 @@ class CallWatch:
                     text = str(message) % args if args else str(message)
                 except (TypeError, ValueError):  # arguments that do not fit
                     text = str(message)
-                self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {text}")
+                self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {_one_line(text)}")
 
         return log
 
@@ -86,7 +92,7 @@ class CallWatch:
         if event == "exception":
             kind, error, _ = argument
             if not (issubclass(kind, _CONTROL_FLOW) or frame.f_code.co_name in _ATTRIBUTE_HOOKS):
-                line = (str(error).strip().splitlines() or [""])[0]
+                line = _one_line(str(error))
                 is_own = _is_in(frame.f_globals.get("__name__"), self._packages)
                 self._outermost[id(error)] = f"{kind.__name__}: {line}", is_own
                 self._follow(frame.f_back)
