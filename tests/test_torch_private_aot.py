@@ -22,6 +22,7 @@ from minifier.torch_private import (
     note_backward_passes,
     observe_aot_compilers,
     with_aot_compiler,
+    without_donated_buffers,
 )
 
 pytestmark = pytest.mark.timeout(100)
@@ -219,3 +220,12 @@ def test_backward_passes_are_noted(tmp_path):
         return noted, x.grad.tolist()
 
     assert in_child(work, tmp_path) == ([[()], [()]], [1.0, 1.0])
+
+
+def test_a_backward_pass_can_keep_its_buffers():
+    from torch._functorch import config
+
+    before = config.donated_buffer
+    with without_donated_buffers():
+        assert config.donated_buffer is False
+    assert config.donated_buffer is before

@@ -79,6 +79,7 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
                     start=call.random,
                     tangents=runs.tangents,
                     within=lambda: ComparedCall(record),
+                    retain_graph=True,
                 )
             results.gradients, failed = again.gradients, again if again.error is not None else None
         names = [item.name for item in case.inputs]

@@ -32,7 +32,7 @@ from minifier.compare.results import random_states
 from minifier.failure import Stage
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
-from minifier.torch_private import backend_error, is_failure, transforms_ended
+from minifier.torch_private import backend_error, is_failure, transforms_ended, without_donated_buffers
 
 _MAX_LOGGED_LINES = 100  # distinct pairs of graph and log line, for one script
 
@@ -303,17 +303,24 @@ class BackendCall:
 
 
 class ComparedCall:
-    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call."""
+    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call.
+
+    A backward pass in it, with `retain_graph`, is compiled so that the script may retain its own graph later.
+    """
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._token: Token | None = None
+        self._keeping_buffers = without_donated_buffers()
 
     def __enter__(self) -> None:
+        self._keeping_buffers = without_donated_buffers()
+        self._keeping_buffers.__enter__()
         self._token = self._record.observer.status.enter(Stage.COMPARE, self._record.number, 1)
 
     def __exit__(self, *_: object) -> None:
         self._record.observer.status.leave(self._token, counts=False)
+        self._keeping_buffers.__exit__(None, None, None)
 
 
 def _versions(args: Sequence[Any]) -> list[int]:

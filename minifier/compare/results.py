@@ -191,6 +191,7 @@ def observe(
     tangents: Sequence[torch.Tensor | None] | None = None,
     before_backward: Callable[[], None] | None = None,
     within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+    retain_graph: bool = False,
 ) -> Results:
     """Seed the random number generators, then call once in the caller's grad mode and autocast.
 
@@ -198,8 +199,8 @@ def observe(
 
     With `backward`, compute the gradients of all inputs that require grad. Tangents are the given ones, converted to
     the outputs' dtypes, or normally distributed. `before_backward` is called before the backward pass. `within` makes
-    one context for call and backward pass. Exceptions, except KeyboardInterrupt, go into the results. The generators
-    are not restored.
+    one context for call and backward pass. `retain_graph` is for the backward pass. Exceptions, except
+    KeyboardInterrupt, go into the results. The generators are not restored.
     """
     results = Results()
     # An edge still identifies the input after the call has changed it in place.
@@ -225,7 +226,7 @@ def observe(
             if roots and edges:
                 weights = [t for t in results.tangents if t is not None]
                 with around:
-                    gradients = torch.autograd.grad(roots, edges, weights, allow_unused=True)
+                    gradients = torch.autograd.grad(roots, edges, weights, retain_graph=retain_graph, allow_unused=True)
                 for i, gradient in zip(wanted, gradients, strict=True):
                     results.gradients[i] = gradient
             results.stage = Stage.RUN

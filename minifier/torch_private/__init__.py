@@ -19,6 +19,7 @@ from minifier.torch_private.aot import (
     note_backward_passes,
     observe_aot_compilers,
     with_aot_compiler,
+    without_donated_buffers,
 )
 from minifier.torch_private.autograd import NodeId, node_of, nodes_below, versions_kept
 from minifier.torch_private.calls import (

@@ -7,7 +7,7 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -199,3 +199,10 @@ def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
     """Call a compiled graph like AOTAutograd: with a list if it is boxed."""
     with as_aot_calls_backward():
         return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)
+
+
+def without_donated_buffers() -> AbstractContextManager[Any]:
+    """Let backward passes retain their graph, though their compiled code could reuse the memory of saved tensors."""
+    from torch._functorch import config
+
+    return config.patch("donated_buffer", False)  # type: ignore[no-any-return]

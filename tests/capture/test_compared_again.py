@@ -164,3 +164,20 @@ def test_graphs_that_are_trained_are_known(bureau, backend):
         """
     )
     assert captured.trained == {1, 2}
+
+
+RETAINS = """
+import torch
+f = torch.compile(lambda x, w: torch.tanh(x @ w).sin(), backend="aot_eager")
+x, w = torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+y = f(x, w).pow(2).sum()
+y.backward(retain_graph=True)
+y.backward()
+"""
+
+
+def test_the_backward_pass_of_a_comparison_is_not_in_the_way_of_the_scripts_own(bureau):
+    """The script's second backward pass failed: the memory of its saved tensors had been given away."""
+    found, said, _ = looked(bureau, RETAINS)
+    assert found.compared.compared == ((1, 1, True),)
+    assert (found.compared.error, found.compared.script_status) == ("", 0) and "went otherwise" not in said
