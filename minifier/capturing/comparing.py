@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minifier.capturing.backend_call import ComparedCall
 from minifier.capturing.held_tensors import as_before, as_inputs, changed_tensors, share_memory, written_by_eager
-from minifier.capturing.observer import ComparedCall
 from minifier.capturing.terms import Comparing
 from minifier.case import Case, Graph
 from minifier.case.graph import tensor_keys

@@ -18,13 +18,14 @@ from typing import Any
 import torch
 
 from minifier.capturing.aot_calls import AotObserver
+from minifier.capturing.backend_call import BackendCall
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
 from minifier.capturing.fallbacks import fallback, is_unchanged, watch_of
 from minifier.capturing.graph_record import DynamoGraph, Record, ScriptCall
-from minifier.capturing.running_calls import RunningCalls, Token
+from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
 from minifier.case import BackendReference
@@ -32,7 +33,7 @@ from minifier.compare.results import random_states
 from minifier.failure import Stage
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
-from minifier.torch_private import backend_error, is_failure, transforms_ended, without_donated_buffers
+from minifier.torch_private import backend_error, is_failure, transforms_ended
 
 _MAX_LOGGED_LINES = 100  # distinct pairs of graph and log line, for one script
 
@@ -268,59 +269,6 @@ class Observer:
             self.log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
         if self.pattern is not None and not current.matched and self.pattern.search(line):
             current.matched = line
-
-
-class BackendCall:
-    """Context of a backend's compilation or of a compiled function's call: marks it as running, collects its logs.
-
-    `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is the first logged line that
-    --match-log matches.
-    """
-
-    __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")
-
-    def __init__(self, observer: Observer, record: Record, stage: Stage, call: int = 0) -> None:
-        self.observer, self.record, self.stage, self.call = observer, record, stage, call
-        self.matched = ""
-        self.outer: BackendCall | None = None
-        self.token: Token | None = None
-
-    def __enter__(self) -> BackendCall:
-        observer = self.observer
-        mine = observer.mine
-        self.outer, mine.call = mine.call, self
-        observer.open.append(self)
-        self.token = observer.status.enter(self.stage, self.record.number, self.call)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        observer = self.observer
-        observer.status.leave(self.token)
-        observer.mine.call = self.outer
-        if kind is None and self.outer is None:
-            observer.mine.logged_error = None
-        observer.open.remove(self)
-
-
-class ComparedCall:
-    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call.
-
-    A backward pass in it, with `retain_graph`, is compiled so that the script may retain its own graph later.
-    """
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-        self._token: Token | None = None
-        self._keeping_buffers = without_donated_buffers()
-
-    def __enter__(self) -> None:
-        self._keeping_buffers = without_donated_buffers()
-        self._keeping_buffers.__enter__()
-        self._token = self._record.observer.status.enter(Stage.COMPARE, self._record.number, 1)
-
-    def __exit__(self, *_: object) -> None:
-        self._record.observer.status.leave(self._token, counts=False)
-        self._keeping_buffers.__exit__(None, None, None)
 
 
 def _versions(args: Sequence[Any]) -> list[int]:

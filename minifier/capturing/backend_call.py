@@ -1,0 +1,66 @@
+"""Contexts of one call: of a backend, of a compiled function by the script, and by a comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minifier.capturing.running_calls import Token
+from minifier.failure import Stage
+from minifier.torch_private import without_donated_buffers
+
+if TYPE_CHECKING:
+    from minifier.capturing.graph_record import Record
+    from minifier.capturing.observer import Observer
+
+
+class BackendCall:
+    """Context of a backend's compilation or of a compiled function's call: marks it as running, collects its logs.
+
+    `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is the first logged line that
+    --match-log matches.
+    """
+
+    __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")
+
+    def __init__(self, observer: Observer, record: Record, stage: Stage, call: int = 0) -> None:
+        self.observer, self.record, self.stage, self.call = observer, record, stage, call
+        self.matched = ""
+        self.outer: BackendCall | None = None
+        self.token: Token | None = None
+
+    def __enter__(self) -> BackendCall:
+        observer = self.observer
+        mine = observer.mine
+        self.outer, mine.call = mine.call, self
+        observer.open.append(self)
+        self.token = observer.status.enter(self.stage, self.record.number, self.call)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        observer = self.observer
+        observer.status.leave(self.token)
+        observer.mine.call = self.outer
+        if kind is None and self.outer is None:
+            observer.mine.logged_error = None
+        observer.open.remove(self)
+
+
+class ComparedCall:
+    """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call.
+
+    A backward pass in it, with `retain_graph`, is compiled so that the script may retain its own graph later.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._token: Token | None = None
+        self._keeping_buffers = without_donated_buffers()
+
+    def __enter__(self) -> None:
+        self._keeping_buffers = without_donated_buffers()
+        self._keeping_buffers.__enter__()
+        self._token = self._record.observer.status.enter(Stage.COMPARE, self._record.number, 1)
+
+    def __exit__(self, *_: object) -> None:
+        self._record.observer.status.leave(self._token, counts=False)
+        self._keeping_buffers.__exit__(None, None, None)
