@@ -67,6 +67,26 @@ def test_every_way_of_comparing_is_tried_once():
     assert told == {(a, b) for a in (False, True) for b in (False, True)}
 
 
+@pytest.mark.parametrize(
+    ("calls", "earlier"),
+    [
+        (2, "compiled(*map(copy.deepcopy, inputs()))\n"),
+        (4, "for _ in range(3):\n    compiled(*map(copy.deepcopy, inputs()))\n"),
+    ],
+)
+def test_a_later_call_is_compared_after_earlier_ones(calls, earlier):
+    case = replace(CASES["values"], calls=calls)
+    (template,) = templates_for(case)
+    text = write_repro(case, template).text
+    assert earlier + "actual = compiled(*inputs())\n" in text and "import copy\n" in text
+
+
+def test_requires_grad_is_compared_by_itself():
+    case = replace(CASES["values"], failure=differs(Aspect.AUTOGRAD, sentence="output 0 is a leaf"))
+    text = write_repro(case, templates_for(case)[0]).text
+    assert "actual.requires_grad, actual.is_leaf" in text and "assert_close" not in text
+
+
 PLAIN = Variant()
 NOT_FINITE, OFF = differs(Aspect.NON_FINITE), differs(Aspect.VALUES)
 
