@@ -12,6 +12,8 @@ The others exist once their module has been imported, as a user's own backend do
     table               prints the graph as a table, tag "debug"             (minifier_backends.table)
     speedy              TorchScript for inference, tag "experimental"        (minifier_backends.speedy)
     quiet_*             leave graphs to inductor or eager                   (minifier_backends.quiet)
+    observing           records all that a backend can see, tag "debug"      (minifier_backends.observing)
+    pieces              splits the graph, compiles each piece with inductor  (minifier_backends.pieces)
     faulty_*            one name per kind of failure, tag "debug"            (minifier_backends.faulty)
 
 A module named by an entry point must not register the same name itself: torch registers what it loads,
