@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/191449
 reach: exit 0, 8 statements
+shows: resize_
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/194706
 reach: exit 0, 5 ops
+shows: (jacfwd|jvp|half|float16).*(CppCompileError|CompileError|C\+\+)|CppCompileError
 """
 
 import torch

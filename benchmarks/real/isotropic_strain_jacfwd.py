@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/190856
 reach: exit 0, 3 ops
+shows: SIGSEGV
 """
 
 import torch

@@ -1,7 +1,8 @@
 """Eager raises, the compiled code draws numbers: torch.normal with standard deviations below zero.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/185246
+source: https://github.com/pytorch/pytorch/issues/185246
 reach: exit 0, 1 op
+shows: normal
 """
 
 import torch

@@ -1,7 +1,8 @@
 """Dynamo raises while it traces: a tensor divided by a number under two forward derivatives.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/160508
+source: https://github.com/pytorch/pytorch/issues/160508
 reach: exit 0, 4 statements
+shows: jacfwd|jvp|make_dual
 """
 
 import torch

@@ -2,6 +2,7 @@
 
 source: https://github.com/pytorch/pytorch/issues/190855
 reach: exit 0, 3 ops
+shows: trace|diag
 """
 
 import torch
