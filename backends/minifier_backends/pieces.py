@@ -4,29 +4,23 @@ The graph is cut around the ops in `SPLIT_AT`, which run eagerly between the pie
 `torch._inductor.standalone_compile` with its own example values, whose sizes may be symbolic. Importing this module
 registers the backend as "pieces".
 
-    torch.compile(model, backend="pieces", options={"op": "silu", "fault": "raise"})
+    torch.compile(model, backend="pieces", options={"refuses": "silu"})
 
-`op` names an op that goes wrong in its piece, and `fault` says how: "raise" while compiling, "raise-run" when the
-piece is called, "kill" (SIGSEGV) while compiling, or "value" (a result that is off by one). Without them nothing fails.
+`refuses` names an op; a piece that has it cannot be compiled.
 """
 
-import os
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 from torch._dynamo import register_backend
 from torch._inductor import standalone_compile
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.passes.split_module import split_module
-from torch.utils._pytree import tree_map_only
 
 from minifier_backends.graphs import op_name, op_names
 from minifier_backends.settings import OptionError
 
-FAULTS = ("", "raise", "raise-run", "kill", "value")
 SPLIT_AT = ("scaled_dot_product_attention",)
 Compiled = Callable[..., Any]
 
@@ -38,28 +32,6 @@ class PieceError(RuntimeError):
 def compile_piece(piece: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
     """What inductor makes of one piece, for all sizes that its example inputs stand for."""
     return standalone_compile(piece, list(example_inputs), dynamic_shapes="from_tracing_context")
-
-
-def faulty(op: str, fault: str) -> Callable[[fx.GraphModule, Sequence[Any]], Compiled]:
-    """`compile_piece`, which goes wrong in the given way on each piece that has the op."""
-
-    def compile_with(piece: fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
-        if op not in op_names(piece):
-            return compile_piece(piece, example_inputs)
-        if fault == "raise":
-            raise PieceError(f"no kernel for {op}")
-        if fault == "kill":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        compiled = compile_piece(piece, example_inputs)
-
-        def run(*args: Any) -> Any:
-            if fault == "raise-run":
-                raise PieceError(f"the kernel of {op} cannot be launched")
-            return tree_map_only(torch.Tensor, lambda tensor: tensor + 1, compiled(*args))
-
-        return run
-
-    return compile_with
 
 
 class Splitter(fx.Interpreter):
@@ -93,12 +65,18 @@ def split_graph(gm: fx.GraphModule) -> tuple[fx.GraphModule, set[str]]:
 def pieces(gm: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, str] | None = None) -> Compiled:
     """Splits the graph and compiles each piece; the pieces are called in their order, with real tensors."""
     given = dict(options or {})
-    op, fault = given.pop("op", ""), given.pop("fault", "")
-    if given or bool(op) != bool(fault) or fault not in FAULTS:
-        raise OptionError(f"pieces takes op and fault, one of {', '.join(filter(None, FAULTS))}; not {options}")
+    refused = given.pop("refuses", "")
+    if given:
+        raise OptionError(f"pieces has no option {next(iter(given))!r}; it takes refuses")
+
+    def compile_with(piece: fx.GraphModule, inputs: Sequence[Any]) -> Compiled:
+        if refused in op_names(piece):
+            raise PieceError(f"no kernel for {refused}")
+        return compile_piece(piece, inputs)
+
     split, eager = split_graph(gm)
     fakes = [node.meta["example_value"] for node in gm.graph.find_nodes(op="placeholder")]
     mode = next(fake.fake_mode for fake in fakes if isinstance(fake, FakeTensor))
     with mode:
-        Splitter(split, eager, faulty(op, fault) if op else compile_piece).run(*fakes)
+        Splitter(split, eager, compile_with).run(*fakes)
     return split

@@ -26,22 +26,12 @@ model = Block().eval()
 x = torch.randn(5, 16)
 torch._dynamo.mark_dynamic(x, 0)
 with torch.no_grad():
-    torch.compile(model, backend="pieces", options={{"op": "silu", "fault": "{fault}"}})(x)
+    torch.compile(model, backend="pieces", options={"refuses": "silu"})(x)
 """
 
 
-@pytest.mark.parametrize(
-    ("fault", "stage", "kind"),
-    [
-        ("raise", "compile", "exception"),
-        ("raise-run", "run", "exception"),
-        ("kill", "compile", "signal"),
-        ("value", "compare", "wrong-result"),
-    ],
-)
-def test_a_fault_in_a_piece_is_reduced_to_its_op(project, fault, stage, kind):
-    done = project.run(SCRIPT.format(fault=fault), timeout=270)
+def test_a_piece_that_cannot_be_compiled_is_reduced_to_its_op(project):
+    done = project.run(SCRIPT, timeout=270)
     assert done.code == 0, done.stderr
-    assert (done.result["failure"]["stage"], done.result["failure"]["kind"]) == (stage, kind)
     assert done.ops[1] == 1 and done.result["level"] == "dynamo"
     assert "silu(x)" in done.repro and 'backend="pieces"' in done.repro
