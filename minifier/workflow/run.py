@@ -53,8 +53,8 @@ def minify(
 
     `program` is a script's path, or a `Program` for one with arguments. `out` is by default `minify-out/<name>-<n>`.
     `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts those of the
-    verification. Raises NothingToReduce if no backend
-    call fails, UsageError, StoppedEarly if it is interrupted before there is a result, and MinifyError.
+    verification. Raises NothingToReduce if no backend call fails, UsageError, StoppedEarly if it is interrupted before
+    there is a result, and MinifyError.
     """
     program = program if isinstance(program, Program) else Program(str(program))
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
