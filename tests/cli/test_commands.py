@@ -92,7 +92,11 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     send(process.pid, signal.SIGINT)
     done = project.finish(process, 120)
     assert done.code == 3 and "verifying the repro" in done.stderr, done.stderr
-    assert "interrupted" in done.result["stopped_because"] and done.result["verified"] == {"runs": 3, "same": 3}
+    assert "interrupted" in done.result["stopped_because"] and done.result["verified"] == {
+        "runs": 3,
+        "same": 3,
+        "control": "passed",
+    }
     assert 3 <= done.ops[1] < done.ops[0] and project.litter() == []
     assert "minifier/" not in done.stderr
 

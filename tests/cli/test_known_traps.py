@@ -75,7 +75,11 @@ def test_torchs_own_minifier_is_not_started_by_a_repro(project):
     variables = {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "2"}
     done = project.run(ONE_OP, **variables)
     assert done.code == 0, done.stderr
-    assert json.loads((project.out / "result.json").read_text())["verified"] == {"runs": 1, "same": 1}
+    assert json.loads((project.out / "result.json").read_text())["verified"] == {
+        "runs": 1,
+        "same": 1,
+        "control": "passed",
+    }
     assert "minifier_launcher" not in done.stderr and not list(project.folder.glob("**/minifier_launcher.py"))
 
 

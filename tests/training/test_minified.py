@@ -22,7 +22,7 @@ def outcome(done):
 
 def shown(done, folder):
     """What the repro prints when it is run alone."""
-    assert done.code == 0 and done.result["verified"] == {"runs": 1, "same": 1}, done.stderr
+    assert done.code == 0 and done.result["verified"] == {"runs": 1, "same": 1, "control": "passed"}, done.stderr
     again = run_alone(done.out / "repro.py", folder / "alone")
     assert again.returncode != 0
     return again.stderr
