@@ -104,9 +104,11 @@ def _judged(
 ) -> Compared:
     """`failed` is the repetition of the call for its gradients, if that raised."""
     case = replace(case, measure=comparing.measure)
-    if comparison.differences:
-        only_gradients = all(difference.is_of_backward for difference in comparison.differences)
-        failure = failure_of_differences(comparison.differences)
+    # A backward pass that raises gives no gradients to compare.
+    differences = [each for each in comparison.differences if failed is None or not each.is_of_backward]
+    if differences:
+        only_gradients = all(difference.is_of_backward for difference in differences)
+        failure = failure_of_differences(differences)
         return Compared(replace(case, backward=backward and only_gradients), failure)
     if comparison.eager_error is not None:
         return Compared(case, unable=f"eager raises: {_line(comparison.eager_error)}")

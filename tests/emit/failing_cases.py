@@ -161,7 +161,7 @@ WRONG = differs(Aspect.VALUES, error=0.02, eager_error=1e-8, noise=1e-8)
 BACKWARD = backend("faulty_wrong", level="backward", op="tanh_backward")
 FLAKY = backend("faulty_flaky", probability=0.6)
 ATEN = BackendReference("aten", BackendSource.IMPORTED, "aten", ("from oddlib.backends import aten",))
-DETACHED = differs(Aspect.GRADIENT, sentence="output 0 does not require grad, in eager it does")
+DETACHED = differs(Aspect.AUTOGRAD, sentence="output 0 does not require grad, in eager it does")
 # The seed makes no positive definite matrix of this.
 CHOLESKY = of_op(backend("oddlib_forgiving"), differs(Aspect.NO_EXCEPTION, "the call"), "torch.linalg.cholesky")
 
