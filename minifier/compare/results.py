@@ -164,10 +164,16 @@ def _note_aliases(results: Results) -> None:
 
 
 def observe_outputs(results: Results, value: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Put the outputs of a finished call, and its inputs as they are now, into the results. Return the leaves."""
+    """Put the outputs of a finished call, and its inputs as they are now, into the results. Return the leaves.
+
+    Without grad mode the outputs' place in autograd's graph means nothing, and that of a view depends on how it was
+    made.
+    """
     outputs, results.structure = leaves(value)
+    tracked = torch.is_grad_enabled()
     results.autograd = tuple(
-        (output.requires_grad, output.is_leaf) if isinstance(output, torch.Tensor) else None for output in outputs
+        (output.requires_grad, output.is_leaf) if tracked and isinstance(output, torch.Tensor) else None
+        for output in outputs
     )
     results.outputs = _detached(outputs)
     results.inputs = _detached(inputs)
