@@ -16,7 +16,7 @@ _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
+class SilentFallback:
     """What a backend did instead of compiling a graph. `is_whole`: it left the whole graph to others."""
 
     sentence: str
@@ -46,7 +46,7 @@ def is_unchanged(compiled: Any, gm: torch.fx.GraphModule) -> bool:
     return compiled is gm or getattr(compiled, "__self__", None) is gm
 
 
-def fallback(watch: CallWatch, unchanged: bool) -> Fallback | None:
+def fallback(watch: CallWatch, unchanged: bool) -> SilentFallback | None:
     """Describe what the watch saw in a call that returned; None if the backend did the work itself.
 
     unchanged: it returned the graph as it was.
@@ -60,4 +60,4 @@ def fallback(watch: CallWatch, unchanged: bool) -> Fallback | None:
     if not deeds:
         return None
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
-    return Fallback(" and ".join(deeds) + logged, watch.entered or unchanged)
+    return SilentFallback(" and ".join(deeds) + logged, watch.entered or unchanged)
