@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from vocabulary import in_child, source_of
 
 from minifier.capturing.capture import capture
@@ -157,7 +158,8 @@ def worlds(tmp_path_factory):
             faulthandler.disable()
             os.chdir(folder)
             sys.path[:] = found["script"]["process.path"]
-            os.environ.pop("OMP_NUM_THREADS", None)
+            os.environ.pop("OMP_NUM_THREADS", None)  # which the tests' own processes have, and their torch has read
+            torch.set_num_threads(found["script"]["process.torch_threads"][0])
             program = Program("failing.py", (str(to), refuses))
             graphs = folder / f"graphs-{refuses}"
             capture(program, graphs, terms)
