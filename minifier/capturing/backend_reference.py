@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import inspect
 import os
@@ -18,6 +17,7 @@ from minifier.case.literals import SCRIPT, objects_made, string
 from minifier.case.values import SourceExpression
 from minifier.errors import CannotSave
 from minifier.fx.holders import import_in_script, in_script
+from minifier.process.distributions import names_by_package
 from minifier.torch_private import (
     AskedBackend,
     Stack,
@@ -173,14 +173,10 @@ def _folder(package: str, ordinary_path: Sequence[str]) -> str | None:
     return str(folder) if str(folder) in on_path - ordinary else None
 
 
-_distributions_by_package = functools.cache(importlib.metadata.packages_distributions)
-
-
 def _distribution(packages: set[str], asked: AskedBackend) -> tuple[str | None, str | None]:
     """Return name and version of the installed distribution that has the backend, or (None, None)."""
     home = getattr(asked.function, "__module__", "") or ""
-    distributions = _distributions_by_package()
     for package in sorted(packages - set(sys.stdlib_module_names)) or [home.partition(".")[0]]:
-        for name in distributions.get(package, ()):
+        for name in names_by_package().get(package, ()):
             return name, importlib.metadata.version(name)
     return None, None

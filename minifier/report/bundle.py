@@ -13,8 +13,8 @@ from pathlib import Path
 
 from minifier.case.store import CASE, GRAPH, written_whole
 from minifier.emit.input_source import TENSOR_FILE
+from minifier.process.distributions import installed
 from minifier.report.outcome import Outcome
-from minifier.report.packages import installed
 from minifier.report.privacy import shareable_case, shareable_graph, shareable_json, without_private_paths
 from minifier.slicing import definitions_left
 

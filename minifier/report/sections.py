@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from minifier.case import BackendSource, Case, Level
+from minifier.process.distributions import imported_beside_torch
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
 from minifier.report.failure_text import both_errors, duplicates, sentence_of, title_of
 from minifier.report.history import Probed, steps_of
 from minifier.report.outcome import Outcome
-from minifier.report.packages import imported_beside_torch
 from minifier.report.pictures import draw_reduced, overview, size_over_probes
 from minifier.report.privacy import without_private_paths
 

@@ -1,4 +1,4 @@
-"""Installed distributions: what a repro imports, what is installed beside it, and from which commit."""
+"""What is installed: the distributions of imported modules, with their versions and commits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _GIT_SECONDS = 10
 
 
+@functools.cache
+def names_by_package() -> dict[str, list[str]]:
+    """Return the names of the distributions that have each top-level module.
+
+    An installation that was cut off, or an unpacked source distribution, may leave a folder of metadata with no name.
+    """
+    found = metadata.packages_distributions()
+    return {package: [name for name in names if name] for package, names in found.items()}
+
+
 def imported_beside_torch(packages: Collection[str]) -> list[str]:
     """Return `name version` of each distribution that has one of the top-level modules.
 
     torch and what it needs itself are left out. An editable installation from a git checkout has its commit too.
     """
-    has = metadata.packages_distributions()
-    names = {_canonical(name) for package in packages for name in has.get(package, ())}
+    names = {_canonical(name) for package in packages for name in names_by_package().get(package, ())}
     return [_described(name) for name in sorted(names - _needed_by("torch") - {"torch", "torch-minify"})]
 
 

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from minifier.report.packages import imported_beside_torch, installed
+from minifier.process.distributions import imported_beside_torch, installed, names_by_package
 from minifier.verify import Conditions, run_script
 
 
@@ -24,8 +24,10 @@ def distribution(tmp_path, monkeypatch):
         if origin is not None:
             (info / "direct_url.json").write_text(json.dumps(origin))
         monkeypatch.syspath_prepend(str(site))
+        names_by_package.cache_clear()
 
-    return install
+    yield install
+    names_by_package.cache_clear()
 
 
 def test_what_torch_needs_itself_is_left_out(distribution):
@@ -33,6 +35,15 @@ def test_what_torch_needs_itself_is_left_out(distribution):
     imported = {"acme_compiler", "torch", "sympy", "mpmath", "minifier", "os", "__main__"}
     assert imported_beside_torch(imported) == ["acme-compiler 1.5"]
     assert "acme-compiler==1.5\n" in installed() and f"torch=={metadata.version('torch')}\n" in installed()
+
+
+def test_metadata_without_a_name_are_passed_over(distribution, tmp_path):
+    distribution("acme")
+    cut_off = tmp_path / "site" / "acme.egg-info"  # as an unpacked source distribution has it
+    cut_off.mkdir()
+    (cut_off / "SOURCES.txt").write_text("acme.py\n")
+    assert imported_beside_torch({"acme"}) == ["acme 1.5"]
+    assert "None" not in installed()
 
 
 def test_the_commit_of_an_installation_from_a_repository(distribution):
