@@ -49,11 +49,12 @@ def verify(
     at_once: int = 2,
     display: Display = SILENT,
 ) -> Verification:
-    """Run the script `runs` times, up to `at_once` in parallel, and count the runs that show the sought failure.
+    """Run the script `runs` times, and count the runs that show the sought failure.
 
-    The `control` is the script with eager in the place of the backend; it is run once, beside the last runs. The first
-    run that does not show the failure is the last one, and the control does not run. All interpreters but the first may
-    have been started ahead. If one of these does not show the failure, none of them counts.
+    The `control` is the script with eager in the place of the backend. It is run once. Up to `at_once` interpreters run
+    in parallel, the one of the control among them. The first run that does not show the failure is the last one, and
+    ends the control. All interpreters but the first may have been started ahead. If one of these does not show the
+    failure, none of them counts.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []

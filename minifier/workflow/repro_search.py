@@ -179,8 +179,8 @@ def _with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Rep
 
 
 def _at_once(case: Case, memory: int | None, runs: int) -> int:
-    """How many scripts run at once: one if the machine has too little memory or one core."""
-    most = min(runs, RUNS)
+    """How many scripts run at once, the control among them: one if the machine has too little memory or one core."""
+    most = min(runs, RUNS) + 1
     hungry = most * guard_gibibytes(case, memory) * 2**30
     return most if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
 
