@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.graph_record import AotGraph, Record
+from minifier.capturing.graph_origin import AotGraph
+from minifier.capturing.graph_record import Record
 from minifier.failure import Stage
 from minifier.torch_private import (
     BACKWARD,

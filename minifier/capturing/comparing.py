@@ -27,7 +27,8 @@ from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
 
 if TYPE_CHECKING:
-    from minifier.capturing.graph_record import Record, ScriptCall
+    from minifier.capturing.graph_origin import ScriptCall
+    from minifier.capturing.graph_record import Record
 
 
 @dataclass(frozen=True, slots=True)

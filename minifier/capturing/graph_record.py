@@ -8,13 +8,14 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from minifier.capturing.backend_reference import folders_of, operator_imports
+from minifier.capturing.graph_origin import AotGraph, DynamoGraph, ScriptCall
 from minifier.capturing.hints import hints
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
@@ -37,7 +38,6 @@ from minifier.case import (
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.store import ATEN, TENSORS, load, save
-from minifier.compare.results import RandomStates
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of
@@ -55,38 +55,6 @@ if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
 
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptCall:
-    """A finished call of a compiled function by the script.
-
-    args: its inputs, as they are after it. random: the states of the random number generators ahead of it.
-    """
-
-    args: Sequence[Any]
-    result: Any
-    random: RandomStates
-
-
-@dataclass(frozen=True, slots=True)
-class DynamoGraph:
-    """A graph that Dynamo made, its `place`th. `refer` looks how its backend is written back.
-
-    `definitions` is the backend's source, if the script does not define it.
-    """
-
-    refer: Callable[[], BackendReference]
-    place: int
-    definitions: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AotGraph:
-    """A graph that AOTAutograd made of the graph of `forward`: backward or forward, as `level` says."""
-
-    forward: Record
-    level: Level = Level.AOT_BACKWARD
 
 
 class Record:

@@ -23,7 +23,8 @@ from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.graph_record import DynamoGraph, Record, ScriptCall
+from minifier.capturing.graph_origin import DynamoGraph, ScriptCall
+from minifier.capturing.graph_record import Record
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.silent_fallbacks import fallback, is_unchanged, watch_of
 from minifier.capturing.terms import Terms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shutil
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from minifier.process.interrupts import deaf
 from minifier.process.progress import Progress
 from minifier.reduction.check import start
 from minifier.reduction.composite_ops import reduce_parts
-from minifier.reduction.flakiness import in_one_call, misjudged
+from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest, with_needs
@@ -40,9 +39,7 @@ from minifier.settings import Settings
 
 NEAREST = "nearest"  # folder of the nearest Case that passes
 
-_HANG_FACTOR = 5  # times the timeout: how long the final hang must last
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
-_MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
 _MAX_TABLE_SECONDS, _MAX_TABLE_FRACTION = 20.0, 0.2  # of the table of wrong ops; a fraction of the reduction's time
 
 _STOPPED = {
@@ -163,9 +160,9 @@ def _beyond_ops(
 ) -> tuple[Case, search.Ending]:
     """Confirm the result of the search, then reduce the bodies and decompositions of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        reduced, result = _confirmed_hang(runner, case, limit, reduced, result)
+        reduced, result = confirmed_hang(runner, case, limit, reduced, result)
     else:
-        reduced, result = _confirmed(runner, limit, reduced, result)
+        reduced, result = confirmed(runner, limit, reduced, result)
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
         reduced, ended = reduce_bodies(runner, reduced, limit)
@@ -237,42 +234,6 @@ def _wrong_ops(runner: ProbeRunner, case: Case, reduced: Case, spent: float) -> 
     if case.failure.fingerprint.stage is not Stage.COMPARE:
         return ()
     return find_wrong_ops(runner, case, reduced, min(_MAX_TABLE_SECONDS, max(1.0, _MAX_TABLE_FRACTION * spent)))
-
-
-def _confirmed(runner: ProbeRunner, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
-    """Probe the reduced graph several more times; continue the search if the failure is rarer than assumed.
-    The search may then have kept ops that the failure does not need."""
-    for _ in range(_MAX_ROUNDS):
-        if not result.one_minimal:
-            break
-        runner.phase = "check"
-        reduced = in_one_call(runner, reduced)
-        if not misjudged(runner, reduced):
-            break
-        reduced, result = reduce_ops(runner, reduced, limit, {})
-    return reduced, result
-
-
-def _confirmed_hang(
-    runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result
-) -> tuple[Case, search.Result]:
-    """Wait much longer for the reduced hang. If it ends, it was only slow: search again with a longer timeout."""
-    for _ in range(_MAX_ROUNDS):
-        timeout = runner.limits.seconds
-        runner.phase = "check"
-        runner.allow(_HANG_FACTOR * timeout)
-        (judged,) = runner.probe([reduced])
-        if judged.verdict is Verdict.SAME or result.ended is not search.Ending.PROVED:
-            runner.allow(timeout)
-            return replace(reduced, patience=_patience(timeout)), result
-        runner.allow(10 * judged.seconds)
-        reduced, result = reduce_ops(runner, case, limit, {})
-    raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
-
-
-def _patience(timeout: float) -> float:
-    """Return the seconds after which the repro reports a hang: a round number, well above a passing run."""
-    return float(max(10, math.ceil(_HANG_FACTOR * timeout / 10) * 10))
 
 
 def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:

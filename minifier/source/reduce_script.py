@@ -17,7 +17,7 @@ from minifier.capturing.script import Program
 from minifier.case import BackendReference, Case
 from minifier.case.encode import pack, unpack
 from minifier.case.store import write_atomically
-from minifier.emit.repro import versions
+from minifier.emit.footer import versions
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script_definitions import FILE

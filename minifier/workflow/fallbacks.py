@@ -16,17 +16,17 @@ from typing import Any, Generic, TypeVar
 from minifier.capturing.find_failures import FoundFailures, compare_with_eager, should_compare
 from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import Level
-from minifier.case.store import ATEN, CASE, TENSORS, save
+from minifier.case.store import ATEN, CASE, TENSORS
 from minifier.case.variables import others
-from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, ToolFailed
+from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
-from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
+from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.backward_module import reduce_forward, simplify_backward
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
-from minifier.workflow.reduction import reduce, reduce_through_dynamo, run_reduction
+from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
 from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
 from minifier.workflow.whole_script import prove_by_script
 
@@ -79,20 +79,6 @@ def _recapture(call: FailingCall, run: Run) -> FailingCall:
 
 def _reduce_with_late_imports(attempt: Attempt, _run: Run) -> Attempt:
     return reduce(replace(attempt, late_imports=True, error=None))
-
-
-def _reduce_aten(attempt: Attempt, run: Run) -> Attempt:
-    folder = attempt.folder
-    try:
-        summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
-    except StartsThreads:
-        return _reduce_aten(replace(attempt, late_imports=True), run)
-    except (StoppedEarly, MachineFailed, ToolFailed):
-        raise
-    except MinifyError as error:
-        return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
-    save(minimal, folder.minimal)
-    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
 
 
 def _may_need_dynamo(attempt: Attempt, _run: Run) -> bool:
@@ -218,7 +204,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         "reduce the ATen graph",
         Step.REDUCE,
         lambda attempt, _: attempt.error is not None and attempt.folder.has_aten,
-        _reduce_aten,
+        lambda attempt, _: reduce_aten(attempt),
         lambda _: "Dynamo's graph does not show it again; going on with the ATen graph that AOTAutograd made of it",
     ),
     Fallback[Attempt](

@@ -140,3 +140,18 @@ def tell_size(attempt: Attempt) -> None:
         attempt.run.ui.say(what)
         if attempt.reduced.minimal.any_graph:
             attempt.run.ui.say("the backend fails on any graph, also on one without ops")
+
+
+def reduce_aten(attempt: Attempt) -> Attempt:
+    """Reduce the ATen graph in place of Dynamo's."""
+    folder = attempt.folder
+    try:
+        summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
+    except StartsThreads:
+        return reduce_aten(replace(attempt, late_imports=True))
+    except (StoppedEarly, MachineFailed, ToolFailed):
+        raise
+    except MinifyError as error:
+        return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
+    save(minimal, folder.minimal)
+    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)

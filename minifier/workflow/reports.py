@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from minifier.case import Drawn, TensorInput
 from minifier.case.store import CASE, load
+from minifier.emit.footer import difference
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import difference, write_repro
+from minifier.emit.repro import write_repro
 from minifier.errors import NoRepro
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.reduce_case import NEAREST

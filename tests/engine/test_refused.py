@@ -11,7 +11,8 @@ from many_ops import fn
 
 from minifier.case import Drawn, Stored
 from minifier.case.store import load
-from minifier.emit.repro import Template, difference, write_repro
+from minifier.emit.footer import difference
+from minifier.emit.repro import Template, write_repro
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,85 @@
+"""The last comment of a repro: how it fails, with which versions, and what it needs."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from minifier.case import Case
+from minifier.slicing import definitions_left, imported_tops
+
+
+def _failure_line(case: Case, names: Mapping[str, str]) -> str:
+    """Return the failure's one-line description, with the script's names for inputs."""
+    line = case.failure.line
+    for difference in case.failure.differences[:1]:
+        role, _, node = difference.where.removesuffix(" after the call").rpartition(" ")
+        if role in ("input", "gradient of") and node in names:
+            line = line.replace(f"{role} {node}", f"{role} {names[node]}")
+    return line
+
+
+def versions(*backend: str) -> str:
+    """Return a line with the versions of torch, the backend's distribution if given, Python and the system."""
+    import torch
+
+    python, system = f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"
+    return ", ".join([f"torch {torch.__version__}", *backend, python, system])
+
+
+def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
+    """Return the lines of the repro's last comment: its failure, versions, and what it needs."""
+    backend = case.backend
+    version = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
+    lines = [_failure_line(case, names), versions(*version)]
+    if case.any_graph:
+        lines.append("The backend fails on any graph, also on one without ops.")
+    if case.needs:
+        lines.append(f"It takes {' and '.join(case.needs)}.")
+    if case.rate < 1:
+        lines.append(f"Shows in about {_rate_in_words(case.rate)} attempts.")
+    if case.folders:
+        modules = ", ".join(_own_modules(case))
+        lines.append(f"Needs the folder with {modules}, beside the failing script, on PYTHONPATH.")
+    if variables:
+        lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
+    return tuple(lines)
+
+
+def _rate_in_words(rate: float) -> str:
+    """Return "3 of 10"; for small rates of 100 or 1000."""
+    for attempts in (10, 100, 1000):
+        if round(rate * attempts) >= 1:
+            return f"{min(round(rate * attempts), attempts - 1)} of {attempts}"
+    return "1 of 1000"
+
+
+def operator_imports(case: Case) -> tuple[str, ...]:
+    """Return the imports that register custom operators, if the graph may still use one."""
+    return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
+
+
+def _own_modules(case: Case) -> list[str]:
+    """Return the imported top-level modules that lie in the script's own folders."""
+    backend = case.backend
+    imports = [line.split()[1] for line in (*backend.ahead, *backend.imports, *operator_imports(case))]
+    settings = [module for module, _, _ in case.state.config]
+    paths = [*imports, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    tops = sorted({path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case)))
+    folders = [Path(folder) for folder in case.folders]
+    return [top for top in tops if any((f / top).exists() or (f / f"{top}.py").exists() for f in folders)]
+
+
+def difference(text: str, other: str) -> str:
+    """Return a unified diff from this script to the other, without their footers."""
+    before, after = _without_footer(text), _without_footer(other)
+    return "\n".join(difflib.unified_diff(before, after, "the repro", "what passes", lineterm="", n=1))
+
+
+def _without_footer(text: str) -> list[str]:
+    lines = text.rstrip().splitlines()
+    while lines and (not lines[-1] or lines[-1].startswith("#")):
+        lines.pop()
+    return lines
