@@ -28,7 +28,7 @@ _REACH = re.compile(r"^exit (?P<exit>\d)(?:, (?P<size>\d+) (?P<unit>ops?|stateme
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A failing program: what happens, where it is reported, and what is to be reached.
+    """A failing program: how it fails, where that is reported, and what its repro has to be.
 
     `size` is the most ops, or statements, that the repro may have; None where there is none to be had. `shows` is a
     regular expression that has to match in the repro: the op at fault and the error, which tell it from another's.

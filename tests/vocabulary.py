@@ -25,6 +25,7 @@ import pytest
 from warm_command import WarmProcess, warm_command, warm_python
 
 from minifier.cli.commands import command_line
+from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Ui
 from minifier.torch_private import forget_threads
 
@@ -292,7 +293,9 @@ class Bureau:
             sys.path[0] = str(CASES)
             program, ui = Program(str(self.folder / "failing.py")), Lines()
             found = FoundFailures(program, captured, self.folder, self.graphs, Terms(limit, **terms))
-            call = fall_back(FailingCall.of(found, captured.failing[index]), Step.CHOOSE, Run(Settings(), ui))
+            call = fall_back(
+                FailingCall.of(found, captured.failing[index]), Step.CHOOSE, Run(Settings(), PhaseClock(ui))
+            )
             return call.failing, call.folder, "\n".join(ui.lines)
 
         seen, folder, said = in_child(work, self.folder, timeout)

@@ -5,8 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
+
+_MODEL = """{imports}
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear({outer}, {inner}), torch.nn.Linear({inner}, {outer})
+        self.norm = torch.nn.LayerNorm({inner})
+
+{forward}
+
+torch.manual_seed(0)
+model = torch.compile(Model().eval(), backend={backend})
+with torch.no_grad():
+    model({inputs})
+"""
+
+
+def failing_model(
+    forward: str, backend: str, imports: str = "", inputs: str = "torch.randn(4, 6)", sizes: tuple[int, int] = (6, 8)
+) -> str:
+    """A script that compiles a small model with this method `forward`; `sizes` are those of its two linear layers."""
+    outer, inner = sizes
+    method = textwrap.indent(textwrap.dedent(forward).strip("\n"), "    ") + "\n"
+    head = "\n".join(line for line in (imports, "import torch") if line) + "\n"
+    return _MODEL.format(imports=head, outer=outer, inner=inner, forward=method, backend=backend, inputs=inputs)
 
 
 def minified(text: str, folder: Path) -> tuple[dict[str, Any], str]:

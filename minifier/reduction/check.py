@@ -56,7 +56,7 @@ def check(runner: ProbeRunner) -> Case:
 
 
 def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
-    """Add to the sought failure what native code wrote, if each sighting on the whole graph has the same."""
+    """Make what native code wrote a part of the sought failure, if every failing probe of the whole graph wrote it."""
     failures = [judged.failure for judged in shown if judged.failure is not None]
     natives = {failure.fingerprint.native for failure in failures}
     if len(natives) != 1 or "" in natives:

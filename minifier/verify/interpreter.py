@@ -151,8 +151,8 @@ class Started:
 def run_script(script: Path, conditions: Conditions, tick: Callable[[], object] = lambda: None) -> ScriptRun:
     """Run the script once in a fresh interpreter.
 
-    What is sought adds to the failure what the script itself does not tell: the stage of a death, what a failed
-    assertion compares.
+    A script tells neither the stage of its death nor what a failed assertion compares: the failure that is returned
+    has these from the sought one.
     """
     with Started(script, conditions) as started:
         return started.wait(tick)

@@ -13,7 +13,6 @@ from minifier.emit.repro import Repro
 from minifier.errors import MinifyError
 from minifier.process.interpreters import Interpreters
 from minifier.process.phase_clock import PhaseClock
-from minifier.process.progress import SILENT, Ui
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.verify import Verification
@@ -26,13 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all steps of a run share. `clock` counts its seconds; in a run of the tool it is the `ui` as well."""
+    """What all steps of a run share. `ui` counts the seconds of its phases."""
 
     settings: Settings
-    ui: Ui = SILENT
+    ui: PhaseClock = field(default_factory=PhaseClock)
     cluster: Cluster | None = None
     interpreters: Interpreters = field(default_factory=Interpreters)
-    clock: PhaseClock = field(default_factory=PhaseClock)
 
 
 @dataclass(frozen=True, slots=True)

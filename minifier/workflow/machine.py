@@ -45,7 +45,7 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
             import_torch()
             from minifier.workflow.attempt import Run
 
-            yield Run(settings, clock, cluster, interpreters, clock)
+            yield Run(settings, clock, cluster, interpreters)
     finally:
         interpreters.end_ahead()
 

@@ -38,7 +38,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         proof.check if proof is not None else None,
         attempt.reason,
         attempt.capture_seconds,
-        run.clock.total,
+        run.ui.total,
         call.other_failures if call is not None else (),
         call.failing.ops if call is not None and call.unsaved else None,
         match=run.settings.match,
@@ -46,7 +46,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         nearest=_nearest(attempt),
         environment=collector.text(run.ui.tick),
         fallbacks=attempt.fallbacks,
-        phases=run.clock.seconds(),
+        phases=run.ui.seconds(),
         folder=folder.path,
     )
     bundle = write_reports(folder.path, outcome)

@@ -142,7 +142,7 @@ def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run:
         try:
             yield _minify_attempt(_begin(call, asked, place, run))
             is_reduced, calls = True, tuple(following)
-            run.clock.restart()  # the next outcome's seconds are its own
+            run.ui.restart()  # the next outcome's seconds are its own
         except NothingToReduce as error:
             innocent = innocent or error
             place.clear(keep=place.path == folder.path)

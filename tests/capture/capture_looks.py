@@ -11,6 +11,7 @@ from minifier.capturing.find_failures import run_script
 from minifier.capturing.script import Program
 from minifier.capturing.standard_input import StandardInput
 from minifier.capturing.terms import Terms
+from minifier.process.phase_clock import PhaseClock
 from minifier.settings import Settings
 from minifier.workflow.attempt import Run
 from minifier.workflow.fallbacks import Step, fall_back
@@ -36,7 +37,7 @@ def looked(bureau, text, limit=None, given=None, **settings):
             standard_input = StandardInput(bureau.folder / "copy")
         program, ui = Program(str(script), given=standard_input), Lines()
         found = run_script(program, bureau.folder / "work", Terms(limit), ui)
-        found = fall_back(found, Step.CAPTURE, Run(Settings(**settings), ui))
+        found = fall_back(found, Step.CAPTURE, Run(Settings(**settings), PhaseClock(ui)))
         said = "" if found.captured.failing else str(nothing_failed(program, found.captured, found.compared))
         return found, said, ui.lines
 

@@ -26,6 +26,7 @@ from minifier.capturing.script import Program
 from minifier.case import Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
+from minifier.process.phase_clock import PhaseClock
 from minifier.settings import Settings
 from minifier.verify import Conditions, ScriptRun, run_script
 from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
@@ -67,10 +68,10 @@ def minified(cell: Cell, folder: Path) -> Done:
         ui, out = Lines(), RunFolder(folder / "out")
         (folder / "work").mkdir()
         found = capture_failures(
-            Program(str(path)), folder / "work", Run(replace(settings, timeout=5.0 if hangs else None), ui)
+            Program(str(path)), folder / "work", Run(replace(settings, timeout=5.0 if hangs else None), PhaseClock(ui))
         )
         assert found.captured.failing, f"nothing failed: {found.captured}"
-        run = Run(settings, ui)
+        run = Run(settings, PhaseClock(ui))
         call = fall_back(FailingCall.of(found, found.captured.failing[0]), Step.CHOOSE, run)
         assert not call.unsaved, call.failing.unsaved
         case = keep_case(call.folder, out.path, call.failing.forward)

@@ -9,6 +9,7 @@ from vocabulary import Lines, in_child, source_of
 
 from minifier.case import Drawn
 from minifier.case.store import load
+from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
@@ -31,7 +32,7 @@ def reduced(bureau):
 
         def work():
             case = keep_case(bureau.graphs / str(number), out.path, forward)
-            run = Run(Settings(**settings), ui)
+            run = Run(Settings(**settings), PhaseClock(ui))
             found = fall_back(reduce_case(Attempt(run, out, case)), Step.REDUCE, run).reduced
             return found, ui.lines
 

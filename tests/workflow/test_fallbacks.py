@@ -19,6 +19,7 @@ from minifier.failure import Fingerprint, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
 from minifier.process.forked_step import StepEnd
+from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow import fallbacks
@@ -98,7 +99,7 @@ def test_a_graph_that_cannot_be_saved_gives_way_to_its_aten_graph(call):
     save(replace(CASE, level=Level.AOT_FORWARD), call.folder / "aten")
     assert applies(name, unsaved) and not applies(name, call)
     ui = Lines()
-    taken = fall_back(unsaved, Step.CHOOSE, Run(Settings(), ui))
+    taken = fall_back(unsaved, Step.CHOOSE, Run(Settings(), PhaseClock(ui)))
     assert taken.folder == call.folder / "aten" and not taken.unsaved and taken.fallbacks == (name,)
     assert ui.lines == [
         "Dynamo's graph cannot be saved: a generator\ngoing on with the ATen graph that AOTAutograd made of it"
@@ -189,11 +190,10 @@ def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
 
 def test_the_next_failure_is_taken_where_the_program_itself_is_wrong(call):
     ui, error = Lines(), NothingToReduce("the program fails without the backend as well")
-    assert (
-        fall_back(ProgramAtFault(call, error, ()), Step.PROGRAM_AT_FAULT, Run(Settings(), ui)).remaining == ()
-        and not ui.lines
-    )
-    going_on = fall_back(ProgramAtFault(call, error, (call,)), Step.PROGRAM_AT_FAULT, Run(Settings(), ui))
+    run = Run(Settings(), PhaseClock(ui))
+    nothing_left = fall_back(ProgramAtFault(call, error, ()), Step.PROGRAM_AT_FAULT, run)
+    assert nothing_left.remaining == () and not ui.lines
+    going_on = fall_back(ProgramAtFault(call, error, (call,)), Step.PROGRAM_AT_FAULT, run)
     assert going_on.remaining == (call,)
     assert ui.lines == [f"graph 1: {error}\ngoing on with the next failure"]
 
@@ -212,7 +212,7 @@ def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, mo
         fallbacks, "FALLBACKS", (gives("first", "a", "b"), gives("second", "b", "c"), gives("x", "a", ""))
     )
     ui = Lines()
-    after = fall_back(attempt.failed(NoRepro("a")), Step.REDUCE, Run(Settings(), ui))
+    after = fall_back(attempt.failed(NoRepro("a")), Step.REDUCE, Run(Settings(), PhaseClock(ui)))
     assert (str(after.error), after.fallbacks, ui.lines) == ("c", ("first", "second"), ["first"])
     assert ui.details == ["fallback: first", "fallback: second"]
-    assert fall_back(after, Step.VERIFY, Run(Settings(), ui)) == after
+    assert fall_back(after, Step.VERIFY, Run(Settings(), PhaseClock(ui))) == after
