@@ -35,7 +35,7 @@ from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.process.stacks import stack_file
 
-_STEPS = ("compiling", "compiled", "declined", "failed", "ran", "ended")  # events that follow each other
+_STEPS = ("compiling", "compiled", "declined", "failed", "ran", "traced", "ended")  # events that follow each other
 
 if TYPE_CHECKING:
     from minifier.capturing.baseline import Baseline
@@ -83,6 +83,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
         note_registrations,
         observe_aot_inductor,
         observe_backend_calls,
+        observe_tracing,
     )
 
     script.under_run = True
@@ -96,6 +97,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     note_inference_mode()
     observer = Observer(folder, program.name, baseline, terms, status)
     observe_backend_calls(observer)
+    observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)
     note_backward_passes(observer.trains)
@@ -150,8 +152,8 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
         failure = how_it_ended(end, watch, folder, call)
         failing.append(_died(folder, compiling[call.number], call, failure, has_case, kept))
-    if not failing and not repeated and (after := _after_compiling(folder, events, compiling, kept)) is not None:
-        failing.append(after)
+    if not failing and not repeated and (of_torch := _failure_of_torch(folder, events, compiling, kept)) is not None:
+        failing.append(of_torch)
     for graph in failing:
         _complete(folder / str(graph.number), seconds - watch.seconds, len(compiling))
     return Captured(
@@ -212,28 +214,29 @@ def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
     )
 
 
-def _after_compiling(
+def _failure_of_torch(
     folder: Path,
     events: Sequence[dict[str, Any]],
     compiling: dict[int, dict[str, Any]],
     kept: set[tuple[int, int]],
 ) -> FailingGraph | None:
-    """Return the failure of torch.compile itself right after a backend had compiled a graph, or None.
+    """Return the failure of torch.compile itself that ended the script at a known graph, or None.
 
-    The backend may have caused it: by what it left behind in Dynamo, such as symbols that no guard can express.
+    It failed as it traced an op, or right after a backend had compiled a graph. The backend may have caused the latter
+    by what it left behind in Dynamo, such as symbols that no guard can express.
     """
     *before, last = [event for event in events if event["event"] in _STEPS] or [{"event": ""}]
-    is_next = last["event"] == "ended" and before and before[-1]["event"] == "compiled"
+    is_next = last["event"] == "ended" and before and before[-1]["event"] in ("compiled", "traced")
     if not is_next or not last.get("links") or not is_of_torch(last["error"], last["traceback"]):
         return None
-    event = compiling[before[-1]["number"]]
-    number, links = event["number"], last["links"]
+    number, while_tracing = before[-1]["number"], before[-1]["event"] == "traced"
+    event = before[-1] if while_tracing else compiling[number]
     case_folder = folder / str(number)
-    if event["forward"] is not None or not (case_folder / CASE).exists():
+    if event.get("forward") is not None or event.get("unsaved") or not (case_folder / CASE).exists():
         return None
-    case = load(case_folder)
+    links, case = last["links"], load(case_folder)
     failure = failure_of(stage_shown(links), links, last["traceback"], case.graph.free_names)
-    save(replace(case, failure=failure, through_dynamo=True), case_folder)
+    save(replace(case, failure=failure, through_dynamo=True, while_tracing=while_tracing), case_folder)
     lost = "" if (number, 0) in kept else f"torch.compile failed after {event['backend']} had compiled graph {number}"
     return FailingGraph(
         number=number,

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.silent_fallbacks import fallback, is_unchanged, watch_of
 from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
-from minifier.case import BackendReference
+from minifier.case import TORCH_COMPILE, BackendReference
 from minifier.compare.results import random_states
 from minifier.failure import Stage
+from minifier.failure.observed import text
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
-from minifier.torch_private import backend_error, is_failure, transforms_ended
+from minifier.torch_private import FindGraph, asked_backend, backend_error, is_failure, transforms_ended
 
 _MAX_LOGGED_LINES = 100  # distinct pairs of graph and log line, for one script
 
@@ -123,6 +125,30 @@ class Observer:
         self.count += 1
         self.graphs += 1
         return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs, definitions))
+
+    def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
+        """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
+
+        Whether the exception ended the script is told by the log: no other graph is compiled after it.
+        """
+        if not self.is_watching:
+            return
+        with self.reserve:
+            try:
+                traced = find_graph()
+            except Exception as error:  # noqa: BLE001 - it must not take the place of Dynamo's own
+                self.log.write("not traced", reason=text(error))
+                return
+            if traced is None:
+                return
+            self.count += 1
+            dynamic = asked_backend(compiler_fn).dynamic
+            origin = DynamoGraph(lambda: replace(TORCH_COMPILE, dynamic=dynamic), place=0)
+            record = Record(self, self.count, traced.module, traced.inputs, origin)
+            record.keep(traced.inputs, 0)
+        self.log.write(
+            "traced", number=record.number, ops=record.ops, backend=record.backend.name, unsaved=record.unsaved
+        )
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd unless somebody has wrapped it since."""

@@ -1,12 +1,24 @@
 """A Case: all data needed to reproduce one failure, stored in readable files."""
 
-from minifier.case.case import BackendReference, BackendSource, Case, Level, Script, State, Symbolic
+from minifier.case.case import (
+    EAGER,
+    TORCH_COMPILE,
+    BackendReference,
+    BackendSource,
+    Case,
+    Level,
+    Script,
+    State,
+    Symbolic,
+)
 from minifier.case.graph import EMPTY_GRAPH, Graph, Node, Ref, subset
 from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
 from minifier.case.values import Opaque, Scalar, Sequence_, Symbol, TensorMeta
 
 __all__ = [
+    "EAGER",
     "EMPTY_GRAPH",
+    "TORCH_COMPILE",
     "Adapted",
     "BackendReference",
     "BackendSource",

@@ -68,6 +68,10 @@ class BackendReference:
     ahead: tuple[str, ...] = ()
 
 
+EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
+TORCH_COMPILE = BackendReference("torch.compile", BackendSource.REGISTERED, '"eager"')  # what fails with any backend
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The settings of the process at the call of the backend.
@@ -127,6 +131,7 @@ class Case:
     needs: properties of a reduced Case that no pass could remove.
     any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
     through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
+    while_tracing: torch.compile itself fails, as it traces an op of the graph, before any backend is called.
     """
 
     graph: Graph
@@ -148,6 +153,15 @@ class Case:
     needs: tuple[str, ...] = ()
     any_graph: bool = False
     through_dynamo: bool = False
+    while_tracing: bool = False
+
+    @property
+    def ignores_values(self) -> bool:
+        """Whether only the layouts of inputs matter: a backend fails as it compiles.
+
+        Where torch.compile itself fails, the same values have to pass without it.
+        """
+        return self.failure.fingerprint.stage.compiles and not self.while_tracing
 
     @property
     def folders(self) -> tuple[str, ...]:

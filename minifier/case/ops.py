@@ -168,6 +168,6 @@ def _cut_input(node: Node, case: Case) -> Input:
         return ScalarInput(node.name, node.value.value, node.value.symbol)
     if not isinstance(node.value, TensorMeta):
         return ScalarInput(node.name, None)
-    source = Drawn("zeros") if case.failure.fingerprint.stage.compiles else Recorded(node.name)
+    source = Drawn("zeros") if case.ignores_values else Recorded(node.name)
     leaf = not node.value.requires_grad
     return TensorInput(node.name, node.value, source, leaf, inference=case.state.inference)

@@ -199,8 +199,9 @@ class Console(Ui):
                 lines.append((f"also met, not followed: {other['type']}: {message} ({other['case']})", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
-            eager = "; with eager it passes" if outcome.passes_in_eager else ""
-            lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters{eager}", "green"))
+            without = "without torch.compile" if outcome.is_of_torch else "with eager"
+            control = f"; {without} it passes" if outcome.passes_in_eager else ""
+            lines.append((f"verified: the same failure in {agreeing} of {runs} fresh interpreters{control}", "green"))
             folders = outcome.minimal.folders if outcome.minimal is not None else ()
             if folders:
                 lines.append((f"run it with PYTHONPATH={':'.join(folders)}, where the script's own modules are", ""))

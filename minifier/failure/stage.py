@@ -22,9 +22,8 @@ def stage_shown(links: Sequence[Link]) -> Stage:
     for frame, stage in _FRAMES_OF_BACKWARD:
         if frame in frames:
             return stage
-    for link in links:
-        if "torch._dynamo.exc.ShortenTraceback" in link["bases"]:
-            return Stage.COMPILE
+    if any("torch._dynamo.exc.TorchDynamoException" in link["bases"] for link in links):
+        return Stage.COMPILE
     if was_wrapped(links) or any(function == "_call_user_compiler" for _, function in frames):
         return Stage.COMPILE
     return Stage.RUN

@@ -30,7 +30,7 @@ def check(runner: ProbeRunner) -> Case:
     """Probe the whole graph and the empty one; set the timeout and the failure rate. A cheap or flaky graph is probed
     more often. Raises NoRepro, with what was seen instead, if the failure does not show again."""
     case, raising_op = _with_concrete_sizes(runner, runner.bench.case), ""
-    if not case.failure.fingerprint.stage.compiles:
+    if not case.ignores_values:
         case, raising_op = _record_values(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _calibrate_without_hang(runner, case)
@@ -151,6 +151,9 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
     only_eager_raises = case.failure.fingerprint.message == Aspect.NO_EXCEPTION.value
     if result["status"] != "pass" and case.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT):
         case = replace(case, failure=_where_eager_raises(case.failure, result["links"][-1]))
+    elif result["status"] != "pass" and case.while_tracing:
+        raised, _, _ = result["links"][-1]["message"].partition("\n")
+        raise NoRepro(f"the graph that torch.compile has traced fails without it as well: {raised}")
     elif result["status"] != "pass" and not only_eager_raises:
         raise NothingToReduce(
             "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"

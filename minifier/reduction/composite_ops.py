@@ -28,8 +28,8 @@ def reduce_parts(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, s
     """Replace a composite op by ops of its decomposition, if these are no more ops and the failure stays.
     Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
     ended = search.Ending.PROVED
-    kind, stage = case.failure.fingerprint.kind, case.failure.fingerprint.stage
-    if case.level is not Level.DYNAMO or not stage.compiles or kind is Kind.TIMEOUT or runner.repeats > 1:
+    hangs = case.failure.fingerprint.kind is Kind.TIMEOUT
+    if case.level is not Level.DYNAMO or not case.ignores_values or hangs or runner.repeats > 1:
         return case, ended
     for node in case.graph.ops if len(case.graph.ops) <= _MAX_OPS else ():
         candidate = _decomposed(runner, case, node.name) if isinstance(node.value, TensorMeta) else None

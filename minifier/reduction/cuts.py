@@ -14,7 +14,7 @@ def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
     Only a compile-time failure needs this: it is searched with shapes alone."""
     tensors = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
     unknown = [i for i in tensors if not i.meta.dtype.startswith(("float", "bfloat"))]
-    if not unknown or not whole.failure.fingerprint.stage.compiles:
+    if not unknown or not whole.ignores_values:
         return case
     folder = runner.scratch / "cut"
     folder.mkdir(exist_ok=True)

@@ -86,12 +86,13 @@ def sentence_of(outcome: Outcome) -> str:
     first = (failure.message.strip().splitlines() or [""])[0].rstrip(".")
     if failure.fingerprint.stage is Stage.COMPARE:
         return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
-    when = _WHEN[failure.fingerprint.stage]
+    when = "while it is traced" if case.while_tracing else _WHEN[failure.fingerprint.stage]
     how = _HOW.get(failure.fingerprint.kind)
     event = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
-    eager = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
+    alone = outcome.verification is not None and outcome.verification.passes_in_eager
+    without = "torch.compile" if case.while_tracing else "a backend"
     return f"{where} of {program} fails {when}: {event}." + (
-        " Without a backend the same program runs." if eager else ""
+        f" Without {without} the same program runs." if alone else ""
     )
 
 

@@ -86,8 +86,13 @@ class Outcome:
 
     @property
     def passes_in_eager(self) -> bool | None:
-        """Return whether the repro passes with eager in the place of the backend; None if that was not tried."""
+        """Return whether the control of the repro passes; None if that was not tried."""
         return self.verification.passes_in_eager if self.verification is not None else None
+
+    @property
+    def is_of_torch(self) -> bool:
+        """Whether torch.compile itself fails, so that the control runs without it, not with the backend eager."""
+        return self.case.while_tracing or self.case.level is Level.SOURCE
 
 
 _CONTROL = {True: "passed", False: "failed", None: None}

@@ -83,7 +83,7 @@ def _minimality(outcome: Outcome) -> str:
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
     """List the backends that fail on the same graph, and describe the failing one."""
     case = outcome.minimal or outcome.case
-    if case.level is Level.SOURCE:
+    if case.level is Level.SOURCE or case.while_tracing:
         return ()
     sought = case.failure.fingerprint
     fails = f"fails ({sought.stage.value}, {sought.kind.value})"

@@ -32,8 +32,9 @@ def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Di
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     if case.level is not Level.DYNAMO or repro.template is None or is_line:
         return ""
+    backend = replace(AOT_EAGER, dynamic=case.backend.dynamic)
     try:
-        script = write_repro(replace(case, backend=AOT_EAGER), repro.template, repro.variant, settings.memory)
+        script = write_repro(replace(case, backend=backend), repro.template, repro.variant, settings.memory)
     except NoRepro:
         return ""
     compares = case.failure.fingerprint.stage is Stage.COMPARE

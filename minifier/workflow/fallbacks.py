@@ -138,9 +138,12 @@ def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
 
 def _reduce_source(attempt: Attempt, run: Run) -> Attempt:
     assert attempt.asked is not None, "a Case from elsewhere has no script"
+    of_backend = None if attempt.case.while_tracing else attempt.case
     try:
-        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, attempt.case)
+        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, of_backend)
     except (NothingToReduce, NoRepro) as error:
+        if isinstance(error, NothingToReduce) and of_backend is None:
+            raise  # the script fails by itself
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
     return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
 

@@ -62,7 +62,7 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if attempt.reduced is None:
         return None
     summary, proof = attempt.reduced.summary, attempt.proof
-    if proof is None or proof.repro is None or proof.repro.template is None:
+    if proof is None or proof.repro is None or proof.repro.template is None or proof.case.while_tracing:
         return summary
     controls = [("eager", "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):

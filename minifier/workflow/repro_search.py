@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.case import BackendReference, BackendSource, Case
+from minifier.case import EAGER, Case
 from minifier.case.store import load, save
 from minifier.case.variables import may_be_written, others
 from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
@@ -20,6 +20,7 @@ from minifier.process.interpreters import Interpreters
 from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
+from minifier.source.probe import in_eager
 from minifier.verify import RUNS, Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced
 from minifier.workflow.backward_module import limited
@@ -27,7 +28,6 @@ from minifier.workflow.reduction import run_reduction
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
-EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
 # Its compilers return the graph as it is: what stands for eager where a script calls the compiler of a backend.
 EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
 
@@ -156,11 +156,15 @@ class ReproSearch:
     def _control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
         """The script with eager in the place of the backend, whose imports stay: they may bring operators and drivers.
 
-        Raises NoRepro if it cannot be written.
+        Where torch.compile itself fails, with any backend, the control runs without it. Raises NoRepro if the script
+        cannot be written.
         """
+        if self.case.while_tracing:
+            return replace(repro, text=in_eager(repro.text))
         assert repro.template is not None, "the script is made from a template"
         case, eager = self.case, EAGER_COMPILERS if repro.template is Template.CALL_COMPILER else EAGER
-        backend = replace(eager, imports=case.backend.imports, folders=case.backend.folders, ahead=case.backend.ahead)
+        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic")}
+        backend = replace(eager, **kept)
         variant = replace(repro.variant, compiler="fw_compiler")
         return write_repro(replace(case, backend=backend), repro.template, variant, self.settings.memory, variables)
 

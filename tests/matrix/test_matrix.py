@@ -23,7 +23,7 @@ from vocabulary import CASES, Lines, in_child
 import minifier.capturing.observer
 import minifier.reduction.reduce_case  # noqa: F401
 from minifier.capturing.script import Program
-from minifier.case import Case, Level, Symbolic
+from minifier.case import EAGER, Case, Level, Symbolic
 from minifier.emit.repro import Repro, forms_for, write_repro
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.process.phase_clock import PhaseClock
@@ -33,7 +33,6 @@ from minifier.workflow.attempt import Attempt, FailingCall, Reduced, Run
 from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.keep_case import keep_case
 from minifier.workflow.reduction import reduce
-from minifier.workflow.repro_search import EAGER
 from minifier.workflow.run import capture_failures
 from minifier.workflow.run_folder import RunFolder
 
