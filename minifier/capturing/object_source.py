@@ -20,6 +20,7 @@ from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of
 from minifier.case.values import SourceExpression
 from minifier.errors import CannotSave
 from minifier.fx.holders import home_of, in_modules, in_script
+from minifier.fx.names import path_of
 from minifier.fx.node_arguments import read
 from minifier.torch_private import aot_autograd_arguments
 
@@ -52,7 +53,7 @@ def write_object(value: Any, *, part: bool = False) -> SourceExpression:
 
 
 def option(value: Any) -> Any:
-    """Return a backend's option as constants and containers; all other objects become expressions."""
+    """Return an option or a configuration value as constants and containers; other objects become expressions."""
     if type(value) is dict:
         return {option(key): option(item) for key, item in value.items()}
     if type(value) in (list, tuple):
@@ -213,9 +214,12 @@ def first_name(expression: str) -> str:
 
 
 def _importable(value: Any) -> SourceExpression | None:
-    """Return `from module import name`, if a module other than the script holds the object."""
+    """Return `from module import name`, if a module other than the script holds the object; a path for torch's own."""
     held = in_modules(value)
     if held is None:
+        with contextlib.suppress(CannotSave):
+            if (path := path_of(value)).startswith("torch."):
+                return SourceExpression(path, ("import torch",))
         return None
     module, name = held
     return SourceExpression(name, (f"from {module} import {name.partition('.')[0]}",))

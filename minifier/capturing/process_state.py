@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from minifier.capturing.baseline import Baseline, switches_now
+from minifier.capturing.object_source import option
 from minifier.case import State
-from minifier.case.literals import OF_SCRIPT, imported_paths
+from minifier.case.literals import SCRIPT
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
 from minifier.case.variables import may_be_set, may_be_written, variables
 from minifier.errors import CannotSave
-from minifier.fx.node_arguments import read, short
+from minifier.fx.node_arguments import short
 from minifier.torch_private import (
     config_values,
     default_device,
@@ -75,15 +76,9 @@ def current_state(baseline: Baseline) -> State:
     skipped = [f"{kind}, a torch function mode that is on" for kind in other_function_modes()]
     for module, key, value in _changed_config(baseline, switches):
         try:
-            if module == "__main__":
+            if module == SCRIPT:
                 raise CannotSave("it is a configuration of the failing script itself")
-            constant = read(value)
-            in_script = [path for path in imported_paths(constant) if path.startswith(OF_SCRIPT)]
-            if in_script:
-                raise CannotSave(
-                    f"it is {in_script[0].removeprefix(OF_SCRIPT)}, which the failing script itself defines"
-                )
-            config.append((module, key, constant))
+            config.append((module, key, option(value)))
         except CannotSave as error:
             skipped.append(f"{module}.{key}: {error}")
     return State(

@@ -72,6 +72,12 @@ def imported_paths(value: Any) -> list[str]:
     return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
 
 
+def needs_script(value: Any) -> bool:
+    """Whether a value stands for something that the script itself defines."""
+    made = any(source.names for source in objects_made(value))
+    return made or any(path.startswith(OF_SCRIPT) for path in imported_paths(value))
+
+
 def module_of(path: str) -> str:
     """Return the module to import for a path; `torch` for anything of torch."""
     if ":" in path:

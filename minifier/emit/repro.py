@@ -192,7 +192,7 @@ def write_repro(
     input_imports, statements, stored = input_lines(case, inputs, seeded=changes.draws)
     if variant.symbolic is Symbolic.MARKED:
         statements += marks(case, inputs)
-    config_imports, settings = state_source.settings(case.state)
+    settings = state_source.settings(case.state, script_names)
     constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
     logging = ("logging.basicConfig(level=logging.INFO)",) if variant.logging else ()
     text = fill(
@@ -202,7 +202,7 @@ def write_repro(
                 *case.backend.imports,
                 *state_source.option_imports(case.backend),
                 *operator_imports(case),
-                *config_imports,
+                *settings.imports,
                 *input_imports,
                 *source.imports,
                 *changes.imports,
@@ -210,7 +210,8 @@ def write_repro(
             ),
             first_imports=case.backend.ahead,
             environment=state_source.environment(case.state) if variant.environment else (),
-            settings=(*logging, *settings, *constructors),
+            settings=(*logging, *settings.statements, *constructors),
+            settings_of_script=settings.of_script,
             before=tuple(source.before),
             parameters=tuple(source.parameters),
             body=tuple(source.body),

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from minifier.case import BackendReference, Case, State, Symbolic
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, objects_made
+from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, needs_script, objects_made
 from minifier.case.switches import statements
 from minifier.emit.definitions import mark_names
 from minifier.emit.forms import Template, Variant
 
 
-def settings(state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (imports, statements) that set configuration, default dtype and switches."""
-    functions = [path for _, _, value in state.config for path in imported_paths(value)]
-    modules = [module for module, _, _ in state.config]
-    modules += [path.partition(":")[0] for path in functions if ":" in path]
-    imports = dict.fromkeys(f"import {module}" for module in modules)
-    lines = [f"{module}.{key} = {literal(value)}" for module, key, value in state.config]
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Statements that set configuration, default dtype and switches, and their imports.
+
+    `of_script` are the statements that need the script's own definitions.
+    """
+
+    imports: tuple[str, ...]
+    statements: tuple[str, ...]
+    of_script: tuple[str, ...]
+
+
+def settings(state: State, script_names: Collection[str] = ()) -> Settings:
+    """Return the statements that make the state. Names in `script_names` are marked as the user's."""
+    imports: dict[str, None] = {}
+    lines: list[str] = []
+    of_script: list[str] = []
+    for module, key, value in state.config:
+        objects, paths = objects_made(value), imported_paths(value)
+        imports |= dict.fromkeys(f"import {top}" for top in (module, *_modules(paths)))
+        imports |= dict.fromkeys(line for made in objects for line in made.imports)
+        if needs_script(value):
+            of_script.append(f"{module}.{key} = {mark_names(literal(value), script_names)}")
+        else:
+            lines.append(f"{module}.{key} = {literal(value)}")
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return tuple(imports), (*lines, *statements(state))
+    return Settings(tuple(imports), (*lines, *statements(state)), tuple(of_script))
+
+
+def _modules(paths: Collection[str]) -> list[str]:
+    return [path.partition(":")[0] for path in paths if ":" in path and not path.startswith(OF_SCRIPT)]
 
 
 def environment(state: State) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class Filling:
     first_imports: tuple[str, ...]
     environment: tuple[str, ...]
     settings: tuple[str, ...]
+    settings_of_script: tuple[str, ...]
     before: tuple[str, ...]
     parameters: tuple[str, ...]
     body: tuple[str, ...]
@@ -178,6 +179,8 @@ def fill(name: str, filling: Filling) -> str:
     action, wrapping_imports = wrap(action, filling.contexts, filling.wrapping)
     body = _head(filling, imports.union(filling.imports, wrapping_imports, filling.script_definitions.imports))
     body += set_apart(filling.script_definitions.statements)
+    set_by_script = [keep_script_names(each, filling.script_names) for each in parsed(filling.settings_of_script)]
+    body += [apart(each, 0 if number else 2) for number, each in enumerate(set_by_script)]
     body += [apart(keep_script_names(statement, filling.script_names), 2) for statement in definitions]
     action = [keep_script_names(statement, filling.script_names) for statement in (*inputs, *action)]
     action[0] = apart(action[0], 2)
@@ -209,7 +212,7 @@ def _sorted_imports(lines: Collection[str]) -> list[str]:
     return [f"{module} import {', '.join(imported)}" if imported else module for module, imported in names.items()]
 
 
-def _import_order(line: str) -> tuple[bool, bool, str]:
+def _import_order(line: str) -> tuple[bool, bool, str, str]:
     """Return the sort key: standard library first, `import` before `from`, torch before other packages."""
     top = line.split()[1].partition(".")[0]
-    return top not in sys.stdlib_module_names, line.startswith("from"), line if top != "torch" else ""
+    return top not in sys.stdlib_module_names, line.startswith("from"), line if top != "torch" else "", line

@@ -209,7 +209,9 @@ def prepare_case(case: Case, late: bool = False) -> PreparedCase:
     case = replace(case, state=known_state(case.state))
     set_environment(case.state)  # a backend may read it at import
     bench = PreparedCase(case, StoredTensors(case.tensors), late)
-    if not late:
+    if late:
+        define(case.definitions)  # the state may have objects of the script
+    else:
         before = _threads()
         bench.import_all()
         bench.has_threads = _threads() > before

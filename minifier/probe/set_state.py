@@ -11,6 +11,7 @@ import torch
 
 from minifier.capturing.baseline import baseline_of_a_repro, switches_now
 from minifier.case import State
+from minifier.case.literals import needs_script
 from minifier.case.switches import SWITCHES, contexts, known, statements
 from minifier.case.variables import own, variables
 from minifier.fx.node_arguments import write
@@ -59,7 +60,8 @@ def known_state(state: State) -> State:
     for module, key, value in state.config:
         try:
             missing = "" if has_config(module, key) else "there is no such value here"
-            write(value)
+            if not needs_script(value):  # its definitions come with the backend
+                write(value)
         except (ImportError, AttributeError) as error:
             missing = f"{type(error).__name__}: {error}"
         if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
@@ -38,7 +39,7 @@ def check(runner: ProbeRunner) -> Case:
     tries = tries_of(runner, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
-        raise _not_again(tries[0])
+        raise _not_again(tries[0], case.state.skipped)
     case = _with_native(runner, case, shown)
     runner.expect(len(shown), len(tries))
     if runner.repeats > 1:
@@ -189,7 +190,7 @@ def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     return case
 
 
-def _not_again(judged: Judged) -> MinifyError:
+def _not_again(judged: Judged, skipped: Sequence[str]) -> MinifyError:
     head = "calling the backend on the captured graph again does not show the failure: "
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
@@ -198,4 +199,5 @@ def _not_again(judged: Judged) -> MinifyError:
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."
+        + (f" This state could not be saved: {'; '.join(skipped)}." if skipped else "")
     )

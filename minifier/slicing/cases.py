@@ -40,9 +40,9 @@ def _ops_of_graph(graph: Graph) -> set[str]:
 
 def _wanted(case: Case, until: int | None) -> Wanted:
     ops = _ops_of_graph(case.graph)
-    options = case.backend.options
-    option_names = [name for constructed in objects_made(options) for name in constructed.names]
-    names = [*case.backend.names, *option_names, *_own_names(imported_paths(options)), *_own_names(_paths(case.graph))]
+    values = [case.backend.options, *(value for _, _, value in case.state.config)]
+    made = [name for constructed in objects_made(values) for name in constructed.names]
+    names = [*case.backend.names, *made, *_own_names(imported_paths(values)), *_own_names(_paths(case.graph))]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
