@@ -47,6 +47,7 @@ from minifier.torch_private import (
     noting_draws,
     numbered_launch,
     observe_backend_calls,
+    observe_tracing,
     parts_of,
     registered_names,
     registration_stack,
@@ -153,6 +154,37 @@ def test_every_backend_call_is_observed_once_and_goes_on(forked):
     calls, right = forked(work)
     assert right and [kinds for _, kinds in calls] == [["Tensor"], ["Tensor"]]
     assert ["sin" in str(calls[0][0]), "cos" in str(calls[1][0])] == [True, True]
+
+
+def test_the_graph_up_to_the_op_at_which_tracing_fails(forked):
+    def work():
+        found = []
+        observe_tracing(lambda compiler_fn, find_graph: found.append(find_graph()))
+
+        def breaks(x):
+            torch._dynamo.graph_break()
+            return torch.cos(x)
+
+        def fails(x):
+            return torch.cov(torch.sin(x), aweights=x[0]).cos()
+
+        torch.compile(breaks, backend="eager")(X)
+        try:
+            torch.compile(fails, backend="eager", dynamic=True)(torch.rand(2, 3))
+        except RuntimeError:
+            torch.compile(torch.cos, backend="eager")(X)  # another exception is being handled
+        try:
+            torch.compile(lambda x: torch.sin(x) + {}[0], backend="eager", fullgraph=True)(X)
+        except Exception as error:
+            assert "KeyError" in str(error) or isinstance(error, KeyError)
+        return [
+            graph and ([str(node.target) for node in graph.module.graph.nodes][-2:], list(map(type, graph.inputs)))
+            for graph in found
+        ]
+
+    at_op, at_no_op = forked(work)
+    assert "cov" in at_op[0][0] and at_op[0][1] == "output" and torch.Tensor in at_op[1]
+    assert at_no_op is None
 
 
 def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):

@@ -1,4 +1,4 @@
-"""Wrong shape: Dynamo hands a tuple to torch.Tensor, which makes a tensor of its numbers, not one of that size.
+r"""Wrong shape: Dynamo hands a tuple to torch.Tensor, which makes a tensor of its numbers, not one of that size.
 
 source: https://github.com/pytorch/pytorch/issues/196467
 reach: exit 0, 8 statements

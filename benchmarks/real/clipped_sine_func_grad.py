@@ -1,4 +1,4 @@
-"""Wrong numbers: under torch.func.grad Dynamo leaves out the backward that an autograd.Function defines.
+r"""Wrong numbers: under torch.func.grad Dynamo leaves out the backward that an autograd.Function defines.
 
 source: https://github.com/pytorch/pytorch/issues/193279
 reach: exit 0, 12 statements

@@ -1,4 +1,4 @@
-"""The C++ that inductor writes does not compile: forward derivatives of products of half precision matrices.
+r"""The C++ that inductor writes does not compile: forward derivatives of products of half precision matrices.
 
 source: https://github.com/pytorch/pytorch/issues/194706
 reach: exit 0, 5 ops

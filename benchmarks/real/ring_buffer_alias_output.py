@@ -1,4 +1,4 @@
-"""AOTAutograd raises at run time: the output is a view of an input that shares the storage of a changed input.
+r"""AOTAutograd raises at run time: the output is a view of an input that shares the storage of a changed input.
 
 source: https://github.com/pytorch/pytorch/issues/198095
 reach: exit 0, 2 ops

@@ -89,11 +89,11 @@ def sentence_of(outcome: Outcome) -> str:
     when = "while it is traced" if case.while_tracing else _WHEN[failure.fingerprint.stage]
     how = _HOW.get(failure.fingerprint.kind)
     event = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
-    alone = outcome.verification is not None and outcome.verification.passes_in_eager
-    without = "torch.compile" if case.while_tracing else "a backend"
-    return f"{where} of {program} fails {when}: {event}." + (
-        f" Without {without} the same program runs." if alone else ""
-    )
+    passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
+    alone = " Without a backend the same program runs." if passes else ""
+    if case.while_tracing:
+        alone = " Without torch.compile the same program runs." if outcome.passes_in_eager else ""
+    return f"{where} of {program} fails {when}: {event}.{alone}"
 
 
 def _written(backend: BackendReference) -> str:

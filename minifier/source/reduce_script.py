@@ -144,6 +144,7 @@ def _reduce(
         if not passed(eager):
             raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {failure.line}")
         lab.sought = failure.fingerprint
+        lab.whole = (*whole, *_own_check(source, failure))
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
         channel.say(f"no graph shows it, so the script itself is reduced: {counted(before, 'statement')}")
@@ -175,6 +176,20 @@ def _first_failure(lab: SourceLab, source: str, expected: Failure | None) -> Fai
         if not same(expected.fingerprint, fingerprint, renamed=True):
             raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
     return failure
+
+
+def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
+    """Return the text of the script's assertion that failed, if any: the reduction must not change what it checks.
+
+    One that compiles within itself is left to be reduced.
+    """
+    lines = _lines(failure)
+    if not lines or "AssertionError" not in failure.fingerprint.types:
+        return ()
+    tree = Tree(source)
+    number = tree.at_line(lines[-1])
+    text = tree.module.code_for_node(tree.statements[number]).strip() if number is not None else ""
+    return (text,) if re.match(r"assert\b|[\w.]*\bassert\w*\(", text) and "compile(" not in text else ()
 
 
 def _lines(failure: Failure) -> list[int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from minifier.source.parameters import without_parameters
+from minifier.source.plain_forms import plain_forms
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
@@ -113,7 +114,10 @@ class _Nodes(cst.CSTVisitor):
 
 
 def plainer(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after one edit, outer nodes first. An edit removes nodes or puts a literal for an expression."""
+    """Yield the module after one edit: plain forms first, then outer nodes before inner ones.
+
+    An edit removes nodes, or puts a literal for an expression."""
+    yield from plain_forms(module)
     yield from without_parameters(module)
     visitor = _Nodes()
     module.visit(visitor)

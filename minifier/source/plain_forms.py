@@ -1,0 +1,184 @@
+"""Edits that give a script the form in which a person writes it: fewer names, and functions in place of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from libcst import matchers as m
+
+_Line = cst.SimpleStatementLine
+
+
+def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
+    """Yield the module after one edit. An edit may change what the script does: the probe decides."""
+    yield from _modules_as_functions(module)
+    yield from _shorter_tuples(module)
+    yield from _without_targets(module)
+    yield from _without_aliases(module)
+
+
+def _modules_as_functions(module: cst.Module) -> Iterator[cst.Module]:
+    """A class with a method `forward` and no state becomes functions, and its instances the function `forward`."""
+    for node in module.body:
+        if not isinstance(node, cst.ClassDef) or not isinstance(node.body, cst.IndentedBlock):
+            continue
+        methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef)]
+        names = [method.name.value for method in methods]
+        if len(methods) == len(node.body.body) and "forward" in names and "__init__" not in names:
+            changed = module.visit(_AsFunctions(node, methods))
+            assert isinstance(changed, cst.Module)
+            yield changed
+
+
+class _AsFunctions(cst.CSTTransformer):
+    def __init__(self, kind: cst.ClassDef, methods: Sequence[cst.FunctionDef]) -> None:
+        super().__init__()
+        self.kind, self.methods = kind, methods
+        self._names = {method.name.value for method in methods}
+
+    def leave_ClassDef(
+        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
+    ) -> cst.ClassDef | cst.FlattenSentinel[cst.BaseStatement]:
+        if original_node is not self.kind:
+            return updated_node
+        blank = [cst.EmptyLine(indent=False)] * 2
+        methods = [each for each in updated_node.body.body if isinstance(each, cst.FunctionDef)]
+        return cst.FlattenSentinel([_as_function(method).with_changes(leading_lines=blank) for method in methods])
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        is_method = m.matches(original_node.value, m.Name("self")) and original_node.attr.value in self._names
+        return cst.Name(original_node.attr.value) if is_method else updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        func = original_node.func
+        if isinstance(func, cst.Name) and func.value == self.kind.name.value:
+            return cst.Name("forward")
+        made = m.Call(func=m.Name(self.kind.name.value))
+        is_set = m.matches(func, m.Attribute(value=made, attr=m.Name("eval") | m.Name("train")))
+        return cst.Name("forward") if is_set else updated_node
+
+
+def _as_function(method: cst.FunctionDef) -> cst.FunctionDef:
+    """Return a method as a function, without its first parameter."""
+    if any(m.matches(each.decorator, m.Name("staticmethod")) for each in method.decorators):
+        return method.with_changes(decorators=[])
+    return method.with_changes(params=method.params.with_changes(params=method.params.params[1:]))
+
+
+def _assignments(module: cst.Module) -> list[cst.Assign]:
+    return [node for node in m.findall(module, m.Assign()) if isinstance(node, cst.Assign)]
+
+
+def _shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
+    """`a, b = x, y` becomes `a = x`, or `b = y`."""
+    for node in _assignments(module):
+        target, value = node.targets[0].target, node.value
+        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple) or len(node.targets) > 1:
+            continue
+        if len(target.elements) != len(value.elements):
+            continue
+        for left_out in range(len(target.elements)):
+            yield _replaced(
+                module,
+                node,
+                node.with_changes(
+                    targets=[node.targets[0].with_changes(target=_shorter(target, left_out))],
+                    value=_shorter(value, left_out),
+                ),
+            )
+
+
+def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
+    rest = [element for number, element in enumerate(node.elements) if number != left_out]
+    if len(rest) == 1:
+        return rest[0].value
+    return node.with_changes(elements=[*rest[:-1], rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+
+
+def _without_targets(module: cst.Module) -> Iterator[cst.Module]:
+    """`a = f(x)` becomes `f(x)`."""
+    for node in _assignments(module):
+        if isinstance(node.value, cst.Call):
+            yield _replaced(module, node, cst.Expr(node.value))
+
+
+def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
+    """`a = x`, or `a = f(x)` ahead of its only use in a `return`, goes: what follows uses the value itself."""
+    for block in (module, *m.findall(module, m.IndentedBlock())):
+        assert isinstance(block, (cst.Module, cst.IndentedBlock))
+        for number, line in enumerate(block.body):
+            if (alias := _alias(line)) is None:
+                continue
+            name, value = alias
+            is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.SimpleString))
+            following = block.body[number + 1 :]
+            if not is_plain and not _is_returned(following, name):
+                continue
+            rest = _with_value(following, name, value)
+            changed = block.with_changes(body=[*block.body[:number], *rest])
+            yield changed if isinstance(changed, cst.Module) else _replaced(module, block, changed)
+
+
+def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
+    """The name and the value of a line that assigns one name."""
+    if not isinstance(line, _Line) or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
+        return None
+    targets = line.body[0].targets
+    if len(targets) > 1 or not isinstance(targets[0].target, cst.Name):
+        return None
+    return targets[0].target.value, line.body[0].value
+
+
+def _is_returned(following: Sequence[cst.BaseStatement], name: str) -> bool:
+    """Whether all that follows is a `return` that uses the name once."""
+    returns = len(following) == 1 and m.matches(following[0], m.SimpleStatementLine([m.Return()]))
+    return returns and len(m.findall(following[0], m.Name(name))) == 1
+
+
+def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression) -> list[cst.BaseStatement]:
+    """Return the lines with the value in place of the name, up to a line that assigns it anew."""
+    operators = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp
+    is_whole = len(lines) == 1 and m.matches(lines[0], m.SimpleStatementLine([m.Return(m.Name(name))]))
+    if isinstance(value, operators) and not is_whole:
+        value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    put = _PutValue(name, value)
+    changed: list[cst.BaseStatement] = []
+    for number, line in enumerate(lines):
+        alias = _alias(line)
+        if alias is not None and alias[0] == name:
+            assert isinstance(line, _Line)
+            assignment = line.body[0].with_changes(value=alias[1].visit(put))
+            return [*changed, line.with_changes(body=[assignment]), *lines[number + 1 :]]
+        visited = line.visit(put)
+        assert isinstance(visited, cst.BaseStatement)
+        changed.append(visited)
+    return changed
+
+
+class _PutValue(cst.CSTTransformer):
+    def __init__(self, name: str, value: cst.BaseExpression) -> None:
+        super().__init__()
+        self.name, self.value = name, value
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        return updated_node.with_changes(name=original_node.name)
+
+    def leave_AssignTarget(self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget) -> cst.AssignTarget:
+        is_name = isinstance(original_node.target, cst.Name)
+        return original_node if is_name else updated_node
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.value if original_node.value == self.name else updated_node
+
+
+def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
+    changed = module.deep_replace(old, new)
+    assert isinstance(changed, cst.Module)
+    return changed
