@@ -38,6 +38,8 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
         lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:
         lines.append(f"It takes {' and '.join(case.needs)}.")
+    if forms := case.failure.fingerprint.forms:
+        lines.append(f"The same program also shows {'; '.join(form.sentence() for form in forms)}.")
     if case.rate < 1:
         lines.append(f"Shows in about {_rate_in_words(case.rate)} attempts.")
     if case.folders:

@@ -51,6 +51,7 @@ class Fingerprint:
     message: the normalised message.
     names: its words that are names of graph nodes, and may differ.
     native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
+    forms: what else the same graph showed in place of it, as a race may raise one of several errors.
     """
 
     stage: Stage
@@ -61,6 +62,7 @@ class Fingerprint:
     message: str = ""
     names: tuple[str, ...] = ()
     native: str = ""
+    forms: tuple[Fingerprint, ...] = ()
 
     def sentence(self) -> str:
         """Return one line for the user."""
@@ -261,6 +263,10 @@ def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
 
 def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
     """Tell whether both are one failure; `renamed` if the second graph's node names are unknown."""
+    return any(_same(form, seen, renamed) for form in (sought, *sought.forms))
+
+
+def _same(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
     if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
         return False
     if sought.native and seen.native and sought.native != seen.native:

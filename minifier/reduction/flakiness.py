@@ -15,6 +15,7 @@ _EXPENSIVE_PROBE_SECONDS = 5.0  # from here on, an answer is not confirmed by a 
 _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several more times
 _CONFIRMING_TRIES = 3
 _TRIES_IN_DOUBT = 12
+_MAX_TRIES_FOR_FORMS = 6  # of a Case that shows another failure each time
 _MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
 _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
@@ -27,12 +28,27 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     tries = runner.probe([case] * (2 if runner.workers > 1 and seconds < _EXPENSIVE_PROBE_SECONDS else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
         tries += runner.probe([case])
+    if all(judged.verdict is Verdict.OTHER for judged in tries):
+        while len(tries) < _MAX_TRIES_FOR_FORMS and tries[-1].verdict is Verdict.OTHER:
+            tries += runner.probe([case])
     verdicts = {judged.verdict for judged in tries}
     if not runner.doubtful and verdicts in ({Verdict.SAME}, {Verdict.OTHER}, {Verdict.UNRESOLVED}):
         return tries
     while len(tries) < _MAX_TRIES and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
         tries += runner.probe([case])
     return tries
+
+
+def with_forms(runner: ProbeRunner, tries: list[Judged]) -> list[Judged]:
+    """Seek every failure that tries of one Case showed, if they showed the sought one too: these are its forms."""
+    forms = [each.failure for each in tries if each.verdict is Verdict.OTHER and each.failure is not None]
+    if not forms or not _shown(tries):
+        return tries
+    failure = runner.bench.case.failure
+    known = dict.fromkeys((*failure.fingerprint.forms, *(form.fingerprint for form in forms)))
+    runner.seek(replace(failure, fingerprint=replace(failure.fingerprint, forms=tuple(known))))
+    runner.others = [other for other in runner.others if other.failure.fingerprint not in known]
+    return [replace(each, verdict=Verdict.SAME) if each.failure in forms else each for each in tries]
 
 
 def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
@@ -79,6 +95,10 @@ def misjudged(runner: ProbeRunner, case: Case) -> bool:
         tries = _tries(runner, case, _TRIES_IN_DOUBT if runner.contradicts(case) else _CONFIRMING_TRIES)
         if not all(judged.verdict is Verdict.SAME for judged in tries):
             tries += _tries(runner, case, _MAX_TRIES - len(tries))
+    found = with_forms(runner, tries)
+    if found is not tries:
+        _expect(runner, found)
+        return True
     missed = runner.misses(_shown(tries) / len(tries))
     _expect(runner, tries)
     return missed > _MAX_MISS_CHANCE

@@ -215,7 +215,10 @@ class ProbeRunner:
         return any(positions <= passed for passed in self._passed)
 
     def as_sighted(self, case: Case) -> Case:
-        """Return the Case with the message and traceback of the last sighting on it; the fingerprint stays."""
+        """Return the Case with the message and traceback of the last sighting on it; the fingerprint stays, with the
+        forms that were found meanwhile."""
+        fingerprint = replace(case.failure.fingerprint, forms=self.sought.forms)
+        case = replace(case, failure=replace(case.failure, fingerprint=fingerprint))
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
             return case

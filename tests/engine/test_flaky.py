@@ -1,5 +1,6 @@
 """Failures that come and go, with the chances dealt: each try fails or passes by a plan."""
 
+import itertools
 import random
 
 import pytest
@@ -7,6 +8,7 @@ from chains import chain, names
 from fake_prober import flaky, hangs, has, passes, planned, raises, when
 
 from minifier.case.ops import with_ops
+from minifier.errors import NoRepro
 from minifier.failure import Stage, Verdict
 from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
 
@@ -85,9 +87,9 @@ def test_as_many_tries_as_there_is_doubt(make_lab, plan, tried):
     assert verdicts(tries_of(lab, CASE)) == tried
 
 
-def test_two_equal_answers_are_enough_for_another_failure(make_lab):
+def test_six_equal_answers_are_enough_for_another_failure(make_lab):
     lab, _ = make_lab(CASE, lambda case: raises("no room"), workers=2)
-    assert verdicts(tries_of(lab, CASE)) == "OO"
+    assert verdicts(tries_of(lab, CASE)) == "OOOOOO"
 
 
 @pytest.mark.parametrize(("seconds", "tries"), [(4.9, 13), (5.1, 12), (0.01, 24)])
@@ -182,3 +184,31 @@ def test_a_slow_graph_is_believed(make_lab):
     lab, prober = make_lab(CASE, lambda case: raises(seconds=1.5))
     lab.probe([CASE])
     assert not misjudged(lab, CASE) and len(prober.asked) == 1
+
+
+def race(plan, *forms):
+    """Each probe of a candidate with a tanh shows the form whose number is next in the plan, again and again."""
+    numbers = itertools.cycle(map(int, plan))
+    return lambda case: forms[next(numbers)] if has("tanh")(case) else passes()
+
+
+INDEX, VALUE, KEY = (raises(kind=kind, stage=Stage.RUN) for kind in ("IndexError", "ValueError", "KeyError"))
+
+
+@pytest.mark.parametrize("plan", ["01", "10", "1110", "0010", "0201"])
+def test_each_form_that_a_race_shows_on_the_whole_graph_is_the_failure(reduce, plan):
+    done = reduce(chain(*OPS, failing=INDEX), race(plan, INDEX, VALUE, KEY), doubtful=True)
+    assert names(done.case) == ["tanh"] and done.case.rate == 1
+    assert {form.types for form in done.case.failure.fingerprint.forms} <= {("ValueError",), ("KeyError",)}
+    assert done.case.failure.fingerprint.types == ("IndexError",) and done.summary.others == ()
+
+
+def test_a_form_that_only_the_confirmation_shows_is_one_too(reduce):
+    plan = "00" + "0" * 40 + "10" * 40
+    done = reduce(chain("cos", "tanh", failing=INDEX), race(plan, INDEX, VALUE))
+    assert names(done.case) == ["tanh"]
+
+
+def test_another_failure_each_time_is_no_form_of_the_sought_one(reduce):
+    with pytest.raises(NoRepro, match="it showed ValueError"):
+        reduce(chain(*OPS, failing=INDEX), race("1", INDEX, VALUE))

@@ -165,7 +165,7 @@ def test_how_long_a_probe_waited_is_not_told(make_lab):
     hang = chain("tanh", failing=hangs())
     lab, _ = make_lab(hang, lambda case: hangs())
     lab.probe([hang])
-    assert lab.as_sighted(hang) is hang
+    assert lab.as_sighted(hang) == hang
 
 
 # Seconds of a failing run, the user's limit, whether a hang is sought; the limit of each probe from then on.
