@@ -117,23 +117,31 @@ def _seconds(command: Sequence[str]) -> tuple[int, float]:
     return process.returncode, time.monotonic() - began
 
 
+def _write(rows: Sequence[Reached]) -> None:
+    """Put the rows into REAL.md, whose rows of other scripts stay as they are."""
+    found = TABLE.read_text(encoding="utf-8").splitlines() if TABLE.exists() else []
+    lines = {match[1]: line for line in found if (match := re.match(r"\| \[(\w+)\]", line))}
+    lines |= {row.real.path.stem: row.row() for row in rows}
+    reached = f"{sum(line.endswith('| yes |') for line in lines.values())} of {len(lines)} reached."
+    head = "| " + " | ".join(_HEADINGS) + " |\n|" + " --- |" * len(_HEADINGS)
+    text = f"# Real failures\n\nMade by `python benchmarks/real.py --write`. {reached}\n\n{head}\n"
+    TABLE.write_text(text + "".join(f"{lines[name]}\n" for name in sorted(lines)), encoding="utf-8")
+
+
 @click.command()
 @click.argument("scripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--write", is_flag=True, help="Write the table to REAL.md.")
+@click.option("--write", is_flag=True, help="Put the rows into REAL.md.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the output folders here.")
 def main(scripts: tuple[Path, ...], write: bool, out: Path | None) -> None:
-    """Run SCRIPTS, by default all in benchmarks/real, and print a table of what was reached."""
+    """Run SCRIPTS, by default all in benchmarks/real, and print a row of what was reached for each."""
     rows: list[Reached] = []
     with tempfile.TemporaryDirectory(prefix="minify-real-") as folder:
         for path in scripts or sorted(SCRIPTS.glob("*.py")):
             rows.append(run(Real.read(path), (out or Path(folder)) / path.stem))
             click.echo(rows[-1].row())
-    reached = f"{sum(row.is_reached for row in rows)} of {len(rows)} reached."
-    click.echo(reached)
-    if write:
-        head = "| " + " | ".join(_HEADINGS) + " |\n|" + " --- |" * len(_HEADINGS)
-        text = f"# Real failures\n\nMade by `python benchmarks/real.py --write`. {reached}\n\n{head}\n"
-        TABLE.write_text(text + "\n".join(row.row() for row in rows) + "\n", encoding="utf-8")
+            if write:
+                _write(rows)
+    click.echo(f"{sum(row.is_reached for row in rows)} of {len(rows)} reached.")
 
 
 if __name__ == "__main__":
