@@ -82,7 +82,8 @@ def is_of_torch(error: str, trace: str) -> bool:
         return False
     if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
         return True
-    files = [line for line in trace.splitlines() if line.lstrip().startswith('File "')]
+    raised, _, _ = trace.partition("\nfrom user code:")  # where Dynamo lists frames of the user's
+    files = [line for line in raised.splitlines() if line.lstrip().startswith('File "')]
     last = files[-1] if files else ""
     return any(
         folder in last for folder in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/")

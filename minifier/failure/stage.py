@@ -14,6 +14,7 @@ _FRAMES_OF_BACKWARD = (
     ((_RUNTIME_WRAPPERS, "_backward_impl"), Stage.BACKWARD_RUN),
     (("torch.autograd.graph", "_engine_run_backward"), Stage.BACKWARD_RUN),
 )
+_COMPILING = ("torch._dynamo.convert_frame", "_compile")  # of a frame of the script, with its graphs
 
 
 def stage_shown(links: Sequence[Link]) -> Stage:
@@ -24,6 +25,6 @@ def stage_shown(links: Sequence[Link]) -> Stage:
             return stage
     if any("torch._dynamo.exc.TorchDynamoException" in link["bases"] for link in links):
         return Stage.COMPILE
-    if was_wrapped(links) or any(function == "_call_user_compiler" for _, function in frames):
+    if was_wrapped(links) or _COMPILING in frames:
         return Stage.COMPILE
     return Stage.RUN

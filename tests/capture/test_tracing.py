@@ -66,6 +66,27 @@ def test_a_program_that_fails_without_torch_compile_too(minify):
     assert "fails by itself, without torch.compile as well" in done.stderr
 
 
+def test_an_exception_that_dynamo_does_not_wrap(minify):
+    done = minify(
+        """
+        import torch
+        import torch._dynamo.config
+
+        torch._dynamo.config.capture_scalar_outputs = True
+
+        @torch.compile(backend="eager")
+        def last(x, lengths):
+            x = torch.tanh(x.cos() + 1)
+            return x[:, lengths.min().item() - 1].sin()
+
+        print(last(torch.randn(2, 20), torch.tensor([13, 17])))
+        """
+    )
+    assert done.code == 0, done.stderr
+    assert done.result["failure"]["type"] == "IndexError" and done.result["failure"]["stage"] == "compile"
+    assert done.ops[1] <= 4 and "cos" not in done.repro and "capture_scalar_outputs = True" in done.repro
+
+
 @pytest.mark.parametrize(
     "after",
     [
