@@ -14,7 +14,10 @@ _FRAMES_OF_BACKWARD = (
     ((_RUNTIME_WRAPPERS, "_backward_impl"), Stage.BACKWARD_RUN),
     (("torch.autograd.graph", "_engine_run_backward"), Stage.BACKWARD_RUN),
 )
-_COMPILING = ("torch._dynamo.convert_frame", "_compile")  # of a frame of the script, with its graphs
+_COMPILING = {  # of a frame of the script, and of one of its graphs
+    ("torch._dynamo.convert_frame", "_compile"),
+    ("torch._dynamo.output_graph", "_call_user_compiler"),
+}
 
 
 def stage_shown(links: Sequence[Link]) -> Stage:
@@ -25,6 +28,6 @@ def stage_shown(links: Sequence[Link]) -> Stage:
             return stage
     if any("torch._dynamo.exc.TorchDynamoException" in link["bases"] for link in links):
         return Stage.COMPILE
-    if was_wrapped(links) or _COMPILING in frames:
+    if was_wrapped(links) or not _COMPILING.isdisjoint(frames):
         return Stage.COMPILE
     return Stage.RUN

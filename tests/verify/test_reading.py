@@ -199,6 +199,7 @@ AOT = "torch._functorch._aot_autograd.runtime_wrappers"
 STAGES = [
     ([], Stage.RUN),
     ([("torch._dynamo.output_graph", "_call_user_compiler")], Stage.COMPILE),
+    ([("torch._dynamo.convert_frame", "_compile"), ("torch._dynamo.utils", "run_node")], Stage.COMPILE),
     ([ENGINE], Stage.BACKWARD_RUN),
     ([ENGINE, (AOT, "_backward_impl")], Stage.BACKWARD_RUN),
     ([ENGINE, (AOT, "_backward_impl"), (AOT, "get_or_compile")], Stage.BACKWARD_COMPILE),
