@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -53,15 +53,27 @@ def reduce_source(
     """
     source, ending = _statements(lab, source, lines, budget)
     while ending is search.Ending.PROVED:
-        lab.phase = "modules"
-        smaller = next((inlined for inlined in with_modules(source, folders) if lab.holds([inlined])[0]), None)
-        if smaller is None:
-            lab.phase = "plainer"
-            smaller = _simplified(lab, source)
-        if smaller == source:
+        smaller, is_finished = _plainer(lab, source, folders)
+        if not is_finished:
+            source, ending = smaller, search.Ending.INTERRUPTED
+        elif smaller == source:
             break
-        source, ending = _statements(lab, smaller, (), budget)
+        else:
+            source, ending = _statements(lab, smaller, (), budget)
     return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
+
+
+def _plainer(lab: SourceLab, source: str, folders: Sequence[str]) -> tuple[str, bool]:
+    """Inline a module, or make the statements plainer; return (the source, False if it was interrupted)."""
+    lab.phase = "modules"
+    try:
+        for inlined in with_modules(source, folders):
+            if lab.holds([inlined])[0]:
+                return inlined, True
+    except KeyboardInterrupt:
+        return source, False
+    lab.phase = "plainer"
+    return _simplified(lab, source)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
@@ -74,10 +86,20 @@ def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: searc
     return tree.code(result.kept), result.ended
 
 
-def _simplified(lab: SourceLab, source: str) -> str:
-    """Apply all edits that keep the failure."""
-    position = 0
+def _simplified(lab: SourceLab, source: str) -> tuple[str, bool]:
+    """Apply all edits that keep the failure; return (the source, False if it was interrupted)."""
     module = cst.parse_module(source)
+    try:
+        for smaller in _edited(lab, module):
+            module = smaller
+    except KeyboardInterrupt:  # what was reached stays
+        return module.code, False
+    return module.code, True
+
+
+def _edited(lab: SourceLab, module: cst.Module) -> Iterator[cst.Module]:
+    """Yield the module after each edit that keeps the failure."""
+    position = 0
     while True:
         whole = [text for text in lab.whole if text in module.code]
         for number, candidate in enumerate(plainer(module)):
@@ -85,10 +107,11 @@ def _simplified(lab: SourceLab, source: str) -> str:
                 continue
             if all(text in code for text in whole) and lab.holds([code])[0]:
                 module, position = cst.parse_module(code), number
+                yield module
                 break
         else:
             if position == 0:
-                return module.code
+                return
             position = 0  # restart: an edit that failed before may succeed now
 
 

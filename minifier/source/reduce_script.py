@@ -18,7 +18,7 @@ from minifier.case import BackendReference, Case
 from minifier.case.encode import pack, unpack
 from minifier.case.store import write_atomically
 from minifier.emit.footer import versions
-from minifier.errors import MinifyError, NoRepro, NothingToReduce
+from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.fx.script_definitions import FILE
 from minifier.probe.prepared_case import extend_path
@@ -217,7 +217,10 @@ def reduce_script(
     def work(channel: Channel) -> int:
         interrupt_once()
         adopt_orphans()
-        reduced = _reduce(program, out, settings, channel, of_backend)
+        try:
+            reduced = _reduce(program, out, settings, channel, of_backend)
+        except KeyboardInterrupt:  # from then on what was reached stays
+            raise StoppedEarly("interrupted before the reduction of the script had begun") from None
         write_atomically(result_path, json.dumps(pack(reduced)))
         return 0
 
