@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -72,10 +73,11 @@ def imported_paths(value: Any) -> list[str]:
     return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
 
 
-def needs_script(value: Any) -> bool:
-    """Whether a value stands for something that the script itself defines."""
-    made = any(source.names for source in objects_made(value))
-    return made or any(path.startswith(OF_SCRIPT) for path in imported_paths(value))
+def script_names(value: Any) -> list[str]:
+    """Return the names of the script itself that a value needs."""
+    made = [name for source in objects_made(value) for name in source.names]
+    own = [path.removeprefix(OF_SCRIPT) for path in imported_paths(value) if path.startswith(OF_SCRIPT)]
+    return list(dict.fromkeys([*made, *(re.split(r"\W", path)[0] for path in own)]))
 
 
 def module_of(path: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from minifier.case import BackendReference, Case, State, Symbolic
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, needs_script, objects_made
+from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, objects_made, script_names
 from minifier.case.switches import statements
 from minifier.emit.definitions import mark_names
 from minifier.emit.forms import Template, Variant
@@ -24,8 +24,8 @@ class Settings:
     of_script: tuple[str, ...]
 
 
-def settings(state: State, script_names: Collection[str] = ()) -> Settings:
-    """Return the statements that make the state. Names in `script_names` are marked as the user's."""
+def settings(state: State, marked: Collection[str] = ()) -> Settings:
+    """Return the statements that make the state. Names in `marked` are marked as the user's."""
     imports: dict[str, None] = {}
     lines: list[str] = []
     of_script: list[str] = []
@@ -33,8 +33,8 @@ def settings(state: State, script_names: Collection[str] = ()) -> Settings:
         objects, paths = objects_made(value), imported_paths(value)
         imports |= dict.fromkeys(f"import {top}" for top in (module, *_modules(paths)))
         imports |= dict.fromkeys(line for made in objects for line in made.imports)
-        if needs_script(value):
-            of_script.append(f"{module}.{key} = {mark_names(literal(value), script_names)}")
+        if script_names(value):
+            of_script.append(f"{module}.{key} = {mark_names(literal(value), marked)}")
         else:
             lines.append(f"{module}.{key} = {literal(value)}")
     if state.default_dtype != "float32":

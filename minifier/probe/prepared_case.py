@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from minifier.case import BackendReference, Case, Graph, Input, Node, TensorMeta
+from minifier.case.literals import script_names
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.case.values import Value
 from minifier.errors import MinifyError, NoRepro
@@ -206,15 +207,15 @@ def prepare_case(case: Case, late: bool = False) -> PreparedCase:
     """Prepare a Case; import everything unless `late`. Raises NoRepro."""
     extend_path(case.import_path)
     reset_state()
-    case = replace(case, state=known_state(case.state))
     set_environment(case.state)  # a backend may read it at import
     bench = PreparedCase(case, StoredTensors(case.tensors), late)
-    if late:
-        define(case.definitions)  # the state may have objects of the script
-    else:
+    if not late:
         before = _threads()
         bench.import_all()
         bench.has_threads = _threads() > before
+    elif any(script_names(value) for _, _, value in case.state.config):
+        define(case.definitions)
+    bench.case = replace(case, state=known_state(case.state))
     bench.tensors.load_all()
     bench.prepare()
     if is_symbolic(case):

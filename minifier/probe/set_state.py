@@ -11,7 +11,6 @@ import torch
 
 from minifier.capturing.baseline import baseline_of_a_repro, switches_now
 from minifier.case import State
-from minifier.case.literals import needs_script
 from minifier.case.switches import SWITCHES, contexts, known, statements
 from minifier.case.variables import own, variables
 from minifier.fx.node_arguments import write
@@ -54,15 +53,17 @@ def set_environment(state: State) -> None:
 
 
 def known_state(state: State) -> State:
-    """Return the state without settings that this torch does not know: the Case may come from another version.
-    `skipped` gets a line for each."""
+    """Return the state without settings that cannot be had here; `skipped` gets a line for each.
+
+    The Case may come from another version of torch, or without the script's definitions, which are to be imported by
+    now.
+    """
     config, skipped = [], []
     for module, key, value in state.config:
         try:
             missing = "" if has_config(module, key) else "there is no such value here"
-            if not needs_script(value):  # its definitions come with the backend
-                write(value)
-        except (ImportError, AttributeError) as error:
+            write(value)
+        except Exception as error:  # noqa: BLE001 - an expression of the script may raise anything
             missing = f"{type(error).__name__}: {error}"
         if missing:
             skipped.append(f"{module}.{key}: {missing}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from minifier.case import BackendSource, Case, Graph
-from minifier.case.literals import OF_SCRIPT, imported_paths, objects_made
+from minifier.case.literals import OF_SCRIPT, imported_paths, script_names
 from minifier.slicing.backends import backend_expression
 from minifier.slicing.module_statements import ModuleStatements
 from minifier.slicing.slices import Wanted, slice_module
@@ -41,8 +41,7 @@ def _ops_of_graph(graph: Graph) -> set[str]:
 def _wanted(case: Case, until: int | None) -> Wanted:
     ops = _ops_of_graph(case.graph)
     values = [case.backend.options, *(value for _, _, value in case.state.config)]
-    made = [name for constructed in objects_made(values) for name in constructed.names]
-    names = [*case.backend.names, *made, *_own_names(imported_paths(values)), *_own_names(_paths(case.graph))]
+    names = [*case.backend.names, *script_names(values), *_own_names(_paths(case.graph))]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
