@@ -1,6 +1,7 @@
 """Objects of the script as values of a configuration: written by their definition."""
 
 import pytest
+from layers import sampled
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -57,11 +58,7 @@ def reduced(project):
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [
-        ("Refuse(torch.tanh)", "= Refuse("),
-        ("HELD", "= HELD"),
-        ("refuse", "= refuse"),
-    ],
+    sampled([("Refuse(torch.tanh)", "= Refuse("), ("HELD", "= HELD"), ("refuse", "= refuse")]),
 )
 def test_an_object_of_the_script_is_in_the_repro(reduced, value, written):
     done = reduced(value)
