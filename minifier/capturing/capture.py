@@ -222,15 +222,17 @@ def _failure_of_torch(
 ) -> FailingGraph | None:
     """Return the failure of torch.compile itself that ended the script at a known graph, or None.
 
-    It failed as it traced an op, or right after a backend had compiled a graph. The backend may have caused the latter
-    by what it left behind in Dynamo, such as symbols that no guard can express.
+    It failed as it traced an op, or right after a backend had compiled a graph. The backend may be the cause then: it
+    can leave symbols in Dynamo that no guard can express.
     """
-    *before, last = [event for event in events if event["event"] in _STEPS] or [{"event": ""}]
-    is_next = last["event"] == "ended" and before and before[-1]["event"] in ("compiled", "traced")
-    if not is_next or not last.get("links") or not is_of_torch(last["error"], last["traceback"]):
+    steps = [event for event in events if event["event"] in _STEPS][-2:]
+    if [step["event"] for step in steps] not in (["compiled", "ended"], ["traced", "ended"]):
         return None
-    number, while_tracing = before[-1]["number"], before[-1]["event"] == "traced"
-    event = before[-1] if while_tracing else compiling[number]
+    before, last = steps
+    if not last.get("links") or not is_of_torch(last["error"], last["traceback"]):
+        return None
+    number, while_tracing = before["number"], before["event"] == "traced"
+    event = before if while_tracing else compiling[number]
     case_folder = folder / str(number)
     if event.get("forward") is not None or event.get("unsaved") or not (case_folder / CASE).exists():
         return None

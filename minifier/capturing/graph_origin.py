@@ -1,4 +1,4 @@
-"""Where a graph comes from, and a call of it by the script."""
+"""What made a graph (Dynamo, or AOTAutograd from such a graph), and a finished call of it by the script."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +25,7 @@ from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
 from minifier.capturing.graph_origin import DynamoGraph, ScriptCall
 from minifier.capturing.graph_record import Record
+from minifier.capturing.logged_lines import LoggedLines
 from minifier.capturing.running_calls import RunningCalls
 from minifier.capturing.silent_fallbacks import fallback, is_unchanged, watch_of
 from minifier.capturing.terms import Terms
@@ -37,8 +37,6 @@ from minifier.failure.observed import text
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
 from minifier.torch_private import FindGraph, asked_backend, backend_error, is_failure, transforms_ended
-
-_MAX_LOGGED_LINES = 100  # distinct pairs of graph and log line, for one script
 
 
 class _ThreadState(threading.local):
@@ -68,9 +66,9 @@ class Observer:
         self.terms = terms
         self.keep = terms.keep
         self._compared_calls = ComparedCalls(terms.comparing) if terms.comparing is not None else None
-        self.pattern = re.compile(terms.match_log) if terms.match_log is not None else None
         self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
+        self.logged_lines = LoggedLines(self.log, terms.match_log)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all numbered graphs; Dynamo's graphs
         self.calls: dict[int, int] = {}  # how often each of Dynamo's graphs was called, by its place
@@ -80,7 +78,6 @@ class Observer:
         self._aot: AotObserver | None = None
         self.closed = False
         self._trains = False
-        self._logged_lines: set[tuple[int, str]] = set()
 
     def __call__(
         self,
@@ -282,20 +279,9 @@ class Observer:
         self.training.passes(roots)
 
     def heard(self, logged: LogLine) -> None:
-        """Log the line if it was logged during a backend call, and match it against --match-log."""
-        if os.getpid() != self.log.pid:
-            return
-        current = self.mine.call
-        if current is None and self.pattern is not None and len(self.open) == 1:
-            current = self.open[0]  # a backend's own thread may have logged the line
-        if current is None:
-            return
-        number, line = current.record.number, logged.line
-        if (number, line) not in self._logged_lines and len(self._logged_lines) < _MAX_LOGGED_LINES:
-            self._logged_lines.add((number, line))
-            self.log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
-        if self.pattern is not None and not current.matched and self.pattern.search(line):
-            current.matched = line
+        """Note a line that the script or a backend has logged."""
+        if os.getpid() == self.log.pid:
+            self.logged_lines.heard(logged, self.mine.call, self.open)
 
 
 def _versions(args: Sequence[Any]) -> list[int]:

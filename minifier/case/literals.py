@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minifier.case.graph import Ref
@@ -76,8 +76,13 @@ def imported_paths(value: Any) -> list[str]:
 def script_names(value: Any) -> list[str]:
     """Return the names of the script itself that a value needs."""
     made = [name for source in objects_made(value) for name in source.names]
-    own = [path.removeprefix(OF_SCRIPT) for path in imported_paths(value) if path.startswith(OF_SCRIPT)]
-    return list(dict.fromkeys([*made, *(re.split(r"\W", path)[0] for path in own)]))
+    return list(dict.fromkeys([*made, *names_in(imported_paths(value))]))
+
+
+def names_in(paths: Iterable[str]) -> list[str]:
+    """Return the names of the script itself that these paths begin with."""
+    own_paths = [path.removeprefix(OF_SCRIPT) for path in paths if path.startswith(OF_SCRIPT)]
+    return list(dict.fromkeys(re.split(r"\W", path)[0] for path in own_paths))
 
 
 def module_of(path: str) -> str:

@@ -161,7 +161,7 @@ def _names(case: Case, script_names: Collection[str]) -> Names:
     """Return a name generator that avoids all names that the repro imports or defines."""
     functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = [re.split("[.:]", node.target)[0] for node in case.graph.ops if node.op == "call_function"]
-    lines = (*case.backend.ahead, *case.backend.imports, *state_source.option_imports(case.backend))
+    lines = (*case.backend.ahead, *case.backend.imports, *state_source.imports_of(case.backend.options))
     imported = (line.split()[-1].partition(".")[0] for line in lines)
     return Names({*script_names, *functions, *packages, *imported, *defined_names(case.measure.predicate)})
 
@@ -200,7 +200,7 @@ def write_repro(
         Filling(
             imports=(
                 *case.backend.imports,
-                *state_source.option_imports(case.backend),
+                *state_source.imports_of(case.backend.options),
                 *operator_imports(case),
                 *settings.imports,
                 *input_imports,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from minifier.case import BackendReference, Case, State, Symbolic
+from minifier.case import Case, State, Symbolic
 from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, objects_made, script_names
 from minifier.case.switches import statements
 from minifier.emit.definitions import mark_names
@@ -30,9 +31,7 @@ def settings(state: State, marked: Collection[str] = ()) -> Settings:
     lines: list[str] = []
     of_script: list[str] = []
     for module, key, value in state.config:
-        objects, paths = objects_made(value), imported_paths(value)
-        imports |= dict.fromkeys(f"import {top}" for top in (module, *_modules(paths)))
-        imports |= dict.fromkeys(line for made in objects for line in made.imports)
+        imports |= dict.fromkeys((f"import {module}", *imports_of(value)))
         if script_names(value):
             of_script.append(f"{module}.{key} = {mark_names(literal(value), marked)}")
         else:
@@ -42,20 +41,16 @@ def settings(state: State, marked: Collection[str] = ()) -> Settings:
     return Settings(tuple(imports), (*lines, *statements(state)), tuple(of_script))
 
 
-def _modules(paths: Collection[str]) -> list[str]:
-    return [path.partition(":")[0] for path in paths if ":" in path and not path.startswith(OF_SCRIPT)]
+def imports_of(value: Any) -> list[str]:
+    """Return the import lines that a value's source needs beside `import torch`."""
+    modules = [module_of(path) for path in imported_paths(value) if not path.startswith(OF_SCRIPT)]
+    of_objects = [line for made in objects_made(value) for line in made.imports]
+    return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
 def environment(state: State) -> tuple[str, ...]:
     """Return statements that set environment variables; they must run before torch is imported."""
     return tuple(f"os.environ[{literal(name)}] = {literal(value)}" for name, value in state.environment)
-
-
-def option_imports(backend: BackendReference) -> tuple[str, ...]:
-    """Return the import lines that the backend's options need."""
-    modules = [module_of(path) for path in imported_paths(backend.options) if not path.startswith(OF_SCRIPT)]
-    object_imports = [line for constructed in objects_made(backend.options) for line in constructed.imports]
-    return (*(f"import {module}" for module in modules if module != "torch"), *object_imports)
 
 
 def backend_arguments(

@@ -51,7 +51,7 @@ class Fingerprint:
     message: the normalised message.
     names: its words that are names of graph nodes, and may differ.
     native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
-    forms: what else the same graph showed in place of it, as a race may raise one of several errors.
+    forms: other failures of the same graph that count as this one. A race may raise one of several errors.
     """
 
     stage: Stage

@@ -17,7 +17,7 @@ from minifier.failure.likeness import is_alike
 from minifier.fx.recorded_values import RecordedValues
 from minifier.probe.evaluate import evaluate, run_eagerly
 from minifier.probe.verdicts import Judged
-from minifier.reduction.flakiness import fewest_calls, in_one_call, tries_of, with_forms
+from minifier.reduction.flakiness import fewest_calls, in_one_call, seek_forms, tries_of
 from minifier.reduction.guilty_ops import innocent_ops
 from minifier.reduction.probe_runner import ProbeRunner
 
@@ -36,9 +36,9 @@ def check(runner: ProbeRunner) -> Case:
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _calibrate_without_hang(runner, case)
     case = _without_symbols(runner, fewest_calls(runner, case))
-    tries = with_forms(runner, tries_of(runner, case))
-    forms = runner.sought.forms
-    case = replace(case, failure=replace(case.failure, fingerprint=replace(case.failure.fingerprint, forms=forms)))
+    tries = tries_of(runner, case)
+    seek_forms(runner, tries)
+    case = runner.with_forms(case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(tries[0], case.state.skipped)

@@ -39,16 +39,18 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     return tries
 
 
-def with_forms(runner: ProbeRunner, tries: list[Judged]) -> list[Judged]:
-    """Seek every failure that tries of one Case showed, if they showed the sought one too: these are its forms."""
+def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:
+    """Seek every failure that tries of one Case showed, if they showed the sought one too: these are its forms.
+    Their verdicts in `tries` become SAME. Return whether there were any."""
     forms = [each.failure for each in tries if each.verdict is Verdict.OTHER and each.failure is not None]
     if not forms or not _shown(tries):
-        return tries
+        return False
     failure = runner.bench.case.failure
     known = dict.fromkeys((*failure.fingerprint.forms, *(form.fingerprint for form in forms)))
     runner.seek(replace(failure, fingerprint=replace(failure.fingerprint, forms=tuple(known))))
     runner.others = [other for other in runner.others if other.failure.fingerprint not in known]
-    return [replace(each, verdict=Verdict.SAME) if each.failure in forms else each for each in tries]
+    tries[:] = [replace(each, verdict=Verdict.SAME) if each.failure in forms else each for each in tries]
+    return True
 
 
 def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
@@ -95,9 +97,8 @@ def misjudged(runner: ProbeRunner, case: Case) -> bool:
         tries = _tries(runner, case, _TRIES_IN_DOUBT if runner.contradicts(case) else _CONFIRMING_TRIES)
         if not all(judged.verdict is Verdict.SAME for judged in tries):
             tries += _tries(runner, case, _MAX_TRIES - len(tries))
-    found = with_forms(runner, tries)
-    if found is not tries:
-        _expect(runner, found)
+    if seek_forms(runner, tries):
+        _expect(runner, tries)
         return True
     missed = runner.misses(_shown(tries) / len(tries))
     _expect(runner, tries)

@@ -93,6 +93,11 @@ class ProbeRunner:
         self.sought = failure.fingerprint
         self.bench.case = replace(self.bench.case, failure=failure)
 
+    def with_forms(self, case: Case) -> Case:
+        """Return the Case with all forms of its failure that are known by now."""
+        fingerprint = replace(case.failure.fingerprint, forms=self.sought.forms)
+        return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+
     def adopt(self, case: Case) -> None:
         """Make this the Case whose candidates are probed from now on."""
         self.bench.case = case
@@ -215,10 +220,9 @@ class ProbeRunner:
         return any(positions <= passed for passed in self._passed)
 
     def as_sighted(self, case: Case) -> Case:
-        """Return the Case with the message and traceback of the last sighting on it; the fingerprint stays, with the
+        """Return the Case with the message and traceback of the last sighting on it. The fingerprint stays, with the
         forms that were found meanwhile."""
-        fingerprint = replace(case.failure.fingerprint, forms=self.sought.forms)
-        case = replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+        case = self.with_forms(case)
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
             return case

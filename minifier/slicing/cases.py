@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import libcst as cst
 
 from minifier.case import BackendSource, Case, Graph
-from minifier.case.literals import OF_SCRIPT, imported_paths, script_names
+from minifier.case.literals import imported_paths, names_in, script_names
 from minifier.slicing.backends import backend_expression
 from minifier.slicing.module_statements import ModuleStatements
 from minifier.slicing.slices import Wanted, slice_module
@@ -28,11 +27,6 @@ def _paths(graph: Graph) -> Iterator[str]:
             yield from _paths(module.graph)
 
 
-def _own_names(paths: Iterable[str]) -> list[str]:
-    own_paths = [path.removeprefix(OF_SCRIPT) for path in paths if path.startswith(OF_SCRIPT)]
-    return [re.split(r"\W", path)[0] for path in dict.fromkeys(own_paths)]
-
-
 def _ops_of_graph(graph: Graph) -> set[str]:
     ops = [path.removeprefix("torch.ops.").split(".") for path in _paths(graph) if path.startswith("torch.ops.")]
     return {f"{segments[0]}::{segments[1]}" for segments in ops if len(segments) > 1}
@@ -41,7 +35,7 @@ def _ops_of_graph(graph: Graph) -> set[str]:
 def _wanted(case: Case, until: int | None) -> Wanted:
     ops = _ops_of_graph(case.graph)
     values = [case.backend.options, *(value for _, _, value in case.state.config)]
-    names = [*case.backend.names, *script_names(values), *_own_names(_paths(case.graph))]
+    names = [*case.backend.names, *script_names(values), *names_in(_paths(case.graph))]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
