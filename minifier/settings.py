@@ -14,7 +14,8 @@ class Settings:
     `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
     beside that of the ops (None: all), `skipped` those not to try. `include_data` is whether real values may go
     into the bundle (None: the user is asked). `level` is auto or source, which reduces the script itself at once.
-    `cluster` is the address of a Ray cluster that makes the probes, or local."""
+    `cluster` is the address of a Ray cluster that makes the probes, or local. With `silent_fallbacks`,
+    a backend that logs that it left a graph to others has failed."""
 
     match: str | None = None
     timeout: float | None = None
@@ -31,6 +32,7 @@ class Settings:
     skipped: tuple[str, ...] = ()
     level: str = "auto"
     cluster: str | None = None
+    silent_fallbacks: bool = False
 
     def wants(self, name: str) -> bool:
         """Whether the pass of this name is to be tried."""

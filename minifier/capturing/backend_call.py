@@ -17,7 +17,7 @@ class BackendCall:
     """Context of a backend's compilation or of a compiled function's call: marks it as running, collects its logs.
 
     `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is the first logged line that
-    --match-log matches.
+    --match-log matches, or the line about a fallback that --fallbacks asks for.
     """
 
     __slots__ = ("call", "matched", "observer", "outer", "record", "stage", "token")

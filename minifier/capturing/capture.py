@@ -177,7 +177,9 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         excused=tuple(
             (e["number"], e["call"], line) for e in events if e["event"] == "compared" for line in e["excused"]
         ),
-        fallbacks=tuple((e["number"], e["sentence"], e["whole"]) for e in events if e["event"] == "fell back"),
+        fallbacks=tuple(
+            (e["number"], e["sentence"], e["whole"], e["line"]) for e in events if e["event"] == "fell back"
+        ),
         not_compared=tuple(not_compared),
         lost=lost,
     )

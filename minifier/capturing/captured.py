@@ -48,7 +48,7 @@ class Captured:
     calls: (position in `forwards` from 1, how often that graph was called).
     compared: (graph, call, with gradients) for each call that agreed with eager.
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
-    fallbacks: (graph, what the backend did, whether it left the whole graph to others), in a run that compares.
+    fallbacks: (graph, what the backend did, whether it left the whole graph to others, its line about that).
     not_compared: (graph, reason).
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     """
@@ -71,7 +71,7 @@ class Captured:
     calls: tuple[tuple[int, int], ...] = ()
     compared: tuple[tuple[int, int, bool], ...] = ()
     excused: tuple[tuple[int, int, str], ...] = ()
-    fallbacks: tuple[tuple[int, str, bool], ...] = ()
+    fallbacks: tuple[tuple[int, str, bool, str], ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
     lost: int | None = None
 

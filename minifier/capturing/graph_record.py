@@ -158,7 +158,7 @@ class Record:
             self._note(failure_of(stage, describe(inner), text(inner), names, suspects), values, call, changed)
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
-        """Log the failure of a call that returned, but logged a line that --match-log matches; save the Case."""
+        """Log the failure of a call that returned, but logged a line that counts as a failure; save the Case."""
         kind = Kind.SILENT_FALLBACK
         self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
 

@@ -92,7 +92,7 @@ class Observer:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
-        if self._compared_calls is not None:
+        if self._compared_calls is not None or self.terms.silent_fallbacks:
             record.watch = lambda: watch_of(compiler_fn, record.backend)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
         return self.observed(record, compiled)
@@ -105,7 +105,10 @@ class Observer:
         with watch:
             result = call()
         if (seen := fallback(watch, gm is not None and is_unchanged(result, gm))) is not None:
-            self.log.write("fell back", number=record.number, sentence=seen.sentence, whole=seen.is_whole)
+            facts = {"sentence": seen.sentence, "whole": seen.is_whole, "line": watch.first_line}
+            self.log.write("fell back", number=record.number, **facts)
+            if self.terms.silent_fallbacks and self.mine.call is not None and not self.mine.call.matched:
+                self.mine.call.matched = watch.first_line
         return result
 
     def record(

@@ -50,6 +50,7 @@ class Terms:
     timeout: seconds for each backend call; None: `Watch` chooses.
     memory: bytes beyond the process's initial memory; None: any reservation, and use of most of the free memory.
     match_log: a regular expression; a log line that it matches is a failure.
+    silent_fallbacks: a call in which a backend leaves the work to others is a failure, if the backend logs that.
     keep: the call whose inputs are saved before it begins.
     keep_all: save the inputs of every call before it begins.
     in_place: the process is the user's own; minify's failures must not end it.
@@ -59,6 +60,7 @@ class Terms:
     timeout: float | None = None
     memory: int | None = None
     match_log: str | None = None
+    silent_fallbacks: bool = False
     keep: Keep | None = None
     keep_all: bool = False
     in_place: bool = False

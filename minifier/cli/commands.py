@@ -54,6 +54,12 @@ def _interpreters() -> Interpreters:
     show_default=True,
     help="What is reduced: the failing graph, the script itself where there is none; or the script itself at once.",
 )
+@click.option(
+    "--fallbacks",
+    is_flag=True,
+    help="Take it for a failure if a backend catches its own exception, or leaves a graph to inductor or eager, and "
+    "logs that at any level.",
+)
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
 @click.option(
     "--graph",

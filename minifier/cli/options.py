@@ -166,6 +166,7 @@ def _settings(values: dict[str, Any]) -> Settings:
         passes=None if values["passes"] is None else _check_passes("--passes", values["passes"].split(",")),
         skipped=_check_passes("--skip-pass", values["skip_pass"]),
         level=values.get("level", "auto"),
+        silent_fallbacks=values.get("fallbacks", False),
         cluster=values["cluster"],
     )
 

@@ -115,8 +115,10 @@ def _variants(case: Case, template: Template, first: Variant) -> Iterator[Varian
         keys = ("bw_compiler", "fw_compiler") if case.level is Level.AOT_BACKWARD else ("fw_compiler",)
         yield from (replace(first, compiler=key) for key in keys)
         return
-    yield first
-    if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if not (is_line and case.failure.message.startswith("DEBUG ")):  # its logger keeps that back by itself
+        yield first
+    if is_line:
         yield replace(first, logging=True)
     if case.failure.fingerprint.stage is Stage.COMPARE and template not in (
         Template.ASK_PREDICATE,

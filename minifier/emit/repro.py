@@ -81,6 +81,14 @@ def _attributes_as_inputs(case: Case) -> Case:
     return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
+def _logging(line: str) -> tuple[str, ...]:
+    """Return the statements with which a `LEVEL logger: message` line appears on stderr."""
+    level, _, rest = line.partition(" ")
+    if level != "DEBUG":
+        return ("logging.basicConfig(level=logging.INFO)",)
+    return ("logging.basicConfig()", f"logging.getLogger({literal(rest.partition(':')[0])}).setLevel(logging.DEBUG)")
+
+
 def _constructor(name: str, module: Module) -> str:
     """Return a constructor call like `torch.nn.Linear(4, 8, bias=False)`.
 
@@ -194,7 +202,7 @@ def write_repro(
         statements += marks(case, inputs)
     settings = state_source.settings(case.state, script_names)
     constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
-    logging = ("logging.basicConfig(level=logging.INFO)",) if variant.logging else ()
+    logging = _logging(case.failure.message) if variant.logging else ()
     text = fill(
         template.value,
         Filling(

@@ -89,7 +89,7 @@ def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
         return _evaluate(bench, case, until, progress)
     lines: list[tuple[str, str]] = []
     let_through(bench.case.failure.message)
-    with overheard(lambda said: lines.append((progress.stage.value, said.line)), logging.INFO):
+    with overheard(lambda said: lines.append((progress.stage.value, said.line)), logging.DEBUG):
         answer = _evaluate(bench, case, until, progress)
     return answer if answer["status"] != "pass" else {"status": "said", "lines": lines}
 

@@ -1,12 +1,15 @@
-"""Watch one call of a library: which exceptions its own code catches, and what it logs below its loggers' levels."""
+"""Watch one call of a library: which exceptions its own code catches, and what it logs, at any level."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Callable, Collection
 from types import CodeType, FrameType
 from typing import Any
+
+from minifier.process.logs import LogLine, overheard
 
 _CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)
 _ATTRIBUTE_HOOKS = ("__getattr__", "__getattribute__")  # their errors tell hasattr that there is no attribute
@@ -28,7 +31,7 @@ class CallWatch:
 
     caught: the exceptions that the library's functions caught, as "type: message" in one line.
     entered: whether the function with the code `entry()` was called. logged: records of the library's own loggers that
-    their levels hold back, as `LEVEL logger: message`.
+    their levels hold back, as `LEVEL logger: message` in one line.
 
     Nothing is watched under another trace function, such as a debugger's.
     """
@@ -40,15 +43,29 @@ class CallWatch:
         self._watches = False
         self.entered = False
         self.logged: list[str] = []
+        self._lines: list[tuple[str, bool]] = []  # all lines, as they are; whether an exception was being handled
+        self._handled: BaseException | None = None  # by a caller
+        self._contexts = contextlib.ExitStack()
 
     @property
     def caught(self) -> list[str]:
         """The exceptions that the library's functions caught, in order, each text once."""
         return list(dict.fromkeys(text for text, is_own in self._outermost.values() if is_own))
 
+    @property
+    def first_line(self) -> str:
+        """The line that tells of a caught exception: the first that was logged, or warned of, while one was handled.
+
+        Without such a line it is the first of the library's own loggers; "" if there is none.
+        """
+        lines = sorted(self._lines, key=lambda line: not line[1])
+        return lines[0][0] if lines else ""
+
     def __enter__(self) -> CallWatch:
         self._watches = sys.gettrace() is None
         if self._watches:
+            self._handled = sys.exc_info()[1]
+            self._contexts.enter_context(overheard(self._hear, logging.DEBUG))
             self._debug, self._info = logging.Logger.debug, logging.Logger.info
             logging.Logger.debug = self._hearing(self._debug, logging.DEBUG)  # type: ignore[method-assign]
             logging.Logger.info = self._hearing(self._info, logging.INFO)  # type: ignore[method-assign]
@@ -60,6 +77,7 @@ class CallWatch:
             return
         sys.settrace(None)
         logging.Logger.debug, logging.Logger.info = self._debug, self._info  # type: ignore[method-assign]
+        self._contexts.close()
         for frame in self._frames:
             frame.f_trace = None
         self._frames.clear()
@@ -74,9 +92,15 @@ class CallWatch:
                     text = str(message) % args if args else str(message)
                 except (TypeError, ValueError):  # arguments that do not fit
                     text = str(message)
+                self._hear(LogLine(logger.name, level, text))
                 self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {_one_line(text)}")
 
         return log
+
+    def _hear(self, said: LogLine) -> None:
+        is_handling = sys.exc_info()[1] is not self._handled
+        if _is_in(said.logger, self._packages) or (is_handling and not _is_in(said.logger, {"torch"})):
+            self._lines.append((said.line, is_handling))
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Callable[..., Any] | None:
         if event != "call":

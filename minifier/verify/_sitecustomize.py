@@ -110,7 +110,7 @@ def import_all(modules: list[str]) -> None:
 
 
 def note_records() -> None:
-    """Append warnings, and log records of level INFO and above, to records.jsonl, from now on."""
+    """Append warnings and log records to records.jsonl, from now on."""
     import logging
     import warnings
 
@@ -121,12 +121,11 @@ def note_records() -> None:
             file.write(json.dumps([level, logger, message]) + "\n")
 
     def handle_and_note(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.INFO:
-            try:
-                message = record.getMessage()
-            except Exception:  # noqa: BLE001 - a message that does not fit its arguments: logging itself says so
-                message = str(record.msg)
-            write(record.levelname, record.name, message)
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - a message that does not fit its arguments: logging itself says so
+            message = str(record.msg)
+        write(record.levelname, record.name, message)
         handle(self, record)
 
     def show_and_note(warning: Any) -> None:

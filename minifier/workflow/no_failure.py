@@ -109,15 +109,17 @@ def _fallbacks(compared: Captured | None) -> str:
     """List what a backend caught, and the graphs that it left to others."""
     if compared is None or not compared.fallbacks:
         return ""
-    left = len({number for number, _, is_whole in compared.fallbacks if is_whole})
+    left = len({number for number, _, is_whole, _ in compared.fallbacks if is_whole})
     graphs = len(compared.forwards)
     backends = ", ".join(compared.backends)
     head = f"{backends} caught exceptions of its own"
     if left:
         ran = "none" if left == graphs else str(graphs - left)
         head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
-    lines = list(dict.fromkeys(f"graph {number}: it {sentence}" for number, sentence, _ in compared.fallbacks))
-    return f"\n{head}:" + _listed(lines)
+    lines = list(dict.fromkeys(f"graph {number}: it {sentence}" for number, sentence, _, _ in compared.fallbacks))
+    is_logged = any(line for _, _, _, line in compared.fallbacks)
+    advice = "\nWith --fallbacks that is a failure, and is reduced like any other." if is_logged else ""
+    return f"\n{head}:" + _listed(lines) + advice
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -121,7 +121,8 @@ def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
 
 def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
     """Run the script, and find the backend calls that fail."""
-    terms = Terms(run.settings.timeout, run.settings.memory, run.settings.match_log)
+    asked = run.settings
+    terms = Terms(asked.timeout, asked.memory, asked.match_log, asked.silent_fallbacks)
     program = replace(program, given=StandardInput(work / "stdin"))
     return fall_back(run_script(program, work, terms, run.ui, lambda: get_ready(run.interpreters)), Step.CAPTURE, run)
 

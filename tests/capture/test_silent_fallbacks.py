@@ -4,10 +4,12 @@ import contextlib
 import logging
 import sys
 import types
+import warnings
 
 import pytest
 from capture_looks import looked
 
+from minifier.failure import Kind
 from minifier.process.caught import CallWatch
 
 LIBRARY = """
@@ -96,6 +98,30 @@ def test_records_below_the_level_of_their_logger(library, caplog):
     assert (record.message, record.funcName) == ("heard anyway", "<lambda>")
 
 
+def test_the_line_that_tells_of_a_caught_exception(library, caplog):
+    assert watched(library.catches).first_line == "DEBUG acme_library: gave up: no such tile"
+    assert watched(lambda: library.calls_back(swallows)).first_line == ""
+    tells = "INFO acme_library: a tile of 4"
+
+    def logs_first():
+        library.log.info("a tile of %d", 4)
+        library.catches()
+
+    assert watched(logs_first).first_line == "DEBUG acme_library: gave up: no such tile"
+    with caplog.at_level(logging.INFO, "acme_library"):
+        assert watched(lambda: library.log.info("a tile of %d", 4)).first_line == tells
+
+    def warns(call):
+        try:
+            call()
+        except ValueError as error:
+            warnings.warn(f"no: {error}", stacklevel=1)
+
+    with pytest.warns(UserWarning):
+        line = watched(lambda: library.calls_back(warns)).first_line
+    assert line == "WARNING UserWarning: no: no such tile\nand more"
+
+
 def test_the_function_that_is_looked_for(library):
     assert watched(lambda: library.calls_back(swallows)).entered is False
     assert watched(lambda: passes_on(str)).entered is True
@@ -113,10 +139,11 @@ for function in (torch.relu, torch.sigmoid):
 
 def assert_told(bureau, backend, deed):
     found, said, _ = looked(bureau, SCRIPT.format(backend=backend))
-    assert [(number, whole) for number, _, whole in found.compared.fallbacks] == [(2, True)]
+    assert [(number, whole) for number, _, whole, _ in found.compared.fallbacks] == [(2, True)]
     assert f"{backend} ran 1 of 2 graphs itself" in said
     assert f"graph 2: it caught LoweringError: no kernel for sigmoid and {deed}" in said
     assert "DEBUG minifier_backends.quiet: falling back: no kernel for sigmoid" in said
+    assert "With --fallbacks that is a failure" in said
 
 
 @pytest.mark.timeout(150)
@@ -135,3 +162,29 @@ def test_a_graph_that_goes_to_inductor_is_told(bureau):
 def test_backends_of_torch_are_not_watched(bureau, backend):
     found, said, _ = looked(bureau, SCRIPT.format(backend=backend))
     assert found.compared.fallbacks == () and "itself" not in said
+
+
+GATED = """
+import minifier_backends.quiet
+import torch
+
+def gated(x):
+    return (torch.sigmoid(x.relu()) * x).relu() + x
+
+torch.compile(gated, backend="quiet_eager")(torch.randn(4))
+"""
+
+
+def test_a_fallback_that_is_asked_for_is_a_failure(bureau):
+    (failing,) = bureau.capture(GATED, silent_fallbacks=True).failing
+    assert (failing.failure.fingerprint.kind, failing.unsaved) == (Kind.SILENT_FALLBACK, "")
+    assert failing.failure.message == "DEBUG minifier_backends.quiet: falling back: no kernel for sigmoid"
+
+
+@pytest.mark.timeout(250)
+def test_a_fallback_that_is_asked_for_is_reduced(project):
+    """Its repro lowers the level of the logger, which shows nothing by itself."""
+    done = project.run(GATED, given=["--fallbacks"])
+    assert (done.result["status"], done.result["ops_before"], done.result["ops_after"]) == ("reduced", 5, 1)
+    assert 'logging.getLogger("minifier_backends.quiet").setLevel(logging.DEBUG)' in done.repro
+    assert "torch.sigmoid(x)" in done.repro
