@@ -181,6 +181,7 @@ def test_a_fallback_that_is_asked_for_is_a_failure(bureau):
     assert failing.failure.message == "DEBUG minifier_backends.quiet: falling back: no kernel for sigmoid"
 
 
+@pytest.mark.usefixtures("soak")
 @pytest.mark.timeout(250)
 def test_a_fallback_that_is_asked_for_is_reduced(project):
     """Its repro lowers the level of the logger, which shows nothing by itself."""
