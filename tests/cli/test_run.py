@@ -329,6 +329,7 @@ def test_the_script_itself_is_reduced_where_its_graph_cannot_be_written_down(min
     assert "TwoTensor" in done.stderr and "TwoTensor" not in done.repro and "shape_of" not in done.repro
 
 
+@pytest.mark.usefixtures("soak")
 @pytest.mark.timeout(280)
 def test_real_inductor_writes_what_its_compiler_refuses(project):
     """torch's own switch makes inductor write a relu that g++ refuses; the repro needs the switch."""

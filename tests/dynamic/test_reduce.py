@@ -74,6 +74,7 @@ def test_a_static_case_is_static_for_aotautograd(bureau):
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]
 
 
+@pytest.mark.usefixtures("soak")
 def test_sizes_that_come_from_values_keep_the_ops_that_make_them(bureau):
     bureau.capture(
         """

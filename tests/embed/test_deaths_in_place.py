@@ -144,6 +144,7 @@ def test_a_folder_that_cannot_be_made_keeps_nobody_from_working(project):
     assert done.returncode == 0 and done.stdout == "0.0\n" and "keeps nothing" in done.stderr
 
 
+@pytest.mark.usefixtures("soak")
 def test_what_is_still_running_is_left_alone(project):
     text = """
     import os, time

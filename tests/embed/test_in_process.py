@@ -199,6 +199,7 @@ with minifier.capture(sys.argv[1]):
 """
 
 
+@pytest.mark.usefixtures("soak")
 def test_a_case_alone_is_written_and_reduced_elsewhere(project):
     done = ran(project, CAPTURED)
     assert done.returncode == 1 and f"`minify reduce {project.out}` makes a repro of it" in done.stderr

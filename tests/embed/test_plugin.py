@@ -41,6 +41,7 @@ def pytest_on(project: Project, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("soak")
 def test_a_test_that_fails_in_a_backend_has_a_repro_in_its_report(project):
     said = pytest_on(project, "--minify", "--minify-options", "--verify 1")
     section = said.partition("- minify -")[2]

@@ -474,7 +474,7 @@ torch.compile(fn, backend=strict)(torch.randn(4, 3))
 }
 
 
-@pytest.mark.parametrize("name", sampled(CONTENTS))
+@pytest.mark.parametrize("name", sampled(CONTENTS, 4))
 def test_a_graph_that_holds(bureau, tmp_path, name):
     content = CONTENTS[name]
     head = source_of(BACKEND).replace("WORDS", repr(content.words.split()))
@@ -502,6 +502,7 @@ def test_an_op_that_fails_at_run_time_inside_a_transform(minify):
     assert "return x.tanh()" in done.repro and "minify itself" not in done.stderr
 
 
+@pytest.mark.usefixtures("soak")
 def test_an_op_that_is_wrong_for_each_row_of_a_batch(minify):
     """What it is given is known only inside the transform, where a value is wrapped."""
     done = minify(

@@ -76,6 +76,7 @@ def test_an_object_that_the_failure_does_not_need_is_left_out(reduced):
     assert done.ops[1] == 1 and "Refuse" not in done.repro and "inductor" not in done.repro
 
 
+@pytest.mark.usefixtures("soak")
 def test_what_no_source_makes_is_named(reduced):
     done = reduced("lambda graph: Refuse(torch.tanh)(graph)")
     assert done.code == 0, done.stderr

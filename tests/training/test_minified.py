@@ -110,6 +110,7 @@ def test_no_backward_pass_where_the_failure_needs_none(minify, tmp_path):
     assert "backward" not in done.repro and "requires_grad" not in done.repro
 
 
+@pytest.mark.usefixtures("soak")
 def test_the_aten_graph_where_dynamos_does_not_show_the_failure(minify, tmp_path):
     done = minify(
         script(
