@@ -196,7 +196,9 @@ class Console(Ui):
             lines.append((smaller, ""))
             for other in summary.others:
                 message = (other["message"].splitlines() or [""])[0]
-                lines.append((f"also met, not followed: {other['type']}: {message} ({other['case']})", ""))
+                which = f"raised at the same place by {counted(other['ops'], 'op')}" if other["near"] else "also met"
+                lines.append((f"{which}, not followed: {other['type']}: {message}", ""))
+                lines.append((f"  minify reduce {out / other['case']}", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
             without = "without torch.compile" if outcome.is_of_torch else "with eager"

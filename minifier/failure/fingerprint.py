@@ -276,6 +276,12 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
     return _is_one_in_a_wrapper(sought, seen)
 
 
+def raised_alike(one: Fingerprint, other: Fingerprint) -> bool:
+    """Tell whether the same exceptions came from the same frames, whatever the messages say."""
+    frames = [(each.stage, each.kind, each.types, each.raising, each.site) for each in (one, other)]
+    return one.kind is Kind.EXCEPTION and frames[0] == frames[1]
+
+
 def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
     """Tell whether stage and kind are equal and the user's pattern occurs in the message."""
     actual = seen.fingerprint

@@ -17,6 +17,7 @@ from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Stage, Tolerance, Verdict
+from minifier.failure.fingerprint import raised_alike
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
@@ -31,7 +32,7 @@ from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest, with_needs
 from minifier.reduction.op_search import Limit, deadline_after, reduce_bodies, reduce_ops
 from minifier.reduction.probe_progress import ProbeProgress
-from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.probe_runner import Other, ProbeRunner
 from minifier.reduction.simplify import Simplifier
 from minifier.reduction.summary import Summary
 from minifier.reduction.wrong_ops import find_wrong_ops
@@ -125,7 +126,7 @@ def reduce_case(
             one_minimal=ended is search.Ending.PROVED and not known.skipped,
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
-            others=tuple(_save_others(runner, folder / "others")),
+            others=tuple(_save_others(runner, folder / "others", len(reduced.graph.ops))),
             parting=wrong_ops,
             passes=simplifier.ended,
             needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
@@ -253,10 +254,17 @@ def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:
     return case
 
 
-def _save_others(runner: ProbeRunner, folder: Path) -> list[dict[str, Any]]:
-    """Write the smallest Case of each other failure; return their descriptions for the summary."""
+def _save_others(runner: ProbeRunner, folder: Path, ops: int) -> list[dict[str, Any]]:
+    """Write the smallest Case of each other failure; return their descriptions for the summary.
+
+    First come those with fewer than `ops` ops that the same frames raised: they may have the cause of the sought one.
+    """
     descriptions = []
-    for number, other in enumerate(runner.others, 1):
+
+    def is_near(other: Other) -> bool:
+        return len(other.case.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
+
+    for number, other in enumerate(sorted(runner.others, key=is_near, reverse=True), 1):
         _save(runner, other.case, folder / str(number))
         descriptions.append(
             {
@@ -267,6 +275,7 @@ def _save_others(runner: ProbeRunner, folder: Path) -> list[dict[str, Any]]:
                 "sightings": other.sightings,
                 "ops": len(other.case.graph.ops),
                 "case": f"others/{number}",
+                "near": is_near(other),
             }
         )
     return descriptions

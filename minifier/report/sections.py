@@ -213,7 +213,9 @@ def _met(outcome: Outcome) -> Iterable[Section]:
     if outcome.summary is not None and outcome.summary.others:
         items = (
             f"`{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
-            f"seen {other['sightings']} times ({other['case']})"
+            f"seen {other['sightings']} times"
+            + (", raised at the same place by fewer ops" if other["near"] else "")
+            + f": `minify reduce {other['case']}` in the output folder"
             for other in outcome.summary.others
         )
         yield from sections_of("Other failures met on the way, not followed", Items(tuple(items)), level=3, weight=3)

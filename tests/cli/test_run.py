@@ -120,7 +120,7 @@ def test_two_distant_ops_in_a_script_with_many_habits(minify, project):
     assert max(map(len, done.stdout.splitlines())) == 100_000
 
 
-def test_of_two_nearly_equal_errors_the_one_that_was_met(minify):
+def test_of_two_nearly_equal_errors_the_one_that_was_met(minify, project):
     done = minify(
         """
         import torch
@@ -139,7 +139,10 @@ def test_of_two_nearly_equal_errors_the_one_that_was_met(minify):
     assert "fusion.cc:120" in done.result["failure"]["message"] and "layer_norm" in done.repro
     (other,) = done.result["others"]
     assert "fusion.cc:188" in other["message"] and other["ops"] == 1
-    assert (done.out / other["case"] / "case.json").exists() and "fusion.cc:188" in done.stderr
+    assert other["near"] and "raised at the same place by 1 op, not followed" in done.stderr
+    assert f"minify reduce {done.out / other['case']}" in done.stderr
+    done = project.minify("reduce", "--verify", "1", "--out", project.folder.parent / "other", done.out / other["case"])
+    assert done.code == 0 and "fusion.cc:188" in (project.folder.parent / "other" / "repro.py").read_text()
 
 
 def test_a_failure_at_run_time_that_depends_on_values(minify, project):
