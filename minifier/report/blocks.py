@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+
+_HEADER = re.compile(r"[ |+]*(Exception Group )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r'[ |+]*File "')
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +102,38 @@ def _changed(block: Block, change: Callable[[str], str]) -> Block:
 
 
 def cut(text: str, max_lines: int) -> str:
-    """Return the text without its middle lines, if it has more than `max_lines`."""
+    """Return the text without some lines, if it has more than `max_lines`.
+
+    A text loses its middle. Of a traceback each exception keeps its innermost frames and the ends of its message.
+    """
     lines = text.rstrip().splitlines()
+    starts = [0, *(i for i, line in enumerate(lines) if i and _HEADER.match(line)), len(lines)]
+    sections = [lines[start:end] for start, end in itertools.pairwise(starts)]
+    allowed, left = dict.fromkeys(range(len(sections)), 0), max_lines
+    for rank, number in enumerate(sorted(allowed, key=lambda number: len(sections[number]))):
+        allowed[number] = min(len(sections[number]), left // (len(sections) - rank))
+        left -= allowed[number]
+    return "\n".join(line for n, section in enumerate(sections) for line in _cut_exception(section, allowed[n]))
+
+
+def _cut_exception(lines: list[str], max_lines: int) -> list[str]:
+    """Cut one exception's traceback, or a text without frames."""
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return _without_middle(lines, max_lines, max_lines // 2)
+    behind = (number for number in range(frames[-1], len(lines)) if not lines[number].startswith((" ", "|")))
+    end = next(behind, len(lines))
+    message_lines = min(len(lines) - end, max(max_lines // 3, max_lines - end))
+    message = _without_middle(lines[end:], message_lines, message_lines // 2)
+    return [*_without_middle(lines[:end], max_lines - message_lines, max_lines // 6), *message]
+
+
+def _without_middle(lines: list[str], max_lines: int, head: int) -> list[str]:
+    """Return `max_lines` of the lines, the first `head` of them from the beginning, with a note between."""
     if len(lines) <= max_lines:
-        return "\n".join(lines)
-    half = max_lines // 2
-    return "\n".join([*lines[:half], f"[{len(lines) - 2 * half} lines left out]", *lines[-half:]])
+        return lines
+    tail = len(lines) - (max_lines - head)
+    return [*lines[:head], f"[{tail - head} lines left out]", *lines[tail:]]
 
 
 def sections_of(title: str, *blocks: Block | None, level: int = 2, weight: int = 0) -> Iterable[Section]:

@@ -8,6 +8,7 @@ from case_samples import call, graph, meta, output, placeholder, small_case
 from minifier.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
 from minifier.reduction.summary import Summary, write_summary
+from minifier.report.blocks import cut
 from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, layers_of
 from minifier.report.failure_text import short_identity, title_of
@@ -224,3 +225,35 @@ def test_what_was_cut_off_is_not_called_minimal():
     cut_off = replace(done, summary=replace(done.summary, passes={"sizes": "unfinished", "data": "fixpoint"}))
     assert (done.proved, cut_off.proved) == ("minimal", "no op can go; making it plainer was cut off")
     assert "These passes were cut off, so that more might go: sizes." in text_of(cut_off)
+
+
+def traceback_text(exception, frames, message_lines):
+    text = "Traceback (most recent call last):\n"
+    for number in range(frames):
+        text += f'  File "{exception}.py", line {number}, in frame_{number}\n    call()\n'
+    return text + f"{exception}: line 0\n" + "".join(f"line {n} of {exception}\n" for n in range(1, message_lines))
+
+
+def test_a_text_loses_its_middle():
+    lines = [str(number) for number in range(50)]
+    assert cut("\n".join(lines), 50).splitlines() == lines
+    assert cut("\n".join(lines), 6).splitlines() == [*lines[:3], "[44 lines left out]", *lines[-3:]]
+
+
+def test_a_traceback_keeps_its_innermost_frames_and_the_ends_of_its_message():
+    shown = cut(traceback_text("KernelError", 40, 200), 60).splitlines()
+    assert len(shown) == 62
+    assert shown[0] == "Traceback (most recent call last):"
+    for innermost in (39, 30):
+        assert f'  File "KernelError.py", line {innermost}, in frame_{innermost}' in shown
+    assert "KernelError: line 0" in shown and shown[-1] == "line 199 of KernelError"
+
+
+def test_the_cause_keeps_its_innermost_frames_too():
+    between = "\nThe above exception was the direct cause of the following exception:\n\n"
+    shown = cut(traceback_text("Cause", 40, 3) + between + traceback_text("Wrapper", 40, 90), 60)
+    for line in ("in frame_39", "Cause: line 0", "line 2 of Cause", "Wrapper: line 0", "direct cause"):
+        assert line in shown
+    assert shown.count("in frame_39") == 2
+    short = cut(traceback_text("Cause", 2, 1) + between + traceback_text("Wrapper", 60, 1), 60)
+    assert traceback_text("Cause", 2, 1) in short and short.count("\n") == 60, "what one leaves, the other gets"
