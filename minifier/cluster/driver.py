@@ -29,14 +29,18 @@ class Slots:
         self._ray, self._count, self._talk = ray, count, talk
         self._max_count = count
         self._case: Any = None
+        self._late = False
         self._recorded: Any = None
         self._options: dict[str, Any] = {"num_cpus": 1}
         self._idle: list[Any] = []
         self._loading: dict[Any, Any] = {}
         self._errors: list[str] = []
 
-    def load(self, folder: Path, gpus: int) -> Message:
-        """Send the Case to every worker; wait for the first that has it. `gpus` is the number for each worker."""
+    def load(self, folder: Path, gpus: int, late: bool) -> Message:
+        """Send the Case to every worker; wait for the first that has it. `gpus` is the number for each worker.
+
+        With `late`, each probe imports the backend.
+        """
         for actor in [*self._idle, *self._loading.values()]:
             self._ray.kill(actor)
         self._idle, self._loading, self._errors, self._recorded = [], {}, [], None
@@ -46,7 +50,7 @@ class Slots:
             self._count = min(self._max_count, int(self._ray.cluster_resources().get("GPU", 0)) // gpus)
         if not self._count:
             return {"error": f"the cluster has not the {gpus} GPUs that the graph is on"}
-        self._case = self._ray.put(packed(folder))
+        self._case, self._late = self._ray.put(packed(folder)), late
         for _ in range(self._count):
             self._add_worker()
         deadline = time.monotonic() + _NO_WORKER_SECONDS
@@ -116,7 +120,7 @@ class Slots:
 
     def _add_worker(self) -> None:
         actor = self._ray.remote(Actor).options(**self._options).remote(dict(variables(os.environ)))
-        reference = actor.load.remote(self._case)
+        reference = actor.load.remote(self._case, self._late)
         if self._recorded is not None:
             reference = actor.record.remote(self._recorded)  # Ray keeps the order of an actor's calls
         self._loading[reference] = actor
@@ -187,7 +191,7 @@ def main() -> None:
 def _serve(workers: Slots, talk: Talk) -> None:
     message = talk.hear()
     if "load" in message:
-        answer = workers.load(Path(message["load"]), message["gpus"])
+        answer = workers.load(Path(message["load"]), message["gpus"], message["late"])
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:

@@ -18,7 +18,7 @@ from minifier.cluster.messages import ConnectionEnded, Message, Talk
 from minifier.errors import MinifyError
 from minifier.failure import Stage
 from minifier.probe.life import Limits
-from minifier.probe.prepared_case import StartsThreads, prepare_case
+from minifier.probe.prepared_case import prepare_case
 from minifier.probe.prober import LocalProber
 from minifier.process.orphans import adopt_orphans
 from minifier.torch_private import inductor_cache, inductor_folder
@@ -27,13 +27,9 @@ from minifier.torch_private import inductor_cache, inductor_folder
 class CaseWorker:
     """One Case, and the answers to questions about it."""
 
-    def __init__(self, folder: Path, scratch: Path) -> None:
+    def __init__(self, folder: Path, scratch: Path, late: bool) -> None:
         self.base = load(folder)
-        try:
-            bench = prepare_case(self.base)
-        except StartsThreads:
-            bench = prepare_case(self.base, late=True)
-        self.prober = LocalProber(bench, scratch)
+        self.prober = LocalProber(prepare_case(self.base, late), scratch)
 
     def answer(self, question: Message) -> Message:
         """Answer `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
@@ -59,7 +55,7 @@ def serve(talk: Talk, scratch: Path) -> None:
             return
         try:
             if "load" in message:
-                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()))
+                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()), message["late"])
                 answer: Message = {}
             elif worker is None:
                 raise RuntimeError("there is no Case yet")

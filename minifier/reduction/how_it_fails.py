@@ -10,7 +10,7 @@ from minifier.case.store import load
 from minifier.errors import NoRepro
 from minifier.failure import Failure
 from minifier.probe.life import Limits
-from minifier.probe.prepared_case import prepare_case
+from minifier.probe.prepared_case import StartsThreads, prepare_case
 from minifier.probe.prober import LocalProber
 from minifier.probe.verdicts import seen
 from minifier.settings import Settings
@@ -20,11 +20,15 @@ _DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
 
 def how_it_fails(source: Path, settings: Settings, late: bool = False) -> Failure | None:
     """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None if it passes.
-    Raises NoRepro or StartsThreads, as `prepare_case` does."""
+    Raises NoRepro if the call cannot be made, and StartsThreads unless `late` if the backend's import started threads.
+    """
     case = load(source)
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
-        prober = LocalProber(prepare_case(case, late), scratch)
+        bench = prepare_case(case, late)
+        if bench.has_threads:  # a fork lacks them, so that a call may hang or fail in a way of its own
+            raise StartsThreads(case.backend.name)
+        prober = LocalProber(bench, scratch)
         limits = Limits(settings.timeout or _DEFAULT_TIMEOUT_SECONDS, settings.memory)
         (ended,) = prober.probe([case], case.failure.fingerprint.stage, limits)
         if ended.fault:

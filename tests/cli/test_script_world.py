@@ -1,6 +1,11 @@
 """Backends that need more of the script's world than a graph: its imports, its arguments, threads, Dynamo itself."""
 
 import pytest
+from vocabulary import in_child
+
+from minifier.probe.prepared_case import StartsThreads
+from minifier.reduction.how_it_fails import how_it_fails
+from minifier.settings import Settings
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -127,3 +132,17 @@ def test_a_backend_that_fails_on_any_graph_is_shown_with_one_op(project):
     assert done.code == 0, done.stderr
     assert done.ops == (3, 1) and done.result["level"] == "dynamo"
     assert "fails on any graph" in done.repro and "the backend fails on any graph" in done.stderr
+
+
+def test_no_call_is_repeated_in_a_fork_without_its_backends_threads(bureau):
+    (bureau.folder / "lower.py").write_text(QUEUE)
+    bureau.capture("import torch\nimport lower\n" + CALL.format("lower.refuse"))
+
+    def repeated(late):
+        try:
+            return how_it_fails(bureau.graphs / "1", Settings(timeout=20), late)
+        except StartsThreads:
+            return None
+
+    assert in_child(lambda: repeated(False), bureau.folder) is None
+    assert in_child(lambda: repeated(True), bureau.folder).message == "no lowering for tanh"
