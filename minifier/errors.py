@@ -37,7 +37,7 @@ class UsageError(MinifyError):
 
 
 class NothingToReduce(MinifyError):
-    """The script shows no failure of a backend."""
+    """No failure of a backend or of torch.compile is left to reduce."""
 
     exit_code = ExitCode.NOTHING
 
@@ -49,7 +49,7 @@ class NoRepro(MinifyError):
 
 
 class StoppedEarly(MinifyError):
-    """The user or a budget ended the run before there was anything to write."""
+    """An interrupt ended the run before it had a verified repro."""
 
     exit_code = ExitCode.STOPPED
 

@@ -30,7 +30,7 @@ _STACK_SECONDS = 2.0  # that a hanging process gets to write its stack
 class Watch:
     """Looks at the script's process for `run_step`.
 
-    hung: the backend call for which the process was killed, or None.
+    hung: the backend call for which the process was killed, because it hung or took all memory; or None.
     seconds: how long that call had been running.
     stack: the call's traceback.
     exhausted: bytes in use when the process was killed for its memory; 0 if it was not.
@@ -115,7 +115,7 @@ class Watch:
         return poll_seconds
 
     def _blame(self, call: Running, lasted: float) -> None:
-        """Take the call for the hung one, even if the request for the stack has made it return."""
+        """Take the call for the one that hung or took the memory, even if it has returned since."""
         self.hung, self.seconds = call, lasted
         self.stack = read_stack(self.stacks.path, call.thread)
 

@@ -139,7 +139,7 @@ class Graph:
 
     @cached_property
     def free_names(self) -> tuple[str, ...]:
-        """Node names that do not contain the target of an op."""
+        """Names of nodes that are no op's target, apart from a number at the end."""
         targets = {node.short_target for node in self.nodes if node.is_op}
         names = [self.input_names.get(node.name, node.name) for node in self.nodes if node.op != "output"]
         return tuple(name for name in names if name.rstrip("0123456789").rstrip("_") not in targets)

@@ -19,7 +19,7 @@ from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.forked_step import FULL
 from minifier.process.interpreters import Interpreters
 
-# They would start torch's own minifier in our children.
+# They would start torch's own minifier, or its debug output, in our children.
 _TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
 
 
@@ -52,7 +52,7 @@ def _interpreters() -> Interpreters:
     type=click.Choice(["auto", "source"]),
     default="auto",
     show_default=True,
-    help="What is reduced: the failing graph, the script itself where there is none; or the script itself at once.",
+    help="auto: the failing graph, or the script itself without one. source: always the script itself.",
 )
 @click.option(
     "--fallbacks",
@@ -185,7 +185,7 @@ def backends() -> int:
 def passes() -> int:
     """List what is tried to make a failing Case smaller.
 
-    The names are those that --passes and --skip-pass take. Example:
+    --passes and --skip-pass take these names, but for `ops`. Example:
 
         minify run --skip-pass sizes train.py
     """

@@ -108,7 +108,7 @@ _SHARED_OPTIONS = (
         "--include-data/--no-include-data",
         default=None,
         help="Whether real values that the repro needs go into bundle.zip. They are beside the repro in any case. "
-        "Default: you are asked, or they do not where nobody can be.",
+        "Default: ask; no, without a terminal.",
     ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
     click.option(

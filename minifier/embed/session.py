@@ -221,7 +221,8 @@ def source_here() -> tuple[str, bool]:
 def free_folder(folder: Path | str) -> Path:
     """Return the folder's absolute path, with a number if it is in use, so that a restarted job does not fail.
 
-    A missing or empty folder is free, and one with nothing but the folders of running captures.
+    A missing or empty folder is free, and so is a folder of captures that have all ended. What captures without a
+    failure left there is removed.
     """
     path = Path(folder).absolute()
     for place in itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))):

@@ -24,8 +24,8 @@ _TEMPLATE_BACKENDS = ('"eager"', '"aot_eager_default_partitioner"')
 class Filling:
     """Source texts for a template.
 
-    `first_imports` precede the sorted `imports` in their own order. `environment` are statements that run before torch
-    is imported, `before` the functions that `fn` calls.
+    `environment` are statements that run before torch is imported, `before` the functions that `fn` calls.
+    `first_imports` keep their order, and precede the sorted `imports` but for those that `environment` needs.
     `replacements` maps texts of the template to new texts, before inputs and backend are filled in. `definitions`
     replaces functions and classes, by name. `script_definitions` come from the user's script; the template's own
     uses of `script_names` are renamed.

@@ -24,7 +24,7 @@ _RANDN_DTYPES = {
 
 
 class NotRecorded(KeyError):
-    """The eager run did not reach this value."""
+    """The eager run did not reach this value, or recorded too few of its elements."""
 
 
 class RecordedValues:

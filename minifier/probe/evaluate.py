@@ -79,7 +79,8 @@ def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
     """Compile the candidate, run it, and its backward pass if the Case has one, up to the stage `until`.
 
     Gives {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). For a
-    silent fallback it gives {"status": "said", "lines": [[stage, line], ...]}. An exception raised by this function
+    silent fallback it gives {"status": "said", "lines": [[stage, line], ...]}. The status is "invalid" if eager fails
+    on the candidate too, or an input cannot be made. An exception raised by this function
     is a fault of this tool: only the backend's own calls are judged.
     """
     progress = _JobProgress()

@@ -41,7 +41,7 @@ from minifier.torch_private import (
 
 
 class StartsThreads(MinifyError):
-    """The import of the backend started threads, and forks of the process do not show the failure: they lack them."""
+    """The import of the backend started threads. Forks of the process lack them, and may fail or hang for that."""
 
 
 @dataclass
@@ -169,7 +169,7 @@ def preload(modules: Sequence[str]) -> None:
 
 
 def extend_path(path: Sequence[str]) -> None:
-    """Put the script's own entries, such as its folder, first in the import path.
+    """Replace the first entry of the import path, which is the tool's own, by the script's entries.
     A package next to the script then hides an installed one, as it did for the script."""
     sys.path[:1] = path
 

@@ -24,7 +24,7 @@ class Prober(Protocol):
     slots: int | None
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """Return how each candidate ended; stages after `until` are not run."""
+        """Return how each candidate ended; stages after `until` may be left out."""
 
 
 class LocalProber:
@@ -41,7 +41,7 @@ class LocalProber:
             self.preload(INDUCTOR_MODULES)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        """Return how each candidate ended; stages after `until` are not run."""
+        """Return how each candidate ended; stages after `until` may be left out."""
 
         def job(case: Case) -> Job:
             work = evaluate_and_tell if self.bench.asks_for_imports else evaluate

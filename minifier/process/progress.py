@@ -27,7 +27,7 @@ class Phase(enum.Enum):
     LOADING = "loading torch"
     CONNECTING = "connecting to the cluster"
     SCRIPT = "running"
-    REPLAY = "looking how the last call fails of the process that died capturing into"
+    REPLAY = "repeating the last call of the process that died capturing into"
     REDUCING = "reducing"
     VERIFYING = "verifying the repro"
     CONTROLS = "trying the repro with the backends eager and aot_eager"

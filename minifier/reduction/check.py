@@ -142,7 +142,7 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
     """Run the whole graph eagerly and keep every value: cuts of a run-time failure need them.
     Returns the op that raised, for a failure where only eager raises. A backend whose code ends the process where eager
     raises is at fault as well: the Case's failure then says so. Raises NothingToReduce if eager fails in any other
-    case."""
+    case, and NoRepro if the process died or torch.compile failed while tracing the graph."""
     wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     folder = runner.scratch
     (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, wanted, folder)])

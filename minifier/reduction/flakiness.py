@@ -21,7 +21,11 @@ _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
 
 def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
-    """Try the Case twice, or once if that is expensive; more often, to measure the rate, if the answers differ."""
+    """Try the Case twice, or once if that is expensive.
+
+    It is tried more often, to measure the rate, if the answers differ or all pass, and to see the forms of a race if
+    all show another failure.
+    """
     seconds = case.script.seconds
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         return runner.probe([case])

@@ -72,7 +72,7 @@ def _lock(file: int) -> bool:
 
 
 class Journal:
-    """Appends to the journal of a folder. `terms` is a digest of the Case and its tolerances.
+    """Appends to the journal of a folder. `terms` is a digest of the graph, the tolerances and the user's patterns.
     Answers of a run on other terms are ignored. Raises UsageError if another process uses the journal."""
 
     def __init__(self, path: Path, terms: str = "") -> None:

@@ -199,7 +199,7 @@ class ProbeRunner:
         return Entry(self._beside or self.phase, ranges(self.position[node.name] for node in case.graph.ops), key)
 
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
-        # No stage beyond the sought one is run: a failure while compiling does not need the run.
+        # A failure while compiling does not need the run.
         if self.prober is None:
             self.prober = LocalProber(self.bench, self.scratch)
         ended = self.prober.probe(cases, self.sought.stage, self.limits)

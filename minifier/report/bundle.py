@@ -1,6 +1,7 @@
 """bundle.zip: the repro, the reports, the result and the reduced Case, small enough for an issue tracker.
 
-It has no weights, no inputs and no paths, unless the user agrees.
+Files of input values and weights need the consent of the user; paths are shortened. `repro.py` may list up to sixteen
+values that the failure needs.
 """
 
 from __future__ import annotations

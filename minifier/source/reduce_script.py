@@ -147,7 +147,7 @@ def _reduce(
         lab.whole = (*whole, *_own_check(source, failure))
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
-        channel.say(f"no graph shows it, so the script itself is reduced: {counted(before, 'statement')}")
+        channel.say(f"reducing the script itself: {counted(before, 'statement')}")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
         reduced = reduce_source(lab, source, _lines(failure), budget, _folders(program))
     return ReducedScript(
@@ -168,8 +168,8 @@ def _first_failure(lab: SourceLab, source: str, expected: Failure | None) -> Fai
     failure = seen(lab.run(source), ())
     if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
         raise NoRepro(
-            "run in an empty folder, the script does not fail: it needs files beside it, takes what it fails with for "
-            "no failure, or does it in its first run only"
+            "run in an empty folder, the script does not fail: it needs files beside it, catches its own failure, or "
+            "fails only in its first run"
         )
     if expected is not None:
         fingerprint = replace(failure.fingerprint, stage=expected.fingerprint.stage)

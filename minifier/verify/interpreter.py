@@ -38,7 +38,7 @@ class Conditions:
 
     `sought` tells how to read the script's end; None if no failure is known. `timeout` is in seconds. `extra_path` are
     folders for the import path. `match` and `match_log` are the user's regular expressions for messages and for log
-    records. `any_stage` is for a script that calls the backend itself: its traceback does not tell the stage. `memory`
+    records. With `any_stage` the stage does not count: the script's end does not tell it. `memory`
     is each run's limit in bytes, capped at a fraction of the free memory. Without it, unless running out of memory is
     sought, a script may reserve any amount and use most of the free memory. `more` are environment variables that the
     script gets besides the ordinary ones; None means all.

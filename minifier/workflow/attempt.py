@@ -56,7 +56,7 @@ class FailingCall:
 
     @property
     def unsaved(self) -> bool:
-        """Whether neither the graph nor its ATen graph could be written to `folder`."""
+        """Whether the graph could not be written to `folder`."""
         return bool(self.failing.unsaved)
 
 

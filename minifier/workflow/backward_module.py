@@ -68,7 +68,7 @@ def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def limited(settings: Settings, summary: Summary | None) -> Settings:
-    """The user's limits, less what a reduction has used; `_MIN_PROBES` probes if that was stopped."""
+    """Return the limits that a reduction has left; `_MIN_PROBES` probes if it was stopped."""
     if summary is None:
         return settings
     if summary.stopped_because:

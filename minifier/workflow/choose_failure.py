@@ -37,7 +37,7 @@ def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[Failin
             mark = "*" if call in chosen else " "
             ui.say(f"{mark} graph {call.number}: {call.sentence}")
         if len(chosen) < len(failing):
-            ui.say("the one marked is reduced; choose another with --graph N, or take each with --all")
+            ui.say(f"graph {chosen[0].number} is reduced; choose another with --graph N, or take each with --all")
 
 
 def call_folder(out: Path, failing: FailingGraph, chosen: Sequence[FailingGraph]) -> Path:

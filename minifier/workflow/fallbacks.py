@@ -1,4 +1,4 @@
-"""The fallbacks of a run, in the order in which they are tried: one row each.
+"""The fallbacks of a run, in the order in which they are tried.
 
 After each step of `run.py` the rows of that step are checked in turn. A row that applies tells the user its sentence
 and makes its attempt; the rows below it see the result. The row of lost inputs begins with its step's rows again.
@@ -185,8 +185,8 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda attempt, _: isinstance(attempt.error, StartsThreads),
         _reduce_with_late_imports,
         lambda _: (
-            "the backend starts threads when it is imported, and forks without them do not show the failure: "
-            "each probe imports it for itself, which is slower"
+            "the backend starts threads when it is imported, which forks lack: each probe imports it for itself, "
+            "which is slower"
         ),
     ),
     Fallback[Attempt](

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | None = None) -> Summary:
     """Reduce a Case in a forked child; the result goes to minimal/ in the task's folder.
 
-    Raises what `reduce_case` raises, StoppedEarly for an interrupt before there is a result, and NoRepro if importing
-    the user's modules ends the child.
+    Raises what `reduce_case` raises, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
+    dies, as in an import of the user's modules.
     """
     out = task.folder
     out.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,9 @@ def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | Non
         raise MachineFailed(f"{out}: {error}") from None
     if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
-        raise NoRepro(f"importing the backend or what the graph calls ended the process ({how})")
+        raise NoRepro(
+            f"the reduction's process ended ({how}), perhaps as it imported the backend or what the graph calls"
+        )
     summary = Summary.read(out)
     (out / "summary.json").unlink()
     return summary

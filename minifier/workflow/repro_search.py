@@ -28,7 +28,7 @@ from minifier.workflow.reduction import run_reduction
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
-# Its compilers return the graph as it is: what stands for eager where a script calls the compiler of a backend.
+# Stands for eager where a script calls the compiler of a backend: this backend's compilers return the graph.
 EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expression='"aot_eager_default_partitioner"')
 
 

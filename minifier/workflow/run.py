@@ -53,8 +53,8 @@ def minify(
 
     `program` is a script's path, or a `Program` for one with arguments. `out` is by default `minify-out/<name>-<n>`.
     `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts those of the
-    verification. Raises NothingToReduce if no backend call fails, UsageError, StoppedEarly if it is interrupted before
-    there is a result, and MinifyError.
+    verification. Raises NothingToReduce if neither a backend call nor torch.compile is at fault, UsageError,
+    StoppedEarly if the run is interrupted before it has a result, and MinifyError.
     """
     program = program if isinstance(program, Program) else Program(str(program))
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
@@ -87,7 +87,10 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, 
 
 
 def _minify_own_failure(program: Program, found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
-    """Reduce the script if it ends with an error that eager mode does not show. Raises NothingToReduce otherwise."""
+    """Reduce the script if it ends with an error of its own that eager mode does not show.
+
+    Otherwise raise the error that says what was checked.
+    """
     captured = found.captured
     reason = nothing_failed(program, captured, found.compared)
     if not isinstance(reason, NothingToReduce) or not fails_by_its_own_check(captured):
@@ -102,27 +105,27 @@ def _minify_own_failure(program: Program, found: FoundFailures, folder: RunFolde
 def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
     """Reduce a Case folder, and write a verified repro to `out`.
 
-    Without `out`, the run continues in `given`, if that is the output folder of an interrupted run, or the folder of a
-    process that died within `minifier.capture`. Raises as `minify` does.
+    Without `out`, the results go into `given` if that is the output folder of a run, or the folder of a process that
+    died within `minifier.capture`. Raises as `minify` does.
     """
     with temporary_folder():
         if is_unfinished(given):
             take_up(given.absolute(), run.settings, run.ui)
         captured = case_folder(given)
         case = load(captured)
-        goes_on = captured != given and out is None
-        folder = RunFolder(given.absolute()) if goes_on else choose_folder(out, case.script.name)
-        if not goes_on:
+        continues = captured != given and out is None
+        folder = RunFolder(given.absolute()) if continues else choose_folder(out, case.script.name)
+        if not continues:
             case = keep_case(captured, folder.path)
         lock_run(folder.path)
         run = replace(run, settings=with_memory_limit(run.settings, case))
-        return _minify_attempt(Attempt(run, folder, case, asked=asked_there(folder.path) if goes_on else None))
+        return _minify_attempt(Attempt(run, folder, case, asked=asked_there(folder.path) if continues else None))
 
 
 def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
     """Run the script, and find the backend calls that fail."""
-    asked = run.settings
-    terms = Terms(asked.timeout, asked.memory, asked.match_log, asked.silent_fallbacks)
+    settings = run.settings
+    terms = Terms(settings.timeout, settings.memory, settings.match_log, settings.silent_fallbacks)
     program = replace(program, given=StandardInput(work / "stdin"))
     return fall_back(run_script(program, work, terms, run.ui, lambda: get_ready(run.interpreters)), Step.CAPTURE, run)
 
@@ -135,26 +138,28 @@ def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run:
     folder = make_folder(folder)
     waiting = chosen if every or asked.graph is not None else found.captured.failing
     calls = tuple(FailingCall.of(found, failing) for failing in waiting)
-    innocent: NothingToReduce | None = None
+    first_error: NothingToReduce | None = None
     is_reduced = False
-    while calls and (every or not is_reduced):
+    while calls:
         call, *following = calls
-        place = RunFolder(call_folder(folder.path, call.failing, chosen)) if every else folder
+        target = RunFolder(call_folder(folder.path, call.failing, chosen)) if every else folder
         try:
-            yield _minify_attempt(_begin(call, asked, place, run))
-            is_reduced, calls = True, tuple(following)
-            run.ui.restart()  # the next outcome's seconds are its own
+            outcome = _minify_attempt(_attempt_for(call, asked, target, run))
         except NothingToReduce as error:
-            innocent = innocent or error
-            place.clear(keep=place.path == folder.path)
+            first_error = first_error or error
+            target.clear(keep=target.path == folder.path)
             calls = fall_back(ProgramAtFault(call, error, tuple(following)), Step.PROGRAM_AT_FAULT, run).remaining
-    if innocent is not None and not is_reduced:
+            continue
+        is_reduced, calls = True, tuple(following) if every else ()
+        yield outcome
+        run.ui.restart()  # the next outcome's seconds are its own
+    if first_error is not None and not is_reduced:
         folder.clear(keep=existed)
-        raise innocent
+        raise first_error
 
 
-def _begin(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
-    """Keep the Case of a failing call in the output folder."""
+def _attempt_for(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
+    """Return the attempt for a failing call. Its Case, if it was saved, is kept in the output folder."""
     call = fall_back(call, Step.CHOOSE, run)
     failing, seconds = call.failing, call.found.captured.seconds
     if call.unsaved:
@@ -195,13 +200,13 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
                 f"interrupted while the repro was verified; the reduced Case is in {folder.minimal}, and "
                 f"`minify reduce {folder.path}` goes on"
             ) from None
-        outcome = report(attempt, collector)  # which stays where the reduction of the source is interrupted
+        outcome = report(attempt, collector)  # these reports stay if the user interrupts the last fallback
         ended = fall_back(attempt, Step.END, run)
         return outcome if ended is attempt else report(ended, collector)
 
 
 def _minify_source(program: Program, folder: RunFolder, run: Run, capture_seconds: float = 0.0) -> Outcome:
-    """Reduce the script itself, where torch.compile failed ahead of any backend or the user asks for it."""
+    """Reduce the script itself."""
     existed = folder.path.exists()
     folder = make_folder(folder)
     try:

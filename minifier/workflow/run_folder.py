@@ -88,7 +88,7 @@ class RunFolder:
         return folder
 
     def clear(self, keep: bool) -> None:
-        """Remove everything in the folder; with `keep` off the folder too, and `minify-out` if that is empty then."""
+        """Empty the folder. Without `keep`, remove the folder too, and then an empty `minify-out`."""
         if not self.path.exists():
             return
         for entry in self.path.iterdir():
