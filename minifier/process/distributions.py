@@ -20,8 +20,23 @@ def names_by_package() -> dict[str, list[str]]:
 
     An installation that was cut off, or an unpacked source distribution, may leave a folder of metadata with no name.
     """
-    found = metadata.packages_distributions()
-    return {package: [name for name in names if name] for package, names in found.items()}
+    names: dict[str, list[str]] = {}
+    for each in metadata.distributions():
+        for module in _top_modules(each) if each.name else ():
+            names.setdefault(module, []).append(each.name)
+    return names
+
+
+def _top_modules(distribution: metadata.Distribution) -> set[str]:
+    """Return the top-level modules by the list that setuptools writes, or else by the files.
+
+    `metadata.packages_distributions` of Python 3.10 looks at the list alone.
+    """
+    listed = distribution.read_text("top_level.txt")
+    if listed is not None:
+        return set(listed.split())
+    files = [file for file in distribution.files or () if file.suffix in (".py", ".so")]
+    return {file.parts[0].partition(".")[0] for file in files}
 
 
 def imported_beside_torch(packages: Collection[str]) -> list[str]:
