@@ -16,6 +16,8 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
+_COMPILE = "torch.compile"
+
 
 @dataclass(eq=False)
 class Statement:
@@ -35,6 +37,7 @@ class Statement:
     calls: set[str] = field(default_factory=set)  # called when it runs; base classes and decorators too
     function_changes: set[str] = field(default_factory=set)  # names of objects that its functions mutate when called
     hands_over: set[str] = field(default_factory=set)  # arguments of a call whose result is unused
+    compiles: bool = False  # it calls torch.compile, so that calls of what it binds are calls of the backend
     strings: set[str] = field(default_factory=set)  # values of string literals
     targets: set[str] = field(default_factory=set)  # bound by its own `for`, `with` or `except`
 
@@ -109,6 +112,7 @@ class _Effects(cst.CSTVisitor):
             self.statement.calls |= {root(base.value) for base in (*node.bases, *node.keywords)} - {""}
 
     def visit_Call(self, node: cst.Call) -> None:
+        self.statement.compiles = self.statement.compiles or dotted(node.func) == _COMPILE
         if self._is_run():
             self.statement.calls |= {root(node.func)} - {""}
 
@@ -161,7 +165,7 @@ class _Effects(cst.CSTVisitor):
             return
         if isinstance(call.func, cst.Attribute):
             self.statement.changes |= {root(call.func)} - {""}
-        while isinstance(call, cst.Call):  # each call of register(name="x")(fn)
+        while isinstance(call, cst.Call) and dotted(call.func) != _COMPILE:  # each call of register(name="x")(fn)
             for argument in call.args:
                 value = argument.value
                 if isinstance(value, cst.Name):
@@ -216,7 +220,7 @@ class ModuleStatements:
         definitions: dict[str, list[Statement]] = {}
         for statement in self.statements:
             statement.function_changes &= statement.reads | statement.binds
-            for name in statement.binds - statement.imports:
+            for name in statement.binds - statement.imports if not statement.compiles else ():
                 definitions.setdefault(name, []).append(statement)
         for statement in self.statements:
             reached: set[Statement] = set()

@@ -36,6 +36,25 @@ KEPT = {
         def target(x):
             return second(x)
     """,
+    "no call of a backend, which changes its state": """
+        -import torch
+        -
+        count = 0
+
+
+        def target(gm, example_inputs):
+            def run(*args):
+                global count
+                count += 1
+                return gm(*args)
+
+            return run
+
+
+        -compiled = torch.compile(torch.sin, backend=target)
+        -compiled(torch.ones(2))
+        -torch.compile(torch.cos, backend=target)(torch.ones(2))
+    """,
     "the seed of what is drawn": """
         import random
 
