@@ -38,6 +38,8 @@ from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
 from minifier.torch_private import FindGraph, asked_backend, backend_error, is_failure, transforms_ended
 
+_MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
+
 
 class _ThreadState(threading.local):
     call: BackendCall | None = None  # the innermost
@@ -254,7 +256,7 @@ class Observer:
         if record.place:
             self.calls[record.place] = number
         record.inference = torch.is_inference_mode_enabled()
-        if number == 1:
+        if number <= _MAX_LOGGED_RUNS:
             self.log.write("ran", number=record.number)
         if self.terms.keep_all or self._keeps(record, number):
             record.keep(args, number)

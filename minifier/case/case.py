@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,22 @@ class Script:
     graphs: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class CallAhead:
+    """A graph that the backend compiles, and whose compiled code is called, ahead of the failing call.
+
+    calls: how often it is called.
+    backward: whether a backward pass follows each call.
+    late: it is compiled after the Case's own graph, ahead of the last call of that one.
+    """
+
+    graph: Graph
+    inputs: tuple[Input, ...]
+    calls: int = 1
+    backward: bool = False
+    late: bool = False
+
+
 @dataclass(frozen=True)
 class Case:
     """All data needed to reproduce one failure.
@@ -132,6 +148,7 @@ class Case:
     any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
     through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
     while_tracing: torch.compile itself fails, as it traces an op of the graph, before any backend is called.
+    ahead: calls of the backend without which the failing one passes, in their order.
     """
 
     graph: Graph
@@ -154,6 +171,7 @@ class Case:
     any_graph: bool = False
     through_dynamo: bool = False
     while_tracing: bool = False
+    ahead: tuple[CallAhead, ...] = ()
 
     @property
     def ignores_values(self) -> bool:
@@ -162,6 +180,26 @@ class Case:
         Where torch.compile itself fails, the same values have to pass without it.
         """
         return self.failure.fingerprint.stage.compiles and not self.while_tracing
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The Case's own graph, and those of the calls ahead."""
+        return (self.graph, *(call.graph for call in self.ahead))
+
+    @property
+    def early(self) -> tuple[CallAhead, ...]:
+        """The calls ahead that precede the compilation of the Case's own graph."""
+        return tuple(call for call in self.ahead if not call.late or self.calls == 1)
+
+    @property
+    def late(self) -> tuple[CallAhead, ...]:
+        """The calls ahead that come right before the last call of the Case's own graph."""
+        return tuple(call for call in self.ahead if call.late and self.calls > 1)
+
+    def of(self, call: CallAhead) -> Case:
+        """Return the Case whose own graph is the graph of a call ahead, with nothing ahead of it."""
+        sections = {"graph": call.graph, "inputs": call.inputs, "calls": call.calls, "backward": call.backward}
+        return replace(self, **sections, level=Level.DYNAMO, symbolic=None, symbols=(), ahead=())  # type: ignore[arg-type]
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     backend = case.backend
     version = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     lines = [_failure_line(case, names), versions(*version)]
+    if case.ahead:
+        lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
     if case.any_graph:
         lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:

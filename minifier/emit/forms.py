@@ -67,13 +67,15 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.RUN_BACKWARD,)
     if case.level is Level.AOT_FORWARD:
         return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
+    if case.late:
+        return (Template.COMPILE_FUNCTION,)  # its last call is apart from the others
     if case.calls > 1:
         return (Template.CALL_REPEATEDLY,)
     if any(difference.aspect is Aspect.NO_EXCEPTION for difference in case.failure.differences):
         return (Template.EXPECT_EXCEPTION,)  # the process ends where eager raises
     if case.rate < 1 and fingerprint.stage is Stage.RUN:
         return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)
-    return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
+    return (Template.COMPILE_FUNCTION,) if case.ahead else (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
 
 
 def _comparison_templates(case: Case) -> tuple[Template, ...]:

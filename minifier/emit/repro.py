@@ -16,6 +16,7 @@ from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
 from minifier.case.values import contiguous_stride, is_permuted
 from minifier.emit import state_source
+from minifier.emit.ahead_source import AheadSource, ahead_source
 from minifier.emit.definitions import mark_names, split_imports
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
@@ -151,7 +152,9 @@ def _input_bytes(case: Case) -> int:
     return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
 
 
-def _wrapping(case: Case, template: Template, variant: Variant, names: dict[str, str], memory: int | None) -> Wrapping:
+def _wrapping(
+    case: Case, template: Template, variant: Variant, names: dict[str, str], memory: int | None, ahead: AheadSource
+) -> Wrapping:
     attempts, calls, earlier = _attempts(case.rate), case.calls, 0
     if template in (Template.COMPARE_FRESH, Template.COMPARE_INPUTS):
         calls, earlier = 1, calls - 1
@@ -162,7 +165,7 @@ def _wrapping(case: Case, template: Template, variant: Variant, names: dict[str,
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
     prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
-    return Wrapping(calls, earlier, warm_up, attempts, variant.recompile, *limits, prints_end)
+    return Wrapping(calls, earlier, warm_up, attempts, variant.recompile, *limits, prints_end, ahead.early, ahead.late)
 
 
 def _names(case: Case, script_names: Collection[str]) -> Names:
@@ -202,6 +205,8 @@ def write_repro(
         statements += marks(case, inputs)
     settings = state_source.settings(case.state, script_names)
     constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
+    arguments = state_source.backend_arguments(case, template, variant, script_names)
+    ahead = ahead_source(case, mark_names(case.backend.expression, script_names), arguments, script_names)
     logging = _logging(case.failure.message) if variant.logging else ()
     text = fill(
         template.value,
@@ -214,24 +219,25 @@ def write_repro(
                 *input_imports,
                 *source.imports,
                 *changes.imports,
+                *ahead.imports,
                 *(["import logging"] if logging else ()),
             ),
             first_imports=case.backend.ahead,
             environment=state_source.environment(case.state) if variant.environment else (),
             settings=(*logging, *settings.statements, *constructors),
-            settings_of_script=settings.of_script,
-            before=tuple(source.before),
+            settings_of_script=(*settings.of_script, *ahead.bindings),
+            before=(*ahead.functions, *source.before),
             parameters=tuple(source.parameters),
             body=tuple(source.body),
             inputs=(*statements, *changes.inputs),
             arguments=tuple(source.parameters) if changes.arguments is None else changes.arguments,
-            backend=mark_names(case.backend.expression, script_names),
-            backend_arguments=state_source.backend_arguments(case, template, variant, script_names),
+            backend=ahead.backend,
+            backend_arguments=ahead.arguments,
             contexts=contexts(case.state),
             footer=footer(case, inputs, variables),
             replacements=changes.replacements,
             definitions=changes.definitions,
-            wrapping=_wrapping(case, template, variant, inputs, memory),
+            wrapping=_wrapping(case, template, variant, inputs, memory, ahead),
             script_definitions=split_imports(definitions),
             script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
         ),

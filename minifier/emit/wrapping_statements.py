@@ -31,6 +31,8 @@ class Wrapping:
     timeout_seconds: int = 0  # ends a script that hangs; 0: no limit
     memory_gib: int = 0  # ends a script that exhausts memory; 0: no limit
     prints_end: bool = False  # prints THE_END at the end, if nothing else shows that the failure is absent
+    ahead: tuple[str, ...] = ()  # calls of the backend ahead of all these
+    between: tuple[str, ...] = ()  # calls of the backend ahead of the function's last call
 
 
 class _Hoist(cst.CSTTransformer):
@@ -69,6 +71,10 @@ def _in_state(statements: list[Statement], contexts: Sequence[str]) -> list[Stat
     return [*statements[:first], under_contexts(statements[first:end], contexts), *statements[end:]]
 
 
+def _repeated(times: int, body: list[Statement]) -> list[Statement]:
+    return [under(f"for _ in range({times}):", body)] if times > 1 else body
+
+
 def wrap(
     statements: list[Statement], contexts: Sequence[str], wrapping: Wrapping
 ) -> tuple[list[Statement], tuple[str, ...]]:
@@ -76,7 +82,8 @@ def wrap(
     has_loop = any(isinstance(s, cst.For) for s in statements)  # in the template
     head: list[Statement] = []
     repeats = (wrapping.calls > 1 and not has_loop) or (wrapping.attempts > 1 and not wrapping.recompile)
-    if repeats or wrapping.warm_up or wrapping.earlier:
+    shares = any("compiled(" in text for text in (*wrapping.ahead, *wrapping.between))
+    if repeats or shares or wrapping.warm_up or wrapping.earlier:
         head, statements = _hoisted(statements)
     elif has_loop:
         head, statements = statements[:1], statements[1:]
@@ -84,16 +91,20 @@ def wrap(
     start = next((i for i, s in enumerate(statements) if m.findall(s, _COMPILE_OR_RUN)), 0)
     before, body = statements[:start], statements[start:]
     imports: tuple[str, ...] = ()
-    if wrapping.calls > 1 and not has_loop:
-        body = [under(f"for _ in range({wrapping.calls}):", body)]
+    between = _in_state(parsed(wrapping.between), contexts)
+    if wrapping.calls > 1 and between:
+        body = [*_repeated(wrapping.calls - 1, body), *between, *body]
+    elif wrapping.calls > 1 and not has_loop:
+        body = _repeated(wrapping.calls, body)
     if wrapping.earlier:
         call = "compiled(*map(copy.deepcopy, inputs()))"
         loop = f"for _ in range({wrapping.earlier}):\n    " if wrapping.earlier > 1 else ""
-        body = [*_in_state(parsed([loop + call]), contexts), *body]
+        body = [*_in_state(parsed([loop + call]), contexts), *between, *body]
         imports = ("import copy",)
     if wrapping.warm_up:
         call = f"compiled({', '.join(wrapping.warm_up)})  # another size: from now on it is a symbol"
         body = [*_in_state(parsed([call]), contexts), *body]
+    body = [*_in_state(parsed(wrapping.ahead), contexts), *body]
     if seconds := wrapping.timeout_seconds:
         imports = (*imports, "import faulthandler")
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"

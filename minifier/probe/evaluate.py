@@ -13,7 +13,6 @@ from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
 from minifier.compare import compare
-from minifier.compare.results import leaves
 from minifier.failure import Difference, Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.failure.stage import stage_shown
@@ -21,9 +20,11 @@ from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import NotRecorded, Recorder, make_inputs, without_sharing
 from minifier.fx.tensors import TensorFile
 from minifier.passes.data import is_small
+from minifier.probe.backward_pass import run_backward
 from minifier.probe.compiling import Compiled, compile_candidate, through_dynamo
 from minifier.probe.life import imports_told, tell
 from minifier.probe.prepared_case import PreparedCase
+from minifier.probe.run_ahead import make_calls_ahead
 from minifier.probe.set_state import in_modes, in_state, set_globals
 from minifier.process.logs import let_through, overheard
 from minifier.torch_private import (
@@ -111,6 +112,8 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
     if case.backward:
         observe_aot_compilers(lambda: None, progress.around_compiler)
     with in_modes(case.state):
+        if (answer := make_calls_ahead(bench, case, case.early)) is not None:
+            return answer
         progress.enter(compiling)
         try:
             if case.through_dynamo:
@@ -127,6 +130,8 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
         if until is Stage.COMPARE:
             return _compare(bench, case, compiled, progress)
         for call in range(case.calls):
+            if call == case.calls - 1 and (answer := make_calls_ahead(bench, case, case.late)) is not None:
+                return answer
             inputs = make_inputs(case.inputs, bench.tensors, bench.recorded) if call else values
             if not case.through_dynamo:
                 progress.enter(running)
@@ -153,6 +158,9 @@ def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _Job
             compiled(without_sharing(make_inputs(case.inputs, bench.tensors, bench.recorded)))
     except BaseException as raised:  # noqa: BLE001 - whatever the backend raises is judged
         return progress.failure(raised)
+    if (answer := make_calls_ahead(bench, case, case.late)) is not None:
+        return answer
+    progress.enter(Stage.RUN)
     comparison = compare(
         lambda *args: compiled(args),
         case.graph,
@@ -186,13 +194,6 @@ def evaluate_and_tell(bench: PreparedCase, case: Case, until: Stage) -> dict[str
     """Call `evaluate`, and report the modules that it imported."""
     with imports_told():
         return evaluate(bench, case, until)
-
-
-def run_backward(result: Any) -> None:
-    """Run the backward pass of all results that require grad, with random tangents."""
-    outputs = [leaf for leaf in leaves(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if outputs:
-        torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])
 
 
 def run_eagerly(

@@ -20,6 +20,7 @@ from minifier.process.stacks import calls_user_code, stack_file
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks
+AHEAD = "ahead"  # told in place of a stage, during the calls ahead of the failing one
 
 
 @dataclass(frozen=True, slots=True)

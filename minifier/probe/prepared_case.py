@@ -148,7 +148,8 @@ class PreparedCase:
         try:
             for line in self.case.script.imports:
                 exec(line, {})
-            import_targets(self.case.graph)
+            for graph in self.case.graphs:
+                import_targets(graph)
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error

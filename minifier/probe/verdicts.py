@@ -14,6 +14,7 @@ from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.failure.normalise import normalise
 from minifier.probe.children import ChildEnd
+from minifier.probe.life import AHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ def judge(
     Other timeouts, lack of memory, and SIGKILL (the kernel's reaction to memory use) leave the verdict open."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)
+    if ended.result is None and ended.stage == AHEAD:  # the Case's own graph was not reached
+        return Judged(Verdict.INVALID, ended.seconds)
     if ended.result is not None and ended.result["status"] == "invalid":
         return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
     if ended.result is not None and ended.result["status"] == "said":

@@ -20,7 +20,14 @@ from minifier.errors import UsageError
 from minifier.failure import Verdict
 
 JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
-BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify")  # phases whose answers are not about the graph's ops
+AHEAD = "ahead"  # the phase that reduces the calls ahead of the failing one
+BESIDE_THE_SEARCH = (
+    "check",
+    "bodies",
+    "parts",
+    "simplify",
+    AHEAD,
+)  # phases whose answers are not about the graph's ops
 _MAX_LOCK_SECONDS = 5.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that
@@ -162,7 +169,7 @@ def read_known(path: Path, terms: str = "") -> Known:
 def _note(known: Known, entry: Entry, shown: bool) -> None:
     if entry.phase not in BESIDE_THE_SEARCH:
         known.ops[entry.ops] = shown
-    elif entry.key:
+    elif entry.key and entry.phase != AHEAD:
         known.made[entry.key] = shown
 
 

@@ -76,6 +76,7 @@ class ProbeRunner:
     last_seconds: float = 0.0
     prober: Prober | None = None
     run_jobs: RunJobs = run_children
+    build: Callable[[Case], Case] = lambda case: case
     _passed: list[frozenset[int]] = field(default_factory=list)
     _beside: str = ""
 
@@ -84,7 +85,7 @@ class ProbeRunner:
         self.sought = case.failure.fingerprint
         self.limits = Limits(self.timeout or _MAX_TIMEOUT_SECONDS, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        terms = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure))
+        terms = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure), *case.ahead)
         self.journal = Journal(self.folder / JOURNAL, digest(repr(terms)))
         self.adopt(case)
 
@@ -122,6 +123,15 @@ class ProbeRunner:
             self._beside = before[-1]
             if not stays:
                 self.bench.case, self.position, self.sighted, self._passed, _ = before
+
+    @contextlib.contextmanager
+    def built_by(self, build: Callable[[Case], Case]) -> Iterator[None]:
+        """Probe for a while, in place of each candidate, the Case that `build` makes of it."""
+        before, self.build = self.build, build
+        try:
+            yield
+        finally:
+            self.build = before
 
     def calibrate(self, seconds: float) -> None:
         """Set the timeout from a run that ended: ten times as long, within 2 and 300 s. The user's timeout stands.
@@ -202,12 +212,13 @@ class ProbeRunner:
         # A failure while compiling does not need the run.
         if self.prober is None:
             self.prober = LocalProber(self.bench, self.scratch)
-        ended = self.prober.probe(cases, self.sought.stage, self.limits)
+        built = [self.build(case) for case in cases]
+        ended = self.prober.probe(built, self.sought.stage, self.limits)
         self.workers = self.prober.slots or self.workers
         if len(cases) > 1:  # a probe that ran out of time or memory may have enough of both alone
             for place, each in enumerate(ended):
                 if each.exhausted or (each.timed_out and self.sought.kind is not Kind.TIMEOUT):
-                    (ended[place],) = self.prober.probe([cases[place]], self.sought.stage, self.limits)
+                    (ended[place],) = self.prober.probe([built[place]], self.sought.stage, self.limits)
         return [
             judge(end, self.sought, case.graph.free_names, self.match, self.match_log, self.bench.case.failure)
             for case, end in zip(cases, ended, strict=True)
@@ -258,7 +269,7 @@ class ProbeRunner:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
         if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and positions:
-            self._keep_aside(case, judged.failure)
+            self._keep_aside(self.build(case), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
 

@@ -33,6 +33,7 @@ from minifier.reduction.needs import nearest, with_needs
 from minifier.reduction.op_search import Limit, deadline_after, reduce_bodies, reduce_ops
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import Other, ProbeRunner
+from minifier.reduction.reduce_ahead import CallsAheadReducer
 from minifier.reduction.simplify import Simplifier
 from minifier.reduction.summary import Summary
 from minifier.reduction.wrong_ops import find_wrong_ops
@@ -99,6 +100,7 @@ def reduce_case(
         without_wrappers(runner)
         case = _start(runner)
         limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
+        case = _with_fewest_calls_ahead(runner, case, limit)
         reduced, result = reduce_ops(runner, case, limit, known.of_ops(runner.repeats))
         ended = search.Ending.INTERRUPTED
         with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
@@ -107,7 +109,7 @@ def reduce_case(
         stopped = _STOPPED[ended]
         simplifier = Simplifier(runner, case, reduced, limit, time.monotonic() - started, settings.wants)
         stopped = _simplify(simplifier, stopped)
-        reduced = simplifier.case
+        reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, limit, stopped)
         reduced = _save(runner, runner.as_sighted(reduced), folder / "minimal")
         finished = not stopped
         shutil.rmtree(folder / NEAREST, ignore_errors=True)
@@ -189,6 +191,23 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
         with contextlib.suppress(KeyboardInterrupt):
             simplifier.without_data()
     return stopped
+
+
+def _with_fewest_calls_ahead(runner: ProbeRunner, case: Case, limit: Limit) -> Case:
+    reducer = CallsAheadReducer(runner, case, limit)
+    reducer.fewest()
+    return reducer.case
+
+
+def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, limit: Limit, stopped: str) -> tuple[Case, str]:
+    """Simplify the calls ahead, unless the reduction was `stopped`; return the Case and why this ended early, or ""."""
+    reducer = CallsAheadReducer(runner, case, limit)
+    try:
+        if not stopped:
+            reducer.simplify()
+    except KeyboardInterrupt:
+        stopped = "interrupted while the calls ahead were made plain"
+    return reducer.case, stopped
 
 
 def _make_runner(

@@ -140,6 +140,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         },
         "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),
+        "calls_ahead": len(outcome.minimal.ahead) if outcome.minimal is not None else 0,
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,
         "passes": dict(summary.passes) if summary is not None else {},

@@ -112,6 +112,8 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
         return ()
     blocks: list[Block] = []
     free = free_aspects(outcome.case, case) if not summary.unfinished else ()
+    if case.ahead:
+        blocks.append(Text("It takes the calls of the backend ahead of the failing one, which passes alone."))
     if case.any_graph:
         blocks.append(Text("The backend fails on any graph, also on one without ops."))
     if case.needs:

@@ -33,9 +33,13 @@ def _ops_of_graph(graph: Graph) -> set[str]:
 
 
 def _wanted(case: Case, until: int | None) -> Wanted:
-    ops = _ops_of_graph(case.graph)
+    ops = {op for graph in case.graphs for op in _ops_of_graph(graph)}
     values = [case.backend.options, *(value for _, _, value in case.state.config)]
-    names = [*case.backend.names, *script_names(values), *names_in(_paths(case.graph))]
+    names = [
+        *case.backend.names,
+        *script_names(values),
+        *names_in(path for graph in case.graphs for path in _paths(graph)),
+    ]
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 

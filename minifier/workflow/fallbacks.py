@@ -22,8 +22,10 @@ from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
+from minifier.process.progress import counted
 from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.backward_module import reduce_forward, simplify_backward
+from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
@@ -197,11 +199,28 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda attempt: f"{attempt.error}\ntrying again after the script's own imports, in their order",
     ),
     Fallback[Attempt](
+        "make the calls ahead of the failing one",
+        Step.REDUCE,
+        lambda attempt, _: bool(calls_ahead(attempt)),
+        lambda attempt, _: reduce_with_calls_ahead(attempt),
+        lambda attempt: (
+            f"{attempt.error}\ntrying again after {counted(len(calls_ahead(attempt)), 'graph')} that the backend got "
+            "before"
+        ),
+    ),
+    Fallback[Attempt](
         "probe through torch.compile",
         Step.REDUCE,
         _may_need_dynamo,
         lambda attempt, _: reduce_through_dynamo(attempt),
         lambda attempt: f"{attempt.error}\ntrying again through torch.compile on the graph's function",
+    ),
+    Fallback[Attempt](
+        "make the calls ahead of the failing one, through torch.compile",
+        Step.REDUCE,
+        lambda attempt, run: _may_need_dynamo(attempt, run) and bool(calls_ahead(attempt)),
+        lambda attempt, _: reduce_with_calls_ahead(attempt, through_dynamo=True),
+        lambda _: "trying again through torch.compile, with the calls ahead",
     ),
     Fallback[Attempt](
         "reduce the ATen graph",

@@ -19,7 +19,7 @@ from minifier.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.process.interrupts import deaf, interrupt_once
 from minifier.process.memory import free_memory
 from minifier.process.orphans import adopt_orphans
-from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, run_displayed
+from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, counted, run_displayed
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary, write_summary
 from minifier.settings import Settings
@@ -140,6 +140,8 @@ def tell_size(attempt: Attempt) -> None:
         smaller = summary.ops_after < summary.ops_before
         what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
         attempt.run.ui.say(what)
+        if ahead := attempt.reduced.minimal.ahead:
+            attempt.run.ui.say(f"it takes {counted(len(ahead), 'graph')} that the backend gets before")
         if attempt.reduced.minimal.any_graph:
             attempt.run.ui.say("the backend fails on any graph, also on one without ops")
 

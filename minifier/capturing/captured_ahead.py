@@ -1,0 +1,96 @@
+"""Read from a finished capture which calls of the backend came ahead of the failing one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from minifier.capturing.events import read_events
+from minifier.case import BackendReference, CallAhead, Case
+from minifier.case.call_ahead import call_ahead
+from minifier.case.graph import tensor_keys
+from minifier.case.store import CASE, load
+from minifier.case.symbolic_sizes import is_symbolic, specialised
+from minifier.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCallAhead:
+    """A call of the backend ahead of the failing one, and its captured Case."""
+
+    case: Case
+    call: CallAhead
+
+
+def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCallAhead, ...]:
+    """Return the calls of the same backend ahead of the call `call` of graph `number`, in their order.
+
+    Symbolic sizes have become concrete. Graphs that could not be saved, or hold tensors of their own, are left out.
+    """
+    log = _LogAhead(graphs, number, call)
+    backend = _identity(load(graphs / str(number)).backend)
+    found = []
+    for other in log.compiled:
+        if (case := _loaded(graphs / str(other))) is None or _identity(case.backend) != backend:
+            continue
+        case = specialised(case)
+        made = CallAhead(case.graph, (), max(1, log.runs[other]), other in log.backward, other in log.late)
+        if not is_symbolic(case) and not any(tensor_keys(case.graph)):
+            found.append(CapturedCallAhead(case, call_ahead(case, made)))
+    return tuple(found)
+
+
+class _LogAhead:
+    """The events of a capture up to a failing call.
+
+    `compiled` are the numbers of Dynamo's other graphs that the backend compiled, `late` those of them that it compiled
+    after the failing graph. `runs` counts their calls. `backward` are the graphs with a backward pass.
+    """
+
+    def __init__(self, graphs: Path, number: int, call: int) -> None:
+        self.compiled: list[int] = []
+        self.late: set[int] = set()
+        self.runs: Counter[int] = Counter()
+        self.backward: set[int] = set()
+        forwards: dict[int, int | None] = {}
+        for event in read_events(graphs):
+            name, of = event["event"], event.get("number", 0)
+            if (name, of, event.get("call")) == ("failed", number, call):
+                break
+            if name == "compiling":
+                forwards[of] = event["forward"]
+            elif name == "ran":
+                self.runs[of] += 1
+            elif name == "compiled" and (forward := forwards.get(of)) is not None:
+                self.backward.add(forward)
+            elif name == "compiled":
+                self.compiled.append(of)
+        own = (number, forwards.get(number))
+        begun = next((place for place, each in enumerate(self.compiled) if each in own), len(self.compiled))
+        self.late.update(self.compiled[begun:])
+        self.compiled = [each for each in self.compiled if each not in own]
+
+
+def _loaded(folder: Path) -> Case | None:
+    if (folder / CASE).exists():
+        with contextlib.suppress(UsageError):  # its own tensors were not kept
+            return load(folder)
+    return None
+
+
+def _identity(backend: BackendReference) -> BackendReference:
+    return replace(backend, dynamic=None, distribution=None, version=None, folders=())
+
+
+def with_calls_ahead(case: Case, found: tuple[CapturedCallAhead, ...]) -> Case:
+    """Return the Case with these calls ahead, and the imports that their graphs need."""
+    scripts = [case.script, *(each.case.script for each in found)]
+    script = replace(
+        case.script,
+        imports=tuple(dict.fromkeys(line for each in scripts for line in each.imports)),
+        folders=tuple(dict.fromkeys(folder for each in scripts for folder in each.folders)),
+        ops=tuple(dict.fromkeys(op for each in scripts for op in each.ops)),
+    )
+    return replace(case, script=script, ahead=tuple(each.call for each in found))

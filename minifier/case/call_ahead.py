@@ -1,0 +1,42 @@
+"""Calls of the backend ahead of the failing one, made from Cases; which of them share the failing function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from minifier.case.case import CallAhead, Case
+from minifier.case.graph import Graph
+from minifier.case.inputs import Drawn, Input, TensorInput
+
+
+def call_ahead(case: Case, like: CallAhead | None = None) -> CallAhead:
+    """Return the call of the Case's graph, with ones for floating point inputs and zeros for others.
+
+    It is made as often as the call `like`, by default once.
+    """
+    inputs = tuple(map(_drawn, case.inputs))
+    return CallAhead(case.graph, inputs) if like is None else replace(like, graph=case.graph, inputs=inputs)
+
+
+def _drawn(item: Input) -> Input:
+    if not isinstance(item, TensorInput):
+        return item
+    how = "ones" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros"
+    return replace(item, meta=replace(item.meta, storage=None, offset=0), source=Drawn(how))
+
+
+def shares_function(case: Case, call: CallAhead) -> bool:
+    """Whether the call ahead is of the Case's own function, compiled anew for inputs of other layouts."""
+    if call.backward or _text(call.graph) != _text(case.graph):
+        return False
+    layouts = [_layouts(each.inputs) for each in case.ahead if _text(each.graph) == _text(case.graph)]
+    return layouts.count(_layouts(call.inputs)) == 1 and _layouts(call.inputs) != _layouts(case.inputs)
+
+
+def _text(graph: Graph) -> list[tuple[object, ...]]:
+    return [(node.name, node.op, node.target, node.args, node.kwargs) for node in graph.nodes]
+
+
+def _layouts(inputs: Iterable[Input]) -> list[object]:
+    return [(item.meta.shape, item.meta.dtype) if isinstance(item, TensorInput) else item.value for item in inputs]

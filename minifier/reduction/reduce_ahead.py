@@ -1,0 +1,154 @@
+"""Reduces the calls of the backend ahead of the failing one: their number first, their graphs last."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from minifier import search
+from minifier.case import CallAhead, Case, Drawn, TensorInput
+from minifier.case.call_ahead import call_ahead
+from minifier.case.ops import atoms, kind, with_ops
+from minifier.case.values import contiguous_stride
+from minifier.failure import Verdict
+from minifier.passes.resized import with_tensors
+from minifier.passes.sizes import to_number
+from minifier.passes.table import OF_VALUES
+from minifier.probe.without_backend import runs, with_sections
+from minifier.reduction.journal import AHEAD
+from minifier.reduction.op_search import Limit, reduce_ops
+from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.simplify import Simplifier
+
+_MIN_NEW_SIZE = 2
+
+
+@dataclass
+class CallsAheadReducer:
+    """Reduces the calls ahead of a Case; `case` is the simplest Case so far that shows the failure."""
+
+    runner: ProbeRunner
+    case: Case
+    limit: Limit
+
+    def fewest(self) -> None:
+        """Keep the calls that the failure needs; make each once, on the first op of its graph, if that suffices."""
+        whole, runner = self.case, self.runner
+        if not whole.ahead:
+            return
+        runner.phase = AHEAD
+        kinds = tuple(" ".join(kind(call.graph, group) for group in atoms(call.graph)) for call in whole.ahead)
+        problem = search.Problem(((),) * len(kinds), kinds)
+        adapter = _CallSearchAdapter(runner, whole)
+        known = {problem.everything: True}
+        result = search.reduce(problem, adapter, known=known, budget=self.limit.after(runner.total))
+        self.case = adapter.candidate(result.kept)
+        self._replace_calls([[*self._of_first_op(call), replace(call, calls=1)] for call in self.case.ahead])
+
+    def simplify(self) -> None:
+        """Make each call one of the Case's own graph, if that suffices, with other sizes; else reduce its graph."""
+        self.runner.phase, self.runner.part = AHEAD, ""
+        if not self.case.ahead or self._take(()):
+            return
+        own = [self._of_own_graph(number) for number in range(len(self.case.ahead))]
+        before = self.case.ahead
+        self._replace_calls(own)
+        for place, call in enumerate(self.case.ahead):
+            if call == before[place]:
+                self._reduce_graph(place)
+
+    def _replace_calls(self, alternatives: Sequence[Sequence[CallAhead]]) -> None:
+        """Replace all calls by their first alternatives, or else each call by the first that keeps the failure."""
+        pairs = zip(self.case.ahead, alternatives, strict=True)
+        if self._take(tuple(next(iter(options), call) for call, options in pairs)):
+            return
+        for place, options in enumerate(alternatives):
+            any(self._take(self._with_call(place, option)) for option in options)
+
+    def _with_call(self, place: int, call: CallAhead) -> tuple[CallAhead, ...]:
+        return (*self.case.ahead[:place], call, *self.case.ahead[place + 1 :])
+
+    def _take(self, ahead: tuple[CallAhead, ...]) -> bool:
+        candidate = replace(self.case, ahead=ahead)
+        if candidate == self.case or self.limit.after(self.runner.total).max_probes == 0:
+            return False
+        (judged,) = self.runner.probe([candidate])
+        if judged.verdict is Verdict.SAME:
+            self.case = candidate
+        return judged.verdict is Verdict.SAME
+
+    def _of_first_op(self, call: CallAhead) -> Iterator[CallAhead]:
+        groups = atoms(call.graph)
+        if len(groups) > 1:
+            yield call_ahead(with_ops(self.case.of(call), groups[0]), replace(call, calls=1))
+
+    def _of_own_graph(self, number: int) -> list[CallAhead]:
+        """Return calls of the Case's own graph that can replace the call `number`: with another size, and unchanged."""
+        case, call = self.case, self.case.ahead[number]
+        tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+        sizes = sorted({size for item in tensors for size in item.meta.shape})
+        unused = (n for n in itertools.count(_MIN_NEW_SIZE) if n not in sizes)
+        new = next(itertools.islice(unused, number, None))
+        bare = replace(case, ahead=(), calls=1)
+        edits = [to_number(size, new) for size in sizes]
+        resized = [edit(bare) for each in edits for edit in each[1::2]]  # which leave the arguments of ops
+        resized += [_with_leading_size(bare, new), *(edit(bare) for each in edits for edit in each[::2])]
+        candidates = [*map(call_ahead, resized), call_ahead(bare)]
+        runner = self.runner
+        jobs = [lambda each=each: runs(runner.bench, case.of(each)) for each in candidates]
+        answers = runner.run(jobs)
+        sections = [answer["case"] for answer in answers if answer is not None and answer["case"] is not None]
+        runnable = [call_ahead(with_sections(bare, each), replace(call, calls=1)) for each in sections]
+        return [*runnable[:1], *runnable[1:][-1:]]
+
+    def _reduce_graph(self, place: int) -> None:
+        """Reduce the graph of a call as if it were the Case's own: each candidate is put back into its place."""
+        whole, call, runner = self.case, self.case.ahead[place], self.runner
+        alone = whole.of(call)
+        alone = replace(alone, failure=replace(alone.failure, hints=()))
+
+        def put_back(candidate: Case) -> Case:
+            return replace(whole, ahead=self._with_call(place, call_ahead(candidate, call)))
+
+        with runner.beside(AHEAD, alone), runner.built_by(put_back):
+            reduced, _ = reduce_ops(runner, alone, self.limit, {})
+            self.case = put_back(reduced)
+            (answer,) = runner.run([lambda: runs(runner.bench, reduced)])
+            if answer is not None and answer["case"] is not None:
+                simplifier = Simplifier(runner, alone, reduced, self.limit, wants=lambda name: name in OF_VALUES)
+                runner.phase = "simplify"
+                self.case = put_back(simplifier.run())
+
+
+def _with_leading_size(case: Case, size: int) -> Case:
+    """Return the Case with a first dimension of this size added to each tensor."""
+
+    def change(item: TensorInput) -> TensorInput:
+        shape = (size, *item.meta.shape)
+        meta = replace(item.meta, shape=shape, stride=contiguous_stride(shape), symbols=(), offset=0, storage=None)
+        return replace(item, meta=meta, source=Drawn("zeros"))
+
+    return with_tensors(case, change)
+
+
+@dataclass(frozen=True, slots=True)
+class _CallSearchAdapter:
+    """The calls ahead as the search sees them: atoms by number."""
+
+    runner: ProbeRunner
+    whole: Case
+
+    @property
+    def workers(self) -> int:
+        """How many candidates to probe at once."""
+        return self.runner.workers
+
+    def candidate(self, chosen: search.Atoms) -> Case:
+        """Build the Case with these calls ahead."""
+        return replace(self.whole, ahead=tuple(self.whole.ahead[i] for i in sorted(chosen)))
+
+    def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
+        """Return for each set of calls whether the Case shows the failure after them."""
+        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
+        return [each.verdict is Verdict.SAME for each in judged]

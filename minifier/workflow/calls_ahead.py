@@ -1,0 +1,40 @@
+"""A failure that depends on earlier calls of the backend: its Case is reduced with these calls ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
+from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.errors import NoRepro
+from minifier.slicing import with_definitions
+from minifier.workflow.attempt import Attempt
+from minifier.workflow.reduction import reduce, reduce_through_dynamo
+
+
+def calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
+    """Return the backend's calls ahead of the failing one; none if the graph shows the failure, or has them already."""
+    call = attempt.call
+    if not isinstance(attempt.error, NoRepro) or call is None or call.unsaved or attempt.case.ahead:
+        return ()
+    return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
+
+
+def reduce_with_calls_ahead(attempt: Attempt, *, through_dynamo: bool = False) -> Attempt:
+    """Reduce again with the calls ahead; return the attempt unchanged if that fails too.
+
+    With `through_dynamo`, probes call torch.compile on the functions of the graphs.
+    """
+    assert attempt.asked is not None, "a captured call is of a script"
+    found, source, folder = calls_ahead(attempt), attempt.asked.program.source(), attempt.folder.case
+    before = {place: load(place) for place in (folder, folder / ATEN, folder / FORWARD) if (place / CASE).exists()}
+    for place, case in before.items():
+        save(with_definitions(with_calls_ahead(case, found), source), place)
+    again = replace(attempt, case=load(folder))
+    again = reduce_through_dynamo(again) if through_dynamo else reduce(replace(again, error=None))
+    if again.error is None:
+        return again
+    attempt.run.ui.detail(f"with the calls ahead: {again.error}")
+    for place, case in before.items():
+        save(case, place)
+    return attempt

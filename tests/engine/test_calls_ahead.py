@@ -1,0 +1,108 @@
+"""Calls of the backend ahead of the failing one: as few as the failure needs, and each as simple as it may be."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from captured import captured
+from chains import chain, names
+from fake_prober import BackendProber, passes, raises, targets, when
+
+from minifier.case import CallAhead, Case
+from minifier.case.call_ahead import call_ahead
+from minifier.failure import Stage, Verdict
+from minifier.fx.tensors import StoredTensors
+from minifier.probe.life import Limits
+from minifier.probe.prepared_case import PreparedCase
+from minifier.probe.verdicts import judge
+
+OPS = ("cos", "sin", "tanh", "relu")
+
+
+def ahead(*ops: str, size: int = 4, calls: int = 1) -> CallAhead:
+    return replace(call_ahead(chain(*ops, shape=(size, 3))), calls=calls)
+
+
+def after(number: int) -> Case:
+    """A chain that the backend gets after so many other graphs, each of them longer and called twice."""
+    return chain(*OPS, ahead=tuple(ahead("exp", "abs", "neg", size=5 + n, calls=2) for n in range(number)))
+
+
+def shapes(case: Case) -> list[tuple[int, ...]]:
+    return [item.meta.shape for call in case.ahead for item in call.inputs]
+
+
+def test_as_many_calls_stay_as_the_failure_needs_and_they_are_of_its_own_graph(reduce):
+    done = reduce(after(6), when(lambda case: len(case.ahead) >= 2 and "tanh" in targets(case), raises()))
+    assert names(done.case) == ["tanh"] and done.summary.one_minimal
+    assert [[node.short_target for node in call.graph.ops] for call in done.case.ahead] == [["tanh"], ["tanh"]]
+    assert [call.calls for call in done.case.ahead] == [1, 1]
+    assert len({*shapes(done.case), done.case.inputs[0].meta.shape}) == 3, "each is compiled anew"
+
+
+def test_no_call_stays_where_the_failure_needs_none(reduce):
+    assert reduce(after(3), when(lambda case: "tanh" in targets(case), raises())).case.ahead == ()
+
+
+def test_an_op_that_a_call_ahead_must_have_stays_alone_in_its_graph(reduce):
+    def needs_abs(case: Case) -> bool:
+        others = [node.short_target for call in case.ahead for node in call.graph.ops]
+        return "abs" in others and "tanh" in targets(case)
+
+    case = replace(after(3), ahead=(ahead("exp"), ahead("exp", "abs", "neg", size=40), ahead("neg")))
+    done = reduce(case, when(needs_abs, raises()))
+    (call,) = done.case.ahead
+    assert names(done.case) == ["tanh"] and [node.short_target for node in call.graph.ops] == ["abs"]
+    assert shapes(done.case) == [(1,)], "its sizes are simplified as well"
+
+
+def test_calls_stay_as_often_as_they_are_needed(reduce):
+    def third(case: Case) -> bool:
+        return sum(call.calls for call in case.ahead) >= 2 and "tanh" in targets(case)
+
+    done = reduce(after(1), when(third, raises()))
+    assert [call.calls for call in done.case.ahead] == [2]
+
+
+def test_a_failure_in_a_call_ahead_is_not_the_failure_sought(tmp_path):
+    graph = captured(lambda x: (x.sin() + 1).cos(), [torch.randn(3)], tmp_path)
+    seen = []
+
+    def refuses_second(gm, example_inputs):
+        seen.append(gm)
+        if len(seen) >= 2:
+            raise RuntimeError("no lowering")
+        return gm.forward
+
+    case = replace(chain("tanh"), graph=graph.graph, inputs=graph.inputs, tensors=graph.tensors)
+    bench = PreparedCase(case, StoredTensors(case.tensors), _backend=refuses_second)
+    prober = BackendProber(bench=bench)
+
+    def verdict(number: int) -> Verdict:
+        seen.clear()
+        (end,) = prober.probe([replace(case, ahead=(call_ahead(case),) * number)], Stage.COMPILE, Limits(60.0))
+        return judge(end, case.failure.fingerprint, match="no lowering").verdict
+
+    assert [verdict(number) for number in range(3)] == [Verdict.PASS, Verdict.SAME, Verdict.INVALID]
+
+
+@pytest.mark.parametrize(("late", "order"), [(False, "aam"), (True, "mam")])
+def test_a_late_call_comes_between_the_calls_of_the_case(tmp_path, late, order):
+    made = []
+
+    def records(gm, example_inputs):
+        name = "a" if len(example_inputs[0].shape) == 2 else "m"
+        return lambda *args: made.append(name) or gm.forward(*args)
+
+    main, other = (captured(lambda x: x.sin().cos(), [torch.randn(*shape)], tmp_path) for shape in ((3,), (3, 2)))
+    case = replace(
+        chain("tanh", failing=raises(stage=Stage.RUN)),
+        graph=main.graph,
+        inputs=main.inputs,
+        tensors=main.tensors,
+        calls=1 + late,
+    )
+    call = replace(call_ahead(replace(case, graph=other.graph, inputs=other.inputs)), calls=2 - late, late=late)
+    bench = PreparedCase(case, StoredTensors(case.tensors), _backend=records)
+    (end,) = BackendProber(bench=bench).probe([replace(case, ahead=(call,))], Stage.RUN, Limits(60.0))
+    assert end.result == passes().result and "".join(made) == order
