@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from minifier.capturing import script
 from minifier.capturing.captured import Captured, FailingGraph, is_of_torch
 from minifier.capturing.events import read_events
+from minifier.capturing.logged_lines import warnings_logged
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.script import Program, ScriptEnd, run_program
 from minifier.capturing.terms import Terms
-from minifier.capturing.watch import STACKS, Watch, fatal_call, how_it_ended
+from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.case import BackendReference
 from minifier.case.encode import unpack
 from minifier.case.store import ATEN, CASE, load, save
@@ -29,7 +30,7 @@ from minifier.failure.fingerprint import failure_of
 from minifier.failure.stage import stage_shown
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.forked_step import StepEnd, run_step
-from minifier.process.logs import LogLine, overheard
+from minifier.process.logs import overheard
 from minifier.process.memory import limit_data
 from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display, Phase, Progress
@@ -75,6 +76,8 @@ def capture(
 
 
 def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, status: RunningCalls) -> int:
+    from torch.compiler import set_stance
+
     from minifier.capturing.aot_inductor import ExportedObserver
     from minifier.capturing.observer import Observer
     from minifier.torch_private import (
@@ -101,6 +104,8 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)
     note_backward_passes(observer.trains)
+    if terms.in_eager:
+        set_stance("force_eager")
     environment_before = variables(os.environ)
 
     def ended(end: ScriptEnd) -> None:
@@ -167,7 +172,7 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         script_status=final.get("status", end.status),
         backends=tuple(dict.fromkeys(e["backend"] for e in compiling.values())),
         environment=tuple((name, value) for name, value in final.get("environment", ())),
-        logged=_logged(events),
+        logged=warnings_logged(events),
         slowest=status.slowest,
         trains=any(event["event"] == "backward" for event in events),
         forwards=tuple(forwards),
@@ -182,12 +187,8 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         ),
         not_compared=tuple(not_compared),
         lost=lost,
+        failure=failure_of_script(end, final),
     )
-
-
-def _logged(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    warnings = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
-    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in warnings))
 
 
 def _sentence(failure: Failure) -> str:

@@ -51,6 +51,7 @@ class Captured:
     fallbacks: (graph, what the backend did, whether it left the whole graph to others, its line about that).
     not_compared: (graph, reason).
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
+    failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
     """
 
     end: StepEnd
@@ -74,6 +75,7 @@ class Captured:
     fallbacks: tuple[tuple[int, str, bool, str], ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
     lost: int | None = None
+    failure: Failure | None = None
 
 
 def is_of_torch(error: str, trace: str) -> bool:

@@ -1,4 +1,4 @@
-"""Run a script to find its failing backend calls, and run it again to compare results with eager's."""
+"""Run a script to find its failing backend calls; run it again to compare results with eager's, or in eager mode."""
 
 from __future__ import annotations
 
@@ -82,3 +82,9 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         return replace(found, captured=second, graphs=place, terms=terms, compared=second)
     missing = tuple(dict([*lost, *second.not_compared]).items())
     return replace(found, terms=terms, compared=replace(second, not_compared=missing))
+
+
+def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
+    """Run the script again, as before, with torch.compile running everything in eager mode."""
+    terms = replace(found.terms, comparing=None, in_eager=True)
+    return capture(found.program, found.work / "in-eager", terms, ui)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from minifier.capturing.backend_call import BackendCall
 from minifier.capturing.events import EventLog
@@ -32,3 +34,9 @@ class LoggedLines:
             self._log.write("logged", number=number, logger=logged.logger, level=logged.level, message=logged.message)
         if self._pattern is not None and not call.matched and self._pattern.search(line):
             call.matched = line
+
+
+def warnings_logged(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the distinct lines of level WARNING and above among these events."""
+    warnings = [e for e in events if e["event"] == "logged" and e["level"] >= logging.WARNING]
+    return tuple(dict.fromkeys(LogLine(e["logger"], e["level"], e["message"]).line for e in warnings))

@@ -55,6 +55,7 @@ class Terms:
     keep_all: save the inputs of every call before it begins.
     in_place: the process is the user's own; minify's failures must not end it.
     comparing: compare calls of each graph with eager.
+    in_eager: torch.compile runs everything in eager mode.
     """
 
     timeout: float | None = None
@@ -65,3 +66,4 @@ class Terms:
     keep_all: bool = False
     in_place: bool = False
     comparing: Comparing | None = None
+    in_eager: bool = False

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
 from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure.fingerprint import failure_of
 from minifier.process.child import Child
 from minifier.process.forked_step import StepEnd
 from minifier.process.memory import MemoryWatch
@@ -144,7 +146,25 @@ def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Fai
     if watch.hung is not None:
         fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
         return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)
-    kind, how = Kind.EXIT, f"exit status {end.status}"
-    if end.signal is not None:
-        kind, how = Kind.SIGNAL, signal.Signals(end.signal).name
-    return Failure(Fingerprint(call.stage, kind, message=how), kind.value, how, read_stack(folder / STACKS))
+    return _death(call.stage, end.status, end.signal, read_stack(folder / STACKS))
+
+
+def failure_of_script(end: StepEnd, final: Mapping[str, Any]) -> Failure | None:
+    """Return how the script itself failed, by its last event and the end of its process.
+
+    None if it did not fail, or was stopped from outside.
+    """
+    if end.interrupted or end.signal in _SIGNALS_FROM_OUTSIDE:
+        return None
+    if final.get("links"):
+        return failure_of(Stage.COMPILE, final["links"], final["traceback"])
+    status = final.get("status", end.status)
+    return _death(Stage.COMPILE, status, end.signal) if status or end.signal is not None else None
+
+
+def _death(stage: Stage, status: int | None, number: int | None, stack: str = "") -> Failure:
+    """Return the failure of a process that ended with this status, or was killed by the signal of this number."""
+    kind, how = Kind.EXIT, f"exit status {status}"
+    if number is not None:
+        kind, how = Kind.SIGNAL, signal.Signals(number).name
+    return Failure(Fingerprint(stage, kind, message=how), kind.value, how, stack)

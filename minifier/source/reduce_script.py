@@ -20,7 +20,6 @@ from minifier.case.store import write_atomically
 from minifier.emit.footer import versions
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
-from minifier.fx.script_definitions import FILE
 from minifier.probe.prepared_case import extend_path
 from minifier.probe.verdicts import seen
 from minifier.process.interrupts import interrupt_once
@@ -31,6 +30,7 @@ from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
 from minifier.slicing.slices import tidied
+from minifier.source.failing_statement import lines_of, up_to_failing_statement
 from minifier.source.probe import SourceLab, passed
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
@@ -113,12 +113,16 @@ def _absolute(source: str, package: str) -> str:
 
 
 def _reduce(
-    program: Program, out: Path, settings: Settings, channel: Channel, of_backend: Case | None
+    program: Program,
+    out: Path,
+    settings: Settings,
+    channel: Channel,
+    of_backend: Case | None,
+    expected: Failure | None,
 ) -> ReducedScript:
     """Reduce the script in this process; candidates are forked from it and find torch imported."""
     started = time.monotonic()
     source = as_run(program)
-    backend_failure = of_backend.failure if of_backend is not None else None
     whole = of_its_backend(source, of_backend.backend if of_backend is not None else None)
     before = len(Tree(source, whole).statements)
     extend_path(_folders(program))
@@ -134,22 +138,15 @@ def _reduce(
             whole,
             show=channel.show,
         )
-        failure = _first_failure(lab, source, backend_failure)
-        eager = lab.run(source, compiled=False)
-        if "FileNotFoundError" in failure.fingerprint.types:
-            raise NoRepro(
-                f"run in an empty folder, as for a reduction of its source, the script shows {failure.line}. It needs "
-                "files beside it: with their absolute paths it can be run there"
-            )
-        if not passed(eager):
-            raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {failure.line}")
+        failure = _first_failure(lab, source, of_backend, expected)
+        source = _which_passes_in_eager(lab, program, source, failure)
         lab.sought = failure.fingerprint
         lab.whole = (*whole, *_own_check(source, failure))
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
         budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
-        reduced = reduce_source(lab, source, _lines(failure), budget, _folders(program))
+        reduced = reduce_source(lab, source, lines_of(failure), budget, _folders(program))
     return ReducedScript(
         reduced.source,
         before,
@@ -163,19 +160,50 @@ def _reduce(
     )
 
 
-def _first_failure(lab: SourceLab, source: str, expected: Failure | None) -> Failure:
-    """Return the failure of the whole script. Raises NoRepro if there is none, or not the `expected` one."""
+def _first_failure(lab: SourceLab, source: str, of_backend: Case | None, expected: Failure | None) -> Failure:
+    """Return the failure of the whole script.
+
+    Raises NoRepro if there is none, a file is missing, or it is not the one of the backend or of the expected type.
+    """
     failure = seen(lab.run(source), ())
     if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
         raise NoRepro(
             "run in an empty folder, the script does not fail: it needs files beside it, catches its own failure, or "
             "fails only in its first run"
         )
-    if expected is not None:
-        fingerprint = replace(failure.fingerprint, stage=expected.fingerprint.stage)
-        if not same(expected.fingerprint, fingerprint, renamed=True):
-            raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
+    if "FileNotFoundError" in failure.fingerprint.types:
+        raise NoRepro(
+            f"run in an empty folder, as for a reduction of its source, the script shows {failure.line}. It needs "
+            "files beside it: with their absolute paths it can be run there"
+        )
+    if of_backend is not None:
+        sought = of_backend.failure.fingerprint
+        is_expected = same(sought, replace(failure.fingerprint, stage=sought.stage), renamed=True)
+    else:
+        is_expected = expected is None or _type(expected.fingerprint) == _type(failure.fingerprint)
+    if not is_expected:
+        raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
     return failure
+
+
+def _type(fingerprint: Fingerprint) -> str:
+    """Return the type of the innermost exception; of a death its signal or status."""
+    return fingerprint.types[-1] if fingerprint.types else fingerprint.message
+
+
+def _which_passes_in_eager(lab: SourceLab, program: Program, source: str, failure: Failure) -> str:
+    """Return the source if it passes in eager mode, or else its statements up to the failing one if these do.
+
+    Raises NothingToReduce if they fail there too.
+    """
+    in_eager = seen(lab.run(source, compiled=False), ())
+    if in_eager is None:
+        return source
+    shorter = up_to_failing_statement(source, failure)
+    if shorter != source and passed(lab.run(shorter, compiled=False)):
+        return shorter
+    line = failure.line if in_eager.line == failure.line else f"{in_eager.line}\nUnder torch.compile: {failure.line}"
+    raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {line}")
 
 
 def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
@@ -183,7 +211,7 @@ def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
 
     One that compiles within itself is left to be reduced.
     """
-    lines = _lines(failure)
+    lines = lines_of(failure)
     if not lines or "AssertionError" not in failure.fingerprint.types:
         return ()
     tree = Tree(source)
@@ -192,22 +220,23 @@ def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
     return (text,) if re.match(r"assert\b|[\w.]*\bassert\w*\(", text) and "compile(" not in text else ()
 
 
-def _lines(failure: Failure) -> list[int]:
-    """Return the script's line numbers in the traceback, innermost last."""
-    return [int(line) for line in re.findall(rf'File "{FILE}", line (\d+)', failure.traceback)]
-
-
 def _folders(program: Program) -> tuple[str, ...]:
     """Return the folders that Python adds to the import path for the script."""
     return (str(Path.cwd()),) if program.is_module else (str(Path(program.target).resolve().parent),)
 
 
 def reduce_script(
-    program: Program, out: Path, settings: Settings, ui: Ui, of_backend: Case | None = None
+    program: Program,
+    out: Path,
+    settings: Settings,
+    ui: Ui,
+    of_backend: Case | None = None,
+    expected: Failure | None = None,
 ) -> ReducedScript:
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 
-    `of_backend` holds a backend call's failure that no repro of its graph showed.
+    `of_backend` holds a backend call's failure that no repro of its graph showed. `expected` is how the script failed
+    when it was captured.
 
     Raises NothingToReduce if the script fails without torch.compile too.
     Raises NoRepro if the script does not show the failure in an empty folder.
@@ -218,7 +247,7 @@ def reduce_script(
         interrupt_once()
         adopt_orphans()
         try:
-            reduced = _reduce(program, out, settings, channel, of_backend)
+            reduced = _reduce(program, out, settings, channel, of_backend, expected)
         except KeyboardInterrupt:  # from then on what was reached stays
             raise StoppedEarly("interrupted before the reduction of the script had begun") from None
         write_atomically(result_path, json.dumps(pack(reduced)))

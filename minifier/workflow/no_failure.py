@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program
 from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
+from minifier.failure import same
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
     from minifier.capturing.captured import Captured
@@ -18,17 +19,26 @@ _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 300
 
 
-def fails_by_its_own_check(captured: Captured) -> bool:
-    """Whether the script called compiled code, no backend call failed, and the script ended with an error."""
-    if not captured.graphs or captured.end.interrupted or captured.end.signal is not None:
-        return False
-    return bool(captured.traceback) or captured.script_status not in (0, None)
+def fails_outside(captured: Captured) -> bool:
+    """Whether no backend call failed, and the script ended with an error, a status other than 0 or a death."""
+    return captured.failure is not None and "InvalidBackend" not in captured.traceback
 
 
-def nothing_failed(program: Program, captured: Captured, compared: Captured | None) -> MinifyError:
-    """Build the error that says why there is nothing to reduce, and what was checked."""
+def fails_in_eager_too(captured: Captured, in_eager: Captured) -> bool:
+    """Whether the run in eager mode showed the same failure."""
+    first, second = captured.failure, in_eager.failure
+    return first is not None and second is not None and same(first.fingerprint, second.fingerprint)
+
+
+def nothing_failed(
+    program: Program, captured: Captured, compared: Captured | None, in_eager: Captured | None = None
+) -> MinifyError:
+    """Build the error that says why there is nothing to reduce, and what was checked.
+
+    `in_eager` is the run of a script that fails outside of its backend calls, with torch.compile in eager mode.
+    """
     name = program.said
-    if captured.end.interrupted:
+    if captured.end.interrupted or (in_eager is not None and in_eager.end.interrupted):
         return StoppedEarly(f"{name} was interrupted before a backend call had failed")
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
@@ -37,9 +47,10 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         if captured.graphs
         else "no graph went to a backend"
     )
+    as_in_eager = _in_eager(captured, in_eager)
     if captured.end.signal is not None:
         return NothingToReduce(
-            f"{name} died of signal {captured.end.signal} outside of any backend call. Checked: {checked}."
+            f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}. Checked: {checked}."
             + _advice(captured)
         )
     last = captured.error
@@ -47,25 +58,37 @@ def nothing_failed(program: Program, captured: Captured, compared: Captured | No
         return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
         return NothingToReduce(
-            f"{name} fails by itself: {last}\nNo backend call failed. Checked: {checked}."
+            f"{name} fails{as_in_eager}: {last}\nNo backend call failed. Checked: {checked}."
             + _left_out(captured, compared)
             + _excused(compared)
             + _fallbacks(compared)
             + _advice(captured)
         )
+    ended = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
     if not captured.graphs:
         return NothingToReduce(
-            f"{name} ended with exit status {captured.script_status}, and nothing in it was compiled: no call "
-            "reached a function under torch.compile, or Dynamo found no ops to compile in it."
+            f"{ended}, and nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found "
+            "no ops to compile in it."
         )
     return NothingToReduce(
-        f"{name} ended with exit status {captured.script_status} and no backend call failed. Checked: {checked}."
+        f"{ended} and no backend call failed. Checked: {checked}."
         + _left_out(captured, compared)
         + _too_late(captured)
         + _excused(compared)
         + _fallbacks(compared)
         + _advice(captured)
     )
+
+
+def _in_eager(captured: Captured, in_eager: Captured | None) -> str:
+    """Say how the script ended in eager mode."""
+    if in_eager is None:
+        return ""
+    if fails_in_eager_too(captured, in_eager):
+        return " by itself, without torch.compile as well"
+    if in_eager.failure is None:
+        return " with torch.compile, but not in eager mode"
+    return f" with torch.compile, and in eager mode in another way ({in_eager.failure.line})"
 
 
 def _too_late(captured: Captured) -> str:
@@ -129,7 +152,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 def _left_out(first: Captured, compared: Captured | None) -> str:
     """Say what was not compared, if the script itself finds something wrong."""
-    if compared is None or not compared.compared or not fails_by_its_own_check(first):
+    if compared is None or not compared.compared or first.failure is None:
         return ""
     calls = sum(count for _, count in first.calls)
     return (

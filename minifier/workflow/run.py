@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.capturing.captured import is_of_torch
-from minifier.capturing.find_failures import FoundFailures, run_script
+from minifier.capturing.captured import Captured, is_of_torch
+from minifier.capturing.find_failures import FoundFailures, run_in_eager, run_script
 from minifier.capturing.script import Program
 from minifier.capturing.standard_input import StandardInput
 from minifier.capturing.terms import Terms
@@ -33,7 +33,7 @@ from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
 from minifier.workflow.keep_case import case_without_graph, keep_call, keep_case
 from minifier.workflow.leftovers import is_unfinished
 from minifier.workflow.machine import get_ready, prepared, temporary_folder
-from minifier.workflow.no_failure import fails_by_its_own_check, nothing_failed
+from minifier.workflow.no_failure import fails_in_eager_too, fails_outside, nothing_failed
 from minifier.workflow.reduction import reduce, tell_size, with_memory_limit
 from minifier.workflow.reports import report
 from minifier.workflow.repro_search import prove
@@ -81,25 +81,28 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, 
         if captured.failing:
             yield from _minify_failures(found, replace(asked, program=found.program), folder, run, every)
         elif is_of_torch(captured.error, captured.traceback):
-            yield _minify_source(program, folder, run, captured.seconds)
+            yield _minify_source(program, folder, run, captured)
         else:
             yield _minify_own_failure(program, found, folder, run)
 
 
 def _minify_own_failure(program: Program, found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
-    """Reduce the script if it ends with an error of its own that eager mode does not show.
+    """Reduce the script if it fails outside of its backend calls, and eager mode does not show that failure.
 
     Otherwise raise the error that says what was checked.
     """
     captured = found.captured
-    reason = nothing_failed(program, captured, found.compared)
-    if not isinstance(reason, NothingToReduce) or not fails_by_its_own_check(captured):
+    if not fails_outside(captured):
+        raise nothing_failed(program, captured, found.compared)
+    run.ui.say("no backend call failed, but the script did: running it in eager mode")
+    in_eager = run_in_eager(found, run.ui)
+    reason = nothing_failed(program, captured, found.compared, in_eager)
+    if fails_in_eager_too(captured, in_eager) or not isinstance(reason, NothingToReduce):
         raise reason
-    run.ui.say("no backend call failed, but the script did: running it with torch.compile and in eager mode")
     try:
-        return _minify_source(program, folder, run, captured.seconds)
+        return _minify_source(program, folder, run, captured)
     except (NothingToReduce, NoRepro) as error:
-        raise NothingToReduce(f"{reason}\n{error}") from None
+        raise type(error)(f"{reason}\n{error}") from None
 
 
 def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
@@ -205,14 +208,15 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
         return outcome if ended is attempt else report(ended, collector)
 
 
-def _minify_source(program: Program, folder: RunFolder, run: Run, capture_seconds: float = 0.0) -> Outcome:
-    """Reduce the script itself."""
+def _minify_source(program: Program, folder: RunFolder, run: Run, captured: Captured | None = None) -> Outcome:
+    """Reduce the script itself. `captured` is what its first run showed."""
     existed = folder.path.exists()
     folder = make_folder(folder)
+    seconds, expected = (captured.seconds, captured.failure) if captured is not None else (0.0, None)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
-            attempt = prove_by_script(program, folder, run)
-            return report(replace(attempt, capture_seconds=capture_seconds), collector)
+            attempt = prove_by_script(program, folder, run, expected=expected)
+            return report(replace(attempt, capture_seconds=seconds), collector)
     except (NothingToReduce, NoRepro):
         folder.clear(keep=existed)
         raise

@@ -10,6 +10,7 @@ from minifier.capturing.script import Program
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.case.store import save
 from minifier.emit.repro import Repro
+from minifier.failure import Failure
 from minifier.source.probe import in_eager
 from minifier.source.reduce_script import ReducedScript, reduce_script
 from minifier.verify import Conditions, Verification, verify
@@ -20,12 +21,14 @@ _TIMEOUT_SECONDS = 120.0
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
-def prove_by_script(program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None) -> Attempt:
+def prove_by_script(
+    program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None, expected: Failure | None = None
+) -> Attempt:
     """Return the attempt with the reduced script as its repro, or the reason why that shows no failure.
 
-    `of_backend` and what is raised are as in `reduce_script`.
+    `of_backend`, `expected` and what is raised are as in `reduce_script`.
     """
-    reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend)
+    reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, expected)
     script = Script(program.name, path=reduced.path, folders=reduced.folders)
     backend = of_backend.backend if of_backend is not None else _NO_BACKEND
     case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)

@@ -116,7 +116,8 @@ def planted_faults_are_found(seeds, tmp_path):
     def work():
         import torch._dynamo  # noqa: F401
 
-        from minifier.source.reduce_script import _first_failure, _lines
+        from minifier.source.failing_statement import lines_of
+        from minifier.source.reduce_script import _first_failure
 
         found = []
         for seed in seeds:
@@ -124,9 +125,9 @@ def planted_faults_are_found(seeds, tmp_path):
             scratch = tmp_path / str(seed)
             scratch.mkdir()
             lab = SourceLab(scratch, scratch / "journal.jsonl", None, workers=2)
-            failure = _first_failure(lab, source, None)
+            failure = _first_failure(lab, source, None, None)
             lab.sought = failure.fingerprint
-            reduced = reduce_source(lab, source, _lines(failure), search.Budget())
+            reduced = reduce_source(lab, source, lines_of(failure), search.Budget())
             found.append((reduced.minimal, lab.total, reduced.statements, reduced.source, len(source.splitlines())))
         return found
 
