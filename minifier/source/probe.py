@@ -21,6 +21,7 @@ from minifier.probe.life import Limits, imports_told
 from minifier.probe.prepared_case import preload
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
+from minifier.source.missing_names import missing_names
 
 _FIRST_TIMEOUT_SECONDS = 300.0  # before any run time is known
 _MIN_TIMEOUT_SECONDS = 5.0
@@ -82,7 +83,8 @@ def passed(end: ChildEnd) -> bool:
 class SourceLab:
     """Probes each source text once, in a child process. The file `journal` gets a line for each probe.
 
-    A definition whose text is in `whole` is kept unchanged or removed as a whole.
+    A definition whose text is in `whole` is kept unchanged or removed as a whole. `missing` are the names that the
+    whole script reads and does not bind.
     """
 
     scratch: Path
@@ -93,6 +95,7 @@ class SourceLab:
     timeout: float | None = None
     workers: int = 1
     whole: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
     phase: str = "check"
     show: Callable[[Progress], None] = lambda _: None
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
@@ -118,9 +121,12 @@ class SourceLab:
     def holds(self, sources: Sequence[str]) -> list[bool]:
         """Return for each text whether it shows the sought failure, and passes in eager mode.
 
-        New texts are probed in parallel.
+        New texts are probed in parallel. A text that is not Python, or that reads a name which it does not bind, is
+        not probed: it cannot pass in eager mode.
         """
-        new = [text for text in dict.fromkeys(sources) if text not in self._fails]
+        texts = dict.fromkeys(sources)
+        self._fails |= {text: False for text in texts if text not in self._fails and not self._can_pass(text)}
+        new = [text for text in texts if text not in self._fails]
         judged = [judge(end, self.sought, (), self.match) for end in self._run_all(new, compiled=True)]
         failing = [source for source, each in zip(new, judged, strict=True) if each.verdict is Verdict.SAME]
         controls = dict(zip(failing, self._run_all(failing, compiled=False), strict=True))
@@ -129,6 +135,12 @@ class SourceLab:
             self._fails[source] = each.verdict is Verdict.SAME and not fails_in_eager
             self._record(source, replace(each, verdict=Verdict.INVALID) if fails_in_eager else each)
         return [self._fails[source] for source in sources]
+
+    def _can_pass(self, source: str) -> bool:
+        try:
+            return missing_names(source) <= self.missing
+        except (SyntaxError, ValueError):
+            return False
 
     def _run_all(self, sources: Sequence[str], *, compiled: bool) -> list[ChildEnd]:
         jobs = [lambda source=source: run_source(source, compiled=compiled) for source in sources]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -103,8 +102,9 @@ def _edited(lab: SourceLab, module: cst.Module) -> Iterator[cst.Module]:
     while True:
         whole = [text for text in lab.whole if text in module.code]
         for number, candidate in enumerate(plainer(module)):
-            if number < position or not _is_python(code := candidate.code):
+            if number < position:
                 continue
+            code = candidate.code
             if all(text in code for text in whole) and lab.holds([code])[0]:
                 module, position = cst.parse_module(code), number
                 yield module
@@ -113,11 +113,3 @@ def _edited(lab: SourceLab, module: cst.Module) -> Iterator[cst.Module]:
             if position == 0:
                 return
             position = 0  # restart: an edit that failed before may succeed now
-
-
-def _is_python(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError):
-        return False
-    return True

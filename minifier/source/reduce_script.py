@@ -31,6 +31,7 @@ from minifier.settings import Settings
 from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
 from minifier.slicing.slices import tidied
 from minifier.source.failing_statement import lines_of, up_to_failing_statement
+from minifier.source.missing_names import missing_names
 from minifier.source.probe import SourceLab, passed
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
@@ -141,6 +142,7 @@ def _reduce(
         failure = _first_failure(lab, source, of_backend, expected)
         source = _which_passes_in_eager(lab, program, source, failure)
         lab.sought = failure.fingerprint
+        lab.missing = missing_names(source)
         lab.whole = (*whole, *_own_check(source, failure))
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")

@@ -1,0 +1,41 @@
+"""The names that a script reads although nothing in it binds them."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import symtable
+from collections.abc import Iterator
+
+# What a module has without a statement that binds it.
+_OF_EVERY_MODULE = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "__builtins__", "__annotations__"})
+
+
+def missing_names(source: str) -> frozenset[str]:
+    """Return the global names that the source reads and does not bind; none if it has a star import.
+
+    Raises SyntaxError or ValueError for a source that is not Python.
+    """
+    top = symtable.symtable(source, "<source>", "exec")
+    tables = [top, *_inner(top)]
+    if re.search(r"\bimport\s*\*", source):
+        return frozenset()
+    bound = {
+        symbol.get_name()
+        for table in tables
+        for symbol in table.get_symbols()
+        if (table is top or symbol.is_declared_global()) and (symbol.is_assigned() or symbol.is_imported())
+    }
+    read = {
+        symbol.get_name()
+        for table in tables
+        for symbol in table.get_symbols()
+        if symbol.is_referenced() and (table is top or symbol.is_global())
+    }
+    return frozenset(read - bound - _OF_EVERY_MODULE)
+
+
+def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    for child in table.get_children():
+        yield child
+        yield from _inner(child)
