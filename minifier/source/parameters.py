@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
+from libcst import matchers as m
+
+from minifier.source.put_value import uses_of
+
+_CALLED_AS_INSTANCE = ("forward", "__call__")
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of the module and the calls of it.
+
+    `call_name` is its name in calls. `root` is its own name, or its class's, and `made` are the names of what was made
+    of that: `made = grad(root)`. They are called in its place.
+    """
+
+    node: cst.FunctionDef
+    call_name: str
+    is_method: bool
+    root: str
+    made: frozenset[str]
+
+    def is_called_by(self, func: cst.BaseExpression) -> bool:
+        """Whether a call of this expression calls the function, like `f`, `made`, `model.f` or `grad(f)`."""
+        if isinstance(func, cst.Call):
+            return any(uses_of(func, name) for name in (self.root, *self.made))
+        name = func.value if isinstance(func, cst.Name) else func.attr.value if isinstance(func, cst.Attribute) else ""
+        return name == self.call_name or (isinstance(func, cst.Name) and name in self.made)
 
 
 class _Functions(cst.CSTVisitor):
-    """Collects a module's functions: (definition, name in calls, whether it is a method)."""
+    """Collects a module's functions."""
 
-    def __init__(self) -> None:
-        self.functions: list[tuple[cst.FunctionDef, str, bool]] = []
+    def __init__(self, module: cst.Module) -> None:
+        self.found: list[_Function] = []
+        self._module = module
         self._classes: list[str] = []  # names of the enclosing classes
         self._depths: list[int] = []  # function depth at each of them
         self._depth = 0
@@ -25,41 +54,82 @@ class _Functions(cst.CSTVisitor):
         self._depths.pop()
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        name = call_name = root = node.name.value
         is_method = bool(self._classes) and self._depths[-1] == self._depth
-        name = self._classes[-1] if is_method and node.name.value == "__init__" else node.name.value
-        self.functions.append((node, name, is_method))
+        if is_method and name == "__init__":
+            call_name = self._classes[-1]
+        elif is_method and name in _CALLED_AS_INSTANCE:
+            root = self._classes[-1]
+        made = frozenset() if is_method and root == name else _made_of(root, self._module)
+        self.found.append(_Function(node, call_name, is_method, root, made))
         self._depth += 1
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
         self._depth -= 1
 
 
-class _RemoveParameter(cst.CSTTransformer):
-    """Removes the parameter at `index`, and its argument in calls of `call_name`, where it is at `position`."""
+def _made_of(root: str, module: cst.Module) -> frozenset[str]:
+    """Return the names that are assigned an expression with `root`, or with another of these names."""
+    assignments = [
+        (target.target.value, node.value)
+        for node in m.findall(module, m.Assign())
+        if isinstance(node, cst.Assign)
+        for target in node.targets
+        if isinstance(target.target, cst.Name)
+    ]
+    names = {root}
+    while more := {name for name, value in assignments if any(uses_of(value, each) for each in names)} - names:
+        names |= more
+    return frozenset(names - {root})
 
-    def __init__(self, function: cst.FunctionDef, call_name: str, index: int, position: int) -> None:
+
+class _RemoveParameter(cst.CSTTransformer):
+    """Removes the parameter at `index`, and its argument in calls of the function, where it is at `position`.
+
+    The arguments may come from a display: `f(*[x, y])`, or `xs = x, y` ahead of `f(*xs)`.
+    """
+
+    def __init__(self, function: _Function, index: int, module: cst.Module) -> None:
         super().__init__()
-        self.function, self.call_name, self.index, self.position = function, call_name, index, position
-        self.parameter = function.params.params[index].name.value
+        self.function, self.index, self.position = function, index, index - int(function.is_method)
+        self.parameter = function.node.params.params[index].name.value
+        self.displays = {
+            call.args[0].value.value
+            for call in m.findall(module, m.Call(args=[m.Arg(star="*", value=m.Name()), m.ZeroOrMore()]))
+            if isinstance(call, cst.Call) and isinstance(call.args[0].value, cst.Name)
+            if function.is_called_by(call.func)
+        }
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        if original_node is not self.function:
+        if original_node is not self.function.node:
             return updated_node
         params = updated_node.params
         rest = [param for i, param in enumerate(params.params) if i != self.index]
-        if rest:
-            rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return updated_node.with_changes(params=params.with_changes(params=rest))
+        return updated_node.with_changes(params=params.with_changes(params=_without_last_comma(rest)))
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        func = original_node.func
-        name = func.value if isinstance(func, cst.Name) else func.attr.value if isinstance(func, cst.Attribute) else ""
-        if name != self.call_name:
+        if not self.function.is_called_by(original_node.func):
             return updated_node
         rest = [arg for i, arg in enumerate(updated_node.args) if not self._is_argument(i, arg)]
-        if rest:
-            rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return updated_node.with_changes(args=rest)
+        if rest and rest[0].star == "*":
+            rest[0] = rest[0].with_changes(value=self._shorter(rest[0].value))
+        return updated_node.with_changes(args=_without_last_comma(rest))
+
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        targets = {target.target.value for target in original_node.targets if isinstance(target.target, cst.Name)}
+        return (
+            updated_node.with_changes(value=self._shorter(updated_node.value))
+            if targets & self.displays
+            else updated_node
+        )
+
+    def _shorter(self, display: cst.BaseExpression) -> cst.BaseExpression:
+        if not isinstance(display, (cst.Tuple, cst.List)):
+            return display
+        rest = [element for i, element in enumerate(display.elements) if i != self.position]
+        if len(rest) == 1 and isinstance(display, cst.Tuple):
+            return display.with_changes(elements=[rest[0].with_changes(comma=cst.Comma())])
+        return display.with_changes(elements=_without_last_comma(rest))
 
     def _is_argument(self, position: int, arg: cst.Arg) -> bool:
         if arg.keyword is not None:
@@ -67,10 +137,19 @@ class _RemoveParameter(cst.CSTTransformer):
         return position == self.position and not arg.star
 
 
+def _without_last_comma(nodes: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+    return [*nodes[:-1], *(node.with_changes(comma=cst.MaybeSentinel.DEFAULT) for node in nodes[-1:])]
+
+
 def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
     """Yield the module without one parameter, for each parameter of its functions except `self`."""
-    visitor = _Functions()
+    visitor = _Functions(module)
     module.visit(visitor)
-    for function, call_name, is_method in visitor.functions:
-        for index in range(int(is_method), len(function.params.params)):
-            yield module.visit(_RemoveParameter(function, call_name, index, index - int(is_method)))
+    for function in visitor.found:
+        for index in range(int(function.is_method), len(function.node.params.params)):
+            yield _checked(module.visit(_RemoveParameter(function, index, module)))
+
+
+def _checked(module: object) -> cst.Module:
+    assert isinstance(module, cst.Module)
+    return module

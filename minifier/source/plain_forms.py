@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.source.put_value import PutValue, uses_of
+
 _Line = cst.SimpleStatementLine
+_MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
+_EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 
 
 def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
@@ -104,7 +108,7 @@ def _without_targets(module: cst.Module) -> Iterator[cst.Module]:
 
 
 def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
-    """`a = x`, or `a = f(x)` ahead of its only use in a `return`, goes: what follows uses the value itself."""
+    """`a = x`, or `a = f(x)` ahead of its only use, goes: what follows uses the value itself."""
     for block in (module, *m.findall(module, m.IndentedBlock())):
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
         for number, line in enumerate(block.body):
@@ -113,9 +117,11 @@ def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
             name, value = alias
             is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.SimpleString))
             following = block.body[number + 1 :]
-            if not is_plain and not _is_returned(following, name):
+            if not is_plain and not _is_used_once(following, name):
                 continue
             rest = _with_value(following, name, value)
+            if not is_plain and not _are_short(rest, following):
+                continue
             changed = block.with_changes(body=[*block.body[:number], *rest])
             yield changed if isinstance(changed, cst.Module) else _replaced(module, block, changed)
 
@@ -130,19 +136,28 @@ def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
     return targets[0].target.value, line.body[0].value
 
 
-def _is_returned(following: Sequence[cst.BaseStatement], name: str) -> bool:
-    """Whether all that follows is a `return` that uses the name once."""
-    returns = len(following) == 1 and m.matches(following[0], m.SimpleStatementLine([m.Return()]))
-    return returns and len(m.findall(following[0], m.Name(name))) == 1
+def _is_used_once(following: Sequence[cst.BaseStatement], name: str) -> bool:
+    """Whether one line that follows uses the name, once, and evaluates it once."""
+    until = next((i for i, line in enumerate(following) if (_alias(line) or ("",))[0] == name), len(following))
+    lines = [line for line in following[: until + 1] if uses_of(line, name)]
+    if len(lines) != 1 or not isinstance(lines[0], _Line) or len(uses_of(lines[0], name)) != 1:
+        return False
+    if any(m.findall(line, m.AssignTarget(target=m.Name(name))) for line in following[:until]):
+        return False
+    return not any(uses_of(each, name) for each in m.findall(lines[0], _EVALUATED_LATER))
+
+
+def _are_short(lines: Sequence[cst.BaseStatement], before: Sequence[cst.BaseStatement]) -> bool:
+    """Whether no line but those before is too long."""
+    code = cst.Module([]).code_for_node
+    known = {code(line).strip() for line in before}
+    texts = {code(line).strip() for line in lines if isinstance(line, _Line)} - known
+    return all(len(text) <= _MAX_LINE_CHARACTERS for text in texts)
 
 
 def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression) -> list[cst.BaseStatement]:
     """Return the lines with the value in place of the name, up to a line that assigns it anew."""
-    operators = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp
-    is_whole = len(lines) == 1 and m.matches(lines[0], m.SimpleStatementLine([m.Return(m.Name(name))]))
-    if isinstance(value, operators) and not is_whole:
-        value = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    put = _PutValue(name, value)
+    put = PutValue(name, value)
     changed: list[cst.BaseStatement] = []
     for number, line in enumerate(lines):
         alias = _alias(line)
@@ -154,28 +169,6 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
         assert isinstance(visited, cst.BaseStatement)
         changed.append(visited)
     return changed
-
-
-class _PutValue(cst.CSTTransformer):
-    def __init__(self, name: str, value: cst.BaseExpression) -> None:
-        super().__init__()
-        self.name, self.value = name, value
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        return updated_node.with_changes(name=original_node.name)
-
-    def leave_AssignTarget(self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget) -> cst.AssignTarget:
-        is_name = isinstance(original_node.target, cst.Name)
-        return original_node if is_name else updated_node
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self.value if original_node.value == self.name else updated_node
 
 
 def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from minifier.source.inlining import inlined
 from minifier.source.parameters import without_parameters
 from minifier.source.plain_forms import plain_forms
+from minifier.source.values import small_values, without_comments
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
@@ -114,10 +116,12 @@ class _Nodes(cst.CSTVisitor):
 
 
 def plainer(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after one edit: plain forms first, then outer nodes before inner ones.
+    """Yield the module after one edit: plain forms first, then outer nodes before inner ones, then numbers.
 
-    An edit removes nodes, or puts a literal for an expression."""
+    An edit removes nodes, puts them elsewhere, or puts a literal for an expression."""
+    yield from without_comments(module)
     yield from plain_forms(module)
+    yield from inlined(module)
     yield from without_parameters(module)
     visitor = _Nodes()
     module.visit(visitor)
@@ -129,8 +133,13 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
             yield _replaced(module, node, operand)
         for rest in _without(node):
             yield _replaced(module, node, rest)
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
+            yield _replaced(module, node.value, node.value.value)
+        if isinstance(node, cst.Assert):
+            yield _replaced(module, node, cst.Expr(node.test))
         if isinstance(node, (cst.Arg, cst.Assign)) and not _is_literal(node.value) and not _names_backend(node):
             yield _replaced(module, node.value, cst.Integer("1"))
+    yield from small_values(module)
 
 
 def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:

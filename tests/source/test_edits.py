@@ -75,3 +75,25 @@ def test_the_backend_stays_named_and_flags_stay_flags():
     assert 'torch.compile(f, backend="eager")\n' in found
     assert not any("backend" not in code and "compile" in code for code in found)
     assert not any("fullgraph=1" in code for code in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("def f(x, y=1):\n    a\ngrad(f)(b, c)\n", "def f(x):\n    a\ngrad(f)(b)\n"),
+        ("def f(x, y=1):\n    a\nf(*(b, c))\n", "def f(x):\n    a\nf(*(b,))\n"),
+        ("def f(x, y):\n    a\nf(*[b, c])\n", "def f(y):\n    a\nf(*[c])\n"),
+        (
+            "def f(x, y, z):\n    a\nxs = b, c, d\ng = grad(f)\nh = compile(g)\nh(*xs)\n",
+            "def f(x, z):\n    a\nxs = b, d\ng = grad(f)\nh = compile(g)\nh(*xs)\n",
+        ),
+        (
+            "class A(M):\n    def __init__(self, n):\n        b\n\n    def forward(self, x, y):\n        c\n\n"
+            "m = A(1)\nm(2, 3)\nA(4)(5, 6)\n",
+            "class A(M):\n    def __init__(self, n):\n        b\n\n    def forward(self, x):\n        c\n\n"
+            "m = A(1)\nm(2)\nA(4)(5)\n",
+        ),
+    ],
+)
+def test_a_parameter_goes_with_arguments_that_reach_it_indirectly(text, among):
+    assert among in made(text)

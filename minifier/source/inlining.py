@@ -1,0 +1,178 @@
+"""Edits that put a function or an imported name where it is used: fewer definitions and imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from libcst import matchers as m
+
+from minifier.slicing.module_statements import dotted
+from minifier.source.put_value import Changes, PutValue, is_operation, uses_of
+
+_MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
+_Line = cst.SimpleStatementLine
+
+
+def inlined(module: cst.Module) -> Iterator[cst.Module]:
+    """Yield the module after one edit. An edit may change what the script does: the probe decides."""
+    for function in _functions(module):
+        yield from _without_wrapper(module, function)
+        yield from _with_body_for_call(module, function)
+    yield from _with_qualified_names(module)
+
+
+def _functions(module: cst.Module) -> Iterator[cst.FunctionDef]:
+    """Yield the functions, but not the methods, that have positional parameters only, and no decorator."""
+    methods = {
+        id(statement)
+        for node in m.findall(module, m.ClassDef())
+        if isinstance(node, cst.ClassDef)
+        for statement in node.body.body
+    }
+    for node in m.findall(module, m.FunctionDef()):
+        if not isinstance(node, cst.FunctionDef) or id(node) in methods or node.decorators:
+            continue
+        params = node.params
+        is_simple = isinstance(params.star_arg, cst.MaybeSentinel) and not params.kwonly_params
+        if is_simple and params.star_kwarg is None and not params.posonly_params:
+            yield node
+
+
+def _body(function: cst.FunctionDef) -> Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement]:
+    """Return the function's statements; empty if one line has several."""
+    lines = function.body.body
+    if any(isinstance(line, _Line) and len(line.body) != 1 for line in lines):
+        return ()
+    return [line.body[0] if isinstance(line, _Line) else line for line in lines]  # type: ignore[misc]
+
+
+def _result(function: cst.FunctionDef) -> cst.BaseExpression | None:
+    """Return the expression that is the whole body of the function."""
+    body = _body(function)
+    if len(body) != 1 or not isinstance(body[0], (cst.Return, cst.Expr)):
+        return None
+    return body[0].value
+
+
+def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
+    """`def f(x): return g(x)` goes, and `g` takes its place."""
+    call, name = _result(function), function.name.value
+    params = [param.name.value for param in function.params.params]
+    if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
+        return
+    args = [arg.value.value if isinstance(arg.value, cst.Name) else None for arg in call.args]
+    if args == params and not any(uses_of(call.func, each) for each in (*params, name)):
+        yield _put(_removed(module, function), name, call.func)
+
+
+def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
+    """A function that is called once goes, and its body takes the place of the call."""
+    name = function.name.value
+    calls = m.findall(module, m.Call(func=m.Name(name)))
+    if len(uses_of(module, name)) != 1 or len(calls) != 1 or uses_of(function, name):
+        return
+    (call,) = calls
+    assert isinstance(call, cst.Call)
+    func = call.func
+    values = _arguments(function, call)
+    if values is None:
+        return
+    result = _result(function)
+    if result is not None:
+        if any(len(uses_of(result, param)) > 1 and is_operation(value) for param, value in values.items()):
+            return
+        for param, value in values.items():
+            result = _expression(result.visit(PutValue(param, value)))
+        rest = _module(module.visit(Changes({call: [func], function: []})))
+        yield _put(rest, name, result)
+        return
+    line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _is_line_of(each, call)), None)
+    body = list(_body(function))
+    if line is None or not body or len(m.findall(function, m.Return())) != isinstance(body[-1], cst.Return):
+        return
+    assert isinstance(line, _Line)
+    statements: list[cst.BaseStatement] = [
+        _Line([cst.Assign([cst.AssignTarget(cst.Name(param))], value)])
+        for param, value in values.items()
+        if not m.matches(value, m.Name(param))
+    ]
+    statements += [s if isinstance(s, cst.BaseCompoundStatement) else _Line([s]) for s in body]
+    if isinstance(body[-1], cst.Return):
+        last = cst.Name("None") if body[-1].value is None else body[-1].value
+        statements[-1] = _Line([line.body[0].with_changes(value=last)])
+    elif not isinstance(line.body[0], cst.Expr):
+        return
+    yield _module(module.visit(Changes({line: statements, function: []})))
+
+
+def _is_line_of(line: cst.CSTNode, call: cst.Call) -> bool:
+    """Whether the line is `f(x)`, `a = f(x)` or `return f(x)` with this call."""
+    assert isinstance(line, _Line)
+    only = line.body[0] if len(line.body) == 1 else None
+    return isinstance(only, (cst.Expr, cst.Assign, cst.Return)) and only.value is call
+
+
+def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """Return the value of each parameter; None if the call does not tell."""
+    params = function.params.params
+    values = {param.name.value: param.default for param in params}
+    if len(call.args) > len(params) or any(arg.star for arg in call.args):
+        return None
+    for param, arg in zip(params, call.args, strict=False):
+        name = arg.keyword.value if arg.keyword is not None else param.name.value
+        if name not in values:
+            return None
+        values[name] = arg.value
+    if any(value is None for value in values.values()):
+        return None
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
+    """`from a.b import c` goes where `a` is imported, and `c` is written as `a.b.c`."""
+    imports = m.findall(module, m.Import())
+    roots = {dotted(alias.name) for node in imports for alias in node.names if alias.asname is None}  # type: ignore
+    for line in module.body:
+        if not isinstance(line, _Line) or len(line.body) != 1:
+            continue
+        node = line.body[0]
+        paths = _paths(node)
+        if not paths or not all(path.partition(".")[0] in roots for path in paths.values()):
+            continue
+        rest = _removed(module, line)
+        if any(len(uses_of(rest, name)) > _MAX_QUALIFIED_USES for name in paths):
+            continue
+        for name, path in paths.items():
+            rest = _put(rest, name, cst.parse_expression(path))
+        yield rest
+
+
+def _paths(node: cst.BaseSmallStatement) -> dict[str, str]:
+    """Return what each name of an import stands for; empty if that cannot be told."""
+    if isinstance(node, cst.ImportFrom):
+        if isinstance(node.names, cst.ImportStar) or node.relative or node.module is None:
+            return {}
+        module = dotted(node.module)
+        return {a.evaluated_alias or a.evaluated_name: f"{module}.{a.evaluated_name}" for a in node.names}
+    if isinstance(node, cst.Import) and all(alias.asname is not None for alias in node.names):
+        return {alias.evaluated_alias or "": alias.evaluated_name for alias in node.names}
+    return {}
+
+
+def _removed(module: cst.Module, node: cst.CSTNode) -> cst.Module:
+    return _module(module.deep_remove(node))
+
+
+def _put(module: cst.Module, name: str, value: cst.BaseExpression) -> cst.Module:
+    return _module(module.visit(PutValue(name, value)))
+
+
+def _module(node: object) -> cst.Module:
+    assert isinstance(node, cst.Module)
+    return node
+
+
+def _expression(node: object) -> cst.BaseExpression:
+    assert isinstance(node, cst.BaseExpression)
+    return node

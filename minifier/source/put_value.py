@@ -1,0 +1,131 @@
+"""Put an expression in the place of a name, or nodes in the place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import libcst as cst
+
+_OPERATIONS = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp, cst.Lambda
+
+
+def is_operation(value: cst.BaseExpression) -> bool:
+    """Whether the expression needs parentheses within another one."""
+    return isinstance(value, _OPERATIONS) and not value.lpar
+
+
+def uses_of(node: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return the places that read the variable: neither an attribute nor a keyword, a parameter or a target."""
+    visitor = _Uses(name)
+    node.visit(visitor)
+    return visitor.found
+
+
+class _Uses(cst.CSTVisitor):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.found: list[cst.Name] = []
+
+    def visit_Name(self, node: cst.Name) -> None:
+        if node.value == self.name:
+            self.found.append(node)
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Param(self, node: cst.Param) -> bool:
+        if node.default is not None:
+            node.default.visit(self)
+        return False
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        return not isinstance(node.target, cst.Name)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self.found = [use for use in self.found if use is not original_node.name]
+
+    def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
+        self.found = [use for use in self.found if use is not original_node.name]
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+
+class Changes(cst.CSTTransformer):
+    """Puts other nodes in the place of some; none removes a node."""
+
+    def __init__(self, changes: Mapping[cst.CSTNode, Sequence[cst.CSTNode]]) -> None:
+        super().__init__()
+        self.changes = changes
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.FlattenSentinel[cst.CSTNode] | cst.RemovalSentinel:
+        nodes = self.changes.get(original_node)
+        if nodes is None:
+            return updated_node
+        return nodes[0] if len(nodes) == 1 else cst.FlattenSentinel(nodes) if nodes else cst.RemoveFromParent()
+
+
+class PutValue(cst.CSTTransformer):
+    """Puts the value in the place of each use of the name; an operation gets parentheses where it needs them."""
+
+    def __init__(self, name: str, value: cst.BaseExpression) -> None:
+        super().__init__()
+        self.name, self.value = name, value
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        if original_node.value != self.name:
+            return updated_node
+        if is_operation(self.value):
+            return self.value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return self.value
+
+    def _whole(
+        self, original: cst.BaseExpression | None, updated: cst.BaseExpression | None
+    ) -> cst.BaseExpression | None:
+        is_name = isinstance(original, cst.Name) and original.value == self.name
+        return self.value if is_name else updated
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        value = updated_node.value if original_node.star else self._whole(original_node.value, updated_node.value)
+        return updated_node.with_changes(keyword=original_node.keyword, value=value)
+
+    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
+        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
+
+    def leave_Expr(self, original_node: cst.Expr, updated_node: cst.Expr) -> cst.Expr:
+        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
+
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
+
+    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
+        return updated_node.with_changes(name=original_node.name)
+
+    def leave_AssignTarget(self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget) -> cst.AssignTarget:
+        is_name = isinstance(original_node.target, cst.Name)
+        return original_node if is_name else updated_node
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        return updated_node.with_changes(name=original_node.name)
+
+    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
+        return updated_node.with_changes(name=original_node.name)
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False

@@ -1,0 +1,148 @@
+"""Edits that put a definition where it is used."""
+
+import textwrap
+
+import libcst as cst
+import pytest
+
+from minifier.source.inlining import inlined
+from minifier.source.plain_forms import plain_forms
+from minifier.source.statement_edits import plainer
+from minifier.source.values import small_values, without_comments
+
+
+def codes(edits, text):
+    return [module.code.strip() for module in edits(cst.parse_module(textwrap.dedent(text).lstrip("\n")))]
+
+
+def made(text):
+    return codes(inlined, text)
+
+
+def source(text):
+    return textwrap.dedent(text).strip()
+
+
+def test_a_function_that_only_calls_another():
+    text = """
+        def forward(points):
+            vmap(hessian(energy))(points)
+        torch.compile(forward, backend="eager")(points)
+    """
+    assert 'torch.compile(vmap(hessian(energy)), backend="eager")(points)' in made(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(a, b):\n    return g(b, a)\nrun(f)\n",
+        "def f(a):\n    return g(a, 1)\nrun(f)\n",
+        "def f(a):\n    return a(a)\nrun(f)\n",
+        "def f(*a):\n    return g(*a)\nrun(f)\n",
+        "def f(a):\n    b\n    return g(a)\nrun(f)\n",
+        "@d\ndef f(a):\n    return g(a)\nrun(f)\n",
+        "class A:\n    def f(self):\n        return g(self)\nrun(f)\n",
+    ],
+)
+def test_a_function_that_does_more_stays(text):
+    assert made(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("def f(a):\n    return a + 1\ny = f(x) * 2\n", "y = (x + 1) * 2"),
+        ("def f(a, b=3):\n    return g(a, b + 1)\ny = h(f(x))\n", "y = h(g(x, 3 + 1))"),
+        ("def f(a, b):\n    return a @ b\ny = f(b=u + v, a=x)\n", "y = x @ (u + v)"),
+        ("def f(a):\n    b = g(a)\n    return b + a\ny = f(x)\n", "a = x\nb = g(a)\ny = b + a"),
+        ("def f(x):\n    g(x)\n    return\nf(x)\n", "g(x)\nNone"),
+        ("def f(x):\n    for y in x:\n        g(y)\nf(x)\n", "for y in x:\n    g(y)"),
+        (
+            "def h(x):\n    def f(a):\n        b = a\n        return b\n    return f(x)\n",
+            "def h(x):\n    a = x\n    b = a\n    return b",
+        ),
+    ],
+)
+def test_a_function_that_is_called_once(text, result):
+    assert result in made(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(a):\n    return a + 1\ny = f(x) + f(y)\n",
+        "def f(a):\n    return a + 1\nrun(f)\n",
+        "def f(a):\n    return f(a - 1)\ny = f(x)\n",
+        "def f(a):\n    return a * a\ny = f(x + 1)\n",  # computed twice
+        "def f(a):\n    if a:\n        return 1\n    return 2\ny = f(x)\n",
+        "def f(a):\n    b = a\n    return b\ny = f(x) + 1\n",
+        "def f(a):\n    for b in a:\n        g(b)\ny = f(x)\n",
+        "def f(a, b):\n    return a + b\ny = f(x)\n",
+        "def f(a, b):\n    return a + b\ny = f(*x)\n",
+    ],
+)
+def test_a_function_whose_body_cannot_take_the_place_of_its_call(text):
+    assert made(text) == []
+
+
+def test_an_imported_name_is_written_in_full():
+    text = "import torch\nfrom torch.func import grad, vmap as v\nv(grad(f))(x.grad, grad=1)\n"
+    assert made(text) == ["import torch\ntorch.func.vmap(torch.func.grad(f))(x.grad, grad=1)"]
+    assert made("import torch\nimport torch.nn as nn\nnn.ReLU()\n") == ["import torch\ntorch.nn.ReLU()"]
+    assert made("from torch import nn\nnn.ReLU()\n") == []
+    assert made("import torch\nfrom torch import nn\nnn.A(nn.B(nn.C(nn.D())))\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("a = f(1)\nb = g(a)(2)\n", "b = g(f(1))(2)"),
+        ("a = f(1)\nb = 2\nc = g(a, b)\n", "b = 2\nc = g(f(1), b)"),
+        ("a = x + 1\nb = g(a)\n", "b = g(x + 1)"),
+        ("a = x + 1\nb = a.sum()\n", "b = (x + 1).sum()"),
+        ("h = f(x)\nh = g(h)\nk(h, h)\n", "h = g(f(x))\nk(h, h)"),
+    ],
+)
+def test_a_value_that_is_used_once(text, result):
+    assert result in codes(plain_forms, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = x + 1\ng(a, a)\n",
+        "a = x + 1\nfor i in y:\n    g(a)\n",
+        "a = x + 1\ndef f():\n    return a\n",
+        "a = x + 1\nb = lambda: a\n",
+        "a = x + 1\nb = [a for _ in y]\n",
+        f"a = x + 1\n{'g' * 100}(a)\n",
+    ],
+)
+def test_a_value_that_is_used_more_often_stays(text):
+    assert codes(plain_forms, text) == []
+
+
+def test_an_unused_value_gives_way_to_its_sub_expression():
+    assert "f(x)" in codes(plainer, "f(x).shape\n")
+    assert "f(x)" in codes(plainer, "assert f(x)\n")
+
+
+def test_equal_numbers_change_together():
+    text = "a = f(4, 16, 0.05)\nb = g(4, 1, 1.0)\n"
+    assert codes(small_values, text) == [
+        source(each)
+        for each in (
+            "a = f(1, 16, 0.05)\nb = g(1, 1, 1.0)",
+            "a = f(2, 16, 0.05)\nb = g(2, 1, 1.0)",
+            "a = f(4, 1, 0.05)\nb = g(4, 1, 1.0)",
+            "a = f(4, 2, 0.05)\nb = g(4, 1, 1.0)",
+            "a = f(4, 16, 1.0)\nb = g(4, 1, 1.0)",
+        )
+    ]
+    assert codes(small_values, "a = f(1, 2, 0.0)\n") == ["a = f(1, 1, 0.0)"]
+
+
+def test_comments_go():
+    text = "# above\nimport a  # noqa: F401\n\n# about b\ndef b():  # type: ignore\n    # inside\n    return 1  # one\n"
+    assert codes(without_comments, text) == ["import a\n\ndef b():\n    return 1"]
+    assert codes(without_comments, "a = '# not one'\n") == []
