@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
+from libcst import matchers as m
 
 from minifier.source.inlining import inlined
 from minifier.source.parameters import without_parameters
@@ -22,11 +23,11 @@ def _unwrapped(node: cst.CSTNode) -> list[cst.BaseStatement] | None:
     return list(node.body.body)
 
 
-def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseExpression]:
     """Yield the subexpressions that may replace an expression."""
     if isinstance(node, cst.Call):
         yield from (arg.value for arg in node.args)
-        if isinstance(node.func, cst.Attribute):
+        if isinstance(node.func, cst.Attribute) and not _is_of_module(node.func.value, modules):
             yield node.func.value
     elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
         yield from (node.left, node.right)
@@ -44,8 +45,42 @@ def _operands(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield from (part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression))
 
 
+def _modules(module: cst.Module) -> frozenset[str]:
+    """Return the imported names of which attributes are read: a module is no value for an operand."""
+    aliases = (node for node in m.findall(module, m.ImportAlias()) if isinstance(node, cst.ImportAlias))
+    names = {alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in aliases}
+    read = (node.value for node in m.findall(module, m.Attribute(value=m.Name())) if isinstance(node, cst.Attribute))
+    return frozenset(names & {name.value for name in read if isinstance(name, cst.Name)})
+
+
+def _may_replace(operand: cst.BaseExpression, modules: Collection[str]) -> bool:
+    """Whether an operand may stand for its expression: a literal is put there anyway, a module is none."""
+    if isinstance(operand, cst.Name):
+        return operand.value not in modules and operand.value != "self"
+    if isinstance(operand, cst.UnaryOperation):
+        operand = operand.expression
+    return not isinstance(operand, (cst.BaseNumber, cst.SimpleString))
+
+
+def _unpacked(module: cst.Module) -> set[cst.CSTNode]:
+    """Return the targets and values of assignments to several names: their numbers of elements have to agree."""
+    nodes = m.findall(module, m.Assign(targets=[m.AssignTarget(target=m.Tuple() | m.List())]))
+    return {part for node in nodes if isinstance(node, cst.Assign) for part in (node.targets[0].target, node.value)}
+
+
+def _is_of_module(node: cst.BaseExpression, modules: Collection[str]) -> bool:
+    """Whether the expression is a module, or a dotted name in one."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name) and node.value in modules
+
+
 def _is_literal(node: cst.BaseExpression) -> bool:
     return isinstance(node, _LITERALS) or (isinstance(node, cst.Name) and node.value in ("True", "False", "None"))
+
+
+def _is_starred(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Arg) and bool(node.star)
 
 
 def _names_backend(node: cst.CSTNode) -> bool:
@@ -125,19 +160,32 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
     yield from without_parameters(module)
     visitor = _Nodes()
     module.visit(visitor)
+    modules, unpacked = _modules(module), _unpacked(module)
+    bases = {base for node in visitor.nodes if isinstance(node, cst.ClassDef) for base in node.bases}
     for node in visitor.nodes:
         body = _unwrapped(node)
         if body is not None and id(node) not in visitor.branches:
             yield _checked(module.visit(Splice(node, body)))
-        for operand in _operands(node):
-            yield _replaced(module, node, operand)
-        for rest in _without(node):
-            yield _replaced(module, node, rest)
+        if node in unpacked and isinstance(node, (cst.Tuple, cst.List)):
+            continue
+        for operand in _operands(node, modules):
+            if _may_replace(operand, modules):
+                yield _replaced(module, node, operand)
+        needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
+        if not needs_argument:  # most likely
+            for rest in _without(node):
+                yield _replaced(module, node, rest)
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
             yield _replaced(module, node.value, node.value.value)
         if isinstance(node, cst.Assert):
             yield _replaced(module, node, cst.Expr(node.test))
-        if isinstance(node, (cst.Arg, cst.Assign)) and not _is_literal(node.value) and not _names_backend(node):
+        if isinstance(node, (cst.Arg, cst.Assign)) and not (
+            _is_literal(node.value)
+            or _names_backend(node)
+            or _is_starred(node)
+            or node.value in unpacked
+            or node in bases
+        ):
             yield _replaced(module, node.value, cst.Integer("1"))
     yield from small_values(module)
 

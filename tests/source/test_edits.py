@@ -97,3 +97,25 @@ def test_the_backend_stays_named_and_flags_stay_flags():
 )
 def test_a_parameter_goes_with_arguments_that_reach_it_indirectly(text, among):
     assert among in made(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "unlikely"),
+    [
+        ("import torch\nx = torch.sin(y)\n", ["x = torch\n", "x = torch.sin()\n"]),
+        ("from torch import nn\nx = nn.Linear(2, 3)\n", ["x = nn\n", "x = 2\n"]),
+        ("import torch\nx = torch.func.grad(y)(z)\n", ["x = torch.func\n", "x = torch.func(z)\n"]),
+        ("x = f(*y)\n", ["x = f(*1)\n"]),
+        ("x = self.first(y)\n", ["x = self\n"]),
+        ("a, b = f(x), g(y)\n", ["a, b = 1\n", "a, b = f(x)\n", "a, b = g(y),\n", "a, = f(x), g(y)\n"]),
+        ("a, b = f(x)\n", ["a, b = 1\n", "a, = f(x)\n"]),
+        ("class A(B):\n    pass\n", ["class A(1):\n    pass\n"]),
+    ],
+)
+def test_edits_that_would_always_raise_are_not_made(text, unlikely):
+    head = text[: text.index("\n") + 1] if "import" in text else ""
+    assert not {head + each for each in unlikely} & made(text)
+
+
+def test_an_imported_value_may_stand_for_its_expression():
+    assert "from sizes import N\nx = N\n" in made("from sizes import N\nx = f(N, y)\n")
