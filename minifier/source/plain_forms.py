@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.source.classes import classes_as_functions
 from minifier.source.put_value import PutValue, uses_of
 
 _Line = cst.SimpleStatementLine
@@ -16,58 +17,10 @@ _EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.Ge
 
 def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
     """Yield the module after one edit. An edit may change what the script does: the probe decides."""
-    yield from _modules_as_functions(module)
+    yield from classes_as_functions(module)
     yield from _shorter_tuples(module)
     yield from _without_targets(module)
     yield from _without_aliases(module)
-
-
-def _modules_as_functions(module: cst.Module) -> Iterator[cst.Module]:
-    """A class with a method `forward` and no state becomes functions, and its instances the function `forward`."""
-    for node in module.body:
-        if not isinstance(node, cst.ClassDef) or not isinstance(node.body, cst.IndentedBlock):
-            continue
-        methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef)]
-        names = [method.name.value for method in methods]
-        if len(methods) == len(node.body.body) and "forward" in names and "__init__" not in names:
-            changed = module.visit(_AsFunctions(node, methods))
-            assert isinstance(changed, cst.Module)
-            yield changed
-
-
-class _AsFunctions(cst.CSTTransformer):
-    def __init__(self, kind: cst.ClassDef, methods: Sequence[cst.FunctionDef]) -> None:
-        super().__init__()
-        self.kind, self.methods = kind, methods
-        self._names = {method.name.value for method in methods}
-
-    def leave_ClassDef(
-        self, original_node: cst.ClassDef, updated_node: cst.ClassDef
-    ) -> cst.ClassDef | cst.FlattenSentinel[cst.BaseStatement]:
-        if original_node is not self.kind:
-            return updated_node
-        blank = [cst.EmptyLine(indent=False)] * 2
-        methods = [each for each in updated_node.body.body if isinstance(each, cst.FunctionDef)]
-        return cst.FlattenSentinel([_as_function(method).with_changes(leading_lines=blank) for method in methods])
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        is_method = m.matches(original_node.value, m.Name("self")) and original_node.attr.value in self._names
-        return cst.Name(original_node.attr.value) if is_method else updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        func = original_node.func
-        if isinstance(func, cst.Name) and func.value == self.kind.name.value:
-            return cst.Name("forward")
-        made = m.Call(func=m.Name(self.kind.name.value))
-        is_set = m.matches(func, m.Attribute(value=made, attr=m.Name("eval") | m.Name("train")))
-        return cst.Name("forward") if is_set else updated_node
-
-
-def _as_function(method: cst.FunctionDef) -> cst.FunctionDef:
-    """Return a method as a function, without its first parameter."""
-    if any(m.matches(each.decorator, m.Name("staticmethod")) for each in method.decorators):
-        return method.with_changes(decorators=[])
-    return method.with_changes(params=method.params.with_changes(params=method.params.params[1:]))
 
 
 def _assignments(module: cst.Module) -> list[cst.Assign]:

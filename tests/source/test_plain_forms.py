@@ -81,10 +81,88 @@ def test_a_module_without_state_is_a_function():
 @pytest.mark.parametrize(
     "text",
     [
-        "class A(M):\n    def __init__(self):\n        self.a = 1\n\n    def forward(self, x):\n        return x\n",
+        "class A(M):\n    def __init__(self, n):\n        self.a = n\n\n    def forward(self, x):\n        return x\n",
         "class A(M):\n    b = [1]\n\n    def forward(self, x):\n        return x\n",
-        "class A(M):\n    def call(self, x):\n        return x\n",
+        "class A(M):\n    def __len__(self):\n        return 3\n",
     ],
 )
-def test_a_class_with_state_or_without_forward_stays(text):
+def test_a_class_with_parameters_or_more_than_methods_stays(text):
     assert made(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        (  # the state
+            """
+            class A(nn.Module):
+                def __init__(self, n=2):
+                    super().__init__()
+                    self.a, self.b = nn.Linear(n, n), 3
+
+                def forward(self, x):
+                    return self.a(x) + self.b + self.training
+
+            run(A())
+            """,
+            """
+            n = 2
+            a, b = nn.Linear(n, n), 3
+
+
+            def forward(x):
+                return a(x) + b + self.training
+
+            run(forward)
+            """,
+        ),
+        (  # a second module
+            """
+            def forward(x):
+                return x
+
+            class Net(nn.Module):
+                def forward(self, x):
+                    return forward(x)
+
+            class Other(nn.Module):
+                def __init__(self, n):
+                    self.forward = n
+
+            run(Net())
+            """,
+            """
+            def forward(x):
+                return x
+
+
+            def forward_of_net(x):
+                return forward(x)
+
+            class Other(nn.Module):
+                def __init__(self, n):
+                    self.forward = n
+
+            run(forward_of_net)
+            """,
+        ),
+        (  # no module
+            """
+            class Scale:
+                def apply(self, x):
+                    return x * 2
+
+            scale = Scale()
+            run(scale.apply, Scale().apply(3))
+            """,
+            """
+
+            def apply(x):
+                return x * 2
+            run(apply, apply(3))
+            """,
+        ),
+    ],
+)
+def test_a_class_becomes_functions(text, result):
+    assert made(text)[0].strip() == textwrap.dedent(result).strip()
