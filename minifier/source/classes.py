@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.source.put_value import applied
+
 _FORWARD = "forward"
 _SELF = m.Name("self")
 _CALL_OF_SUPER = m.Attribute(value=m.Call(func=m.Name("super")))
@@ -29,9 +31,7 @@ def classes_as_functions(module: cst.Module) -> Iterator[cst.Module]:
         has_state = init is not None and not all(param.default is not None for param in init.params.params[1:])
         if has_state or not (_FORWARD in names or not any(name.startswith("__") for name in names)):
             continue
-        changed = module.visit(_AsFunctions(module, node, methods))
-        assert isinstance(changed, cst.Module)
-        yield changed
+        yield from applied(module, _AsFunctions(module, node, methods))
 
 
 class _AsFunctions(cst.CSTTransformer):

@@ -8,7 +8,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.slicing.module_statements import dotted
-from minifier.source.put_value import Changes, PutValue, is_operation, uses_of
+from minifier.source.put_value import Changes, PutValue, applied, is_operation, uses_of
 
 _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
 _Line = cst.SimpleStatementLine
@@ -63,7 +63,7 @@ def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[
         return
     args = [arg.value.value if isinstance(arg.value, cst.Name) else None for arg in call.args]
     if args == params and not any(uses_of(call.func, each) for each in (*params, name)):
-        yield _put(_removed(module, function), name, call.func)
+        yield from applied(module, Changes({function: []}), PutValue(name, call.func))
 
 
 def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
@@ -84,8 +84,7 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
             return
         for param, value in values.items():
             result = _expression(result.visit(PutValue(param, value)))
-        rest = _module(module.visit(Changes({call: [func], function: []})))
-        yield _put(rest, name, result)
+        yield from applied(module, Changes({call: [func], function: []}), PutValue(name, result))
         return
     line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _is_line_of(each, call)), None)
     body = list(_body(function))
@@ -103,7 +102,7 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
         statements[-1] = _Line([line.body[0].with_changes(value=last)])
     elif not isinstance(line.body[0], cst.Expr):
         return
-    yield _module(module.visit(Changes({line: statements, function: []})))
+    yield from applied(module, Changes({line: statements, function: []}))
 
 
 def _is_line_of(line: cst.CSTNode, call: cst.Call) -> bool:
@@ -140,12 +139,10 @@ def _with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
         paths = _paths(node)
         if not paths or not all(path.partition(".")[0] in roots for path in paths.values()):
             continue
-        rest = _removed(module, line)
-        if any(len(uses_of(rest, name)) > _MAX_QUALIFIED_USES for name in paths):
+        if any(len(uses_of(module, name)) > _MAX_QUALIFIED_USES for name in paths):
             continue
-        for name, path in paths.items():
-            rest = _put(rest, name, cst.parse_expression(path))
-        yield rest
+        full_names = [PutValue(name, cst.parse_expression(path)) for name, path in paths.items()]
+        yield from applied(module, Changes({line: []}), *full_names)
 
 
 def _paths(node: cst.BaseSmallStatement) -> dict[str, str]:
@@ -158,19 +155,6 @@ def _paths(node: cst.BaseSmallStatement) -> dict[str, str]:
     if isinstance(node, cst.Import) and all(alias.asname is not None for alias in node.names):
         return {alias.evaluated_alias or "": alias.evaluated_name for alias in node.names}
     return {}
-
-
-def _removed(module: cst.Module, node: cst.CSTNode) -> cst.Module:
-    return _module(module.deep_remove(node))
-
-
-def _put(module: cst.Module, name: str, value: cst.BaseExpression) -> cst.Module:
-    return _module(module.visit(PutValue(name, value)))
-
-
-def _module(node: object) -> cst.Module:
-    assert isinstance(node, cst.Module)
-    return node
 
 
 def _expression(node: object) -> cst.BaseExpression:

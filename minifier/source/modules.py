@@ -10,7 +10,7 @@ import libcst as cst
 
 from minifier.slicing import Wanted, names_bound, slice_module
 from minifier.slicing.module_statements import ModuleStatements, dotted
-from minifier.source.statement_edits import Splice
+from minifier.source.put_value import Changes
 
 
 def with_modules(source: str, folders: Sequence[str]) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _inlined(
     reserved = names_bound(module.code) - set(local_names.values()) - imports
     if reserved & names_bound(definitions.code):
         return None
-    inlined = rest.visit(Splice(line, list(definitions.body)))
+    inlined = rest.visit(Changes({line: list(definitions.body)}))
     assert isinstance(inlined, cst.Module)
     return inlined.code
 

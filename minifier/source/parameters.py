@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import uses_of
+from minifier.source.put_value import applied, uses_of
 
 _CALLED_AS_INSTANCE = ("forward", "__call__")
 
@@ -147,9 +147,4 @@ def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
     module.visit(visitor)
     for function in visitor.found:
         for index in range(int(function.is_method), len(function.node.params.params)):
-            yield _checked(module.visit(_RemoveParameter(function, index, module)))
-
-
-def _checked(module: object) -> cst.Module:
-    assert isinstance(module, cst.Module)
-    return module
+            yield from applied(module, _RemoveParameter(function, index, module))

@@ -8,7 +8,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.source.classes import classes_as_functions
-from minifier.source.put_value import PutValue, uses_of
+from minifier.source.put_value import PutValue, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
@@ -36,7 +36,7 @@ def _shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
         if len(target.elements) != len(value.elements):
             continue
         for left_out in range(len(target.elements)):
-            yield _replaced(
+            yield from replaced(
                 module,
                 node,
                 node.with_changes(
@@ -57,7 +57,7 @@ def _without_targets(module: cst.Module) -> Iterator[cst.Module]:
     """`a = f(x)` becomes `f(x)`."""
     for node in _assignments(module):
         if isinstance(node.value, cst.Call):
-            yield _replaced(module, node, cst.Expr(node.value))
+            yield from replaced(module, node, cst.Expr(node.value))
 
 
 def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
@@ -76,7 +76,7 @@ def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
             if not is_plain and not _are_short(rest, following):
                 continue
             changed = block.with_changes(body=[*block.body[:number], *rest])
-            yield changed if isinstance(changed, cst.Module) else _replaced(module, block, changed)
+            yield from [changed] if isinstance(changed, cst.Module) else replaced(module, block, changed)
 
 
 def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
@@ -121,10 +121,4 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
         visited = line.visit(put)
         assert isinstance(visited, cst.BaseStatement)
         changed.append(visited)
-    return changed
-
-
-def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
-    changed = module.deep_replace(old, new)
-    assert isinstance(changed, cst.Module)
     return changed

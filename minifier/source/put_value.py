@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -73,6 +73,23 @@ class Changes(cst.CSTTransformer):
         if nodes is None:
             return updated_node
         return nodes[0] if len(nodes) == 1 else cst.FlattenSentinel(nodes) if nodes else cst.RemoveFromParent()
+
+
+def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Module]:
+    """Yield the module after these changes; nothing if libcst refuses one, like a default ahead of a parameter."""
+    try:
+        for change in changes:
+            visited = module.visit(change)
+            assert isinstance(visited, cst.Module)
+            module = visited
+    except cst.CSTValidationError:
+        return
+    yield module
+
+
+def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator[cst.Module]:
+    """Yield the module with one node in the place of another, as `applied` does."""
+    yield from applied(module, Changes({old: [new]}))
 
 
 class PutValue(cst.CSTTransformer):

@@ -10,6 +10,7 @@ from libcst import matchers as m
 from minifier.source.inlining import inlined
 from minifier.source.parameters import without_parameters
 from minifier.source.plain_forms import plain_forms
+from minifier.source.put_value import Changes, applied, replaced
 from minifier.source.values import small_values, without_comments
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
@@ -125,19 +126,6 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
     return node.with_changes(bases=bases, keywords=[])
 
 
-class Splice(cst.CSTTransformer):
-    """Replaces one node by statements."""
-
-    def __init__(self, old: cst.CSTNode, new: list[cst.BaseStatement]) -> None:
-        super().__init__()
-        self.old, self.new = old, new
-
-    def on_leave(  # type: ignore[override]
-        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
-    ) -> cst.CSTNode | cst.FlattenSentinel[cst.BaseStatement]:
-        return cst.FlattenSentinel(self.new) if original_node is self.old else updated_node
-
-
 class _Nodes(cst.CSTVisitor):
     def __init__(self) -> None:
         self.nodes: list[cst.CSTNode] = []
@@ -165,20 +153,20 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
     for node in visitor.nodes:
         body = _unwrapped(node)
         if body is not None and id(node) not in visitor.branches:
-            yield _checked(module.visit(Splice(node, body)))
+            yield from applied(module, Changes({node: body}))
         if node in unpacked and isinstance(node, (cst.Tuple, cst.List)):
             continue
         for operand in _operands(node, modules):
             if _may_replace(operand, modules):
-                yield _replaced(module, node, operand)
+                yield from replaced(module, node, operand)
         needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
         if not needs_argument:  # most likely
             for rest in _without(node):
-                yield _replaced(module, node, rest)
+                yield from replaced(module, node, rest)
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
-            yield _replaced(module, node.value, node.value.value)
+            yield from replaced(module, node.value, node.value.value)
         if isinstance(node, cst.Assert):
-            yield _replaced(module, node, cst.Expr(node.test))
+            yield from replaced(module, node, cst.Expr(node.test))
         if isinstance(node, (cst.Arg, cst.Assign)) and not (
             _is_literal(node.value)
             or _names_backend(node)
@@ -186,14 +174,5 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
             or node.value in unpacked
             or node in bases
         ):
-            yield _replaced(module, node.value, cst.Integer("1"))
+            yield from replaced(module, node.value, cst.Integer("1"))
     yield from small_values(module)
-
-
-def _replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
-    return _checked(module.deep_replace(old, new))
-
-
-def _checked(module: object) -> cst.Module:
-    assert isinstance(module, cst.Module)
-    return module

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst import matchers as m
 
+from minifier.source.put_value import applied
+
 _SMALL = 2
 
 
@@ -20,10 +22,10 @@ def small_values(module: cst.Module) -> Iterator[cst.Module]:
     for text in texts:
         if not text.isdigit():
             if "." in text and text not in ("0.0", "1.0"):
-                yield _checked(module.visit(_Number(text, cst.Float("1.0"))))
+                yield from applied(module, _Number(text, cst.Float("1.0")))
         elif int(text) > 1:
             for value in range(1, min(int(text), _SMALL + 1)):
-                yield _checked(module.visit(_Number(text, cst.Integer(str(value)))))
+                yield from applied(module, _Number(text, cst.Integer(str(value))))
 
 
 class _Number(cst.CSTTransformer):
@@ -41,7 +43,7 @@ class _Number(cst.CSTTransformer):
 def without_comments(module: cst.Module) -> Iterator[cst.Module]:
     """Yield the module without comments, if it has any: what they are about is not as it was."""
     if m.findall(module, m.Comment()):
-        yield _checked(module.visit(_WithoutComments()))
+        yield from applied(module, _WithoutComments())
 
 
 class _WithoutComments(cst.CSTTransformer):
@@ -56,8 +58,3 @@ class _WithoutComments(cst.CSTTransformer):
         self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
     ) -> cst.EmptyLine | cst.RemovalSentinel:
         return updated_node if original_node.comment is None else cst.RemoveFromParent()
-
-
-def _checked(module: object) -> cst.Module:
-    assert isinstance(module, cst.Module)
-    return module

@@ -119,3 +119,15 @@ def test_edits_that_would_always_raise_are_not_made(text, unlikely):
 
 def test_an_imported_value_may_stand_for_its_expression():
     assert "from sizes import N\nx = N\n" in made("from sizes import N\nx = f(N, y)\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "among"),
+    [
+        ("def f(a=1, b=2):\n    return a\nf(3)\n", "def f(a, b=2):\n    return a\nf(3)\n"),
+        ("xs = (a,)\ndef f(x):\n    y\nf(*xs)\n", "xs = a\ndef f(x):\n    y\nf(*xs)\n"),
+        ("xs = a,\ndef f(x):\n    y\nf(*xs)\n", "xs = a\ndef f(x):\n    y\nf(*xs)\n"),
+    ],
+)
+def test_an_edit_that_libcst_refuses_is_left_out(text, among):
+    assert among in made(text) and all(compile(code, "edit.py", "exec") for code in made(text))
