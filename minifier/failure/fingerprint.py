@@ -52,6 +52,8 @@ class Fingerprint:
     names: its words that are names of graph nodes, and may differ.
     native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
     forms: other failures of the same graph that count as this one. A race may raise one of several errors.
+    aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
+    name any of them.
     """
 
     stage: Stage
@@ -63,6 +65,7 @@ class Fingerprint:
     names: tuple[str, ...] = ()
     native: str = ""
     forms: tuple[Fingerprint, ...] = ()
+    aspects: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """Return one line for the user."""

@@ -8,7 +8,7 @@ from minifier.failure.difference import Aspect, Difference
 from minifier.failure.fingerprint import Failure, Fingerprint
 from minifier.failure.kinds import Kind, Stage
 
-# The worst for a user comes first.
+# Of several results, the one that is worst for a user comes first.
 _RANKS = {
     aspect: rank
     for rank, aspect in enumerate(
@@ -29,17 +29,30 @@ _RANKS = {
         )
     )
 }
+# Of one result, `assert_close` names the first of these before any other aspect.
+_SHOWN_FIRST = (Aspect.STRUCTURE, Aspect.SHAPE, Aspect.DEVICE, Aspect.DTYPE)
 
 
 def failure_of_differences(differences: Sequence[Difference], sought: Fingerprint | None = None) -> Failure:
-    """Return the failure of the sought aspect, else of the worst; forward results come before gradients.
+    """Return the failure of the sought aspect, else of the aspect that shows first in the worst result.
 
-    The aspect alone identifies it: size and place of an error vary between candidates.
+    Forward results come before gradients. The aspects alone identify the failure: size and place of an error vary
+    between candidates. The message is about the aspect that shows first in the result of the failure's aspect.
     """
-    ranked = sorted(differences, key=lambda difference: (difference.is_of_backward, _RANKS[difference.aspect]))
+    results = list(dict.fromkeys(difference.where for difference in differences))
+    worst = {where: min(_RANKS[d.aspect] for d in differences if d.where == where) for where in results}
+    ranked = sorted(
+        differences, key=lambda d: (d.is_of_backward, worst[d.where], results.index(d.where), _place(d.aspect))
+    )
     main = next((d for d in ranked if sought is not None and d.aspect.value == sought.message), ranked[0])
-    ordered = (main, *(difference for difference in ranked if difference is not main))
+    ordered = sorted(ranked, key=lambda d: (d.where != main.where, d.aspect not in _SHOWN_FIRST, d is not main))
     kind = Kind.NON_FINITE if main.aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
     text = "".join(f"{difference.sentence}\n" for difference in ordered)
-    fingerprint = Fingerprint(Stage.COMPARE, kind, message=main.aspect.value)
-    return Failure(fingerprint, kind.value, main.sentence, text, differences=ordered)
+    aspects = tuple(dict.fromkeys(difference.aspect.value for difference in ordered))
+    fingerprint = Fingerprint(Stage.COMPARE, kind, message=main.aspect.value, aspects=aspects)
+    return Failure(fingerprint, kind.value, ordered[0].sentence, text, differences=tuple(ordered))
+
+
+def _place(aspect: Aspect) -> int:
+    """Return the aspect's place among those of one result."""
+    return _SHOWN_FIRST.index(aspect) if aspect in _SHOWN_FIRST else len(_SHOWN_FIRST) + _RANKS[aspect]

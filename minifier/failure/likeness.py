@@ -14,16 +14,14 @@ _STDLIB_FOLDERS = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.ge
 
 
 def proportion(failure: Failure) -> float | None:
-    """Return the worst error of the first difference's aspect, in multiples of eager's error or noise; None if unknown.
+    """Return the worst error in the failure's aspect, in multiples of eager's error or noise; None if unknown.
 
     Later layers increase both alike."""
-    if not failure.differences:
-        return None
-    aspect = failure.differences[0].aspect
+    aspect = failure.fingerprint.message
     ratios = []
     for difference in failure.differences:
         eager = max(difference.eager_error or 0.0, difference.noise or 0.0)
-        if difference.aspect is aspect and difference.error is not None and eager > 0:
+        if difference.aspect.value == aspect and difference.error is not None and eager > 0:
             ratios.append(difference.error / eager)
     return max(ratios, default=None)
 

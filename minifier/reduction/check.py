@@ -11,8 +11,9 @@ from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Aspect, Difference, Failure, Kind, Stage, Verdict
+from minifier.failure import Aspect, Difference, Failure, Kind, Stage, Verdict, same
 from minifier.failure.fingerprint import Link
+from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.fx.recorded_values import RecordedValues
 from minifier.probe.evaluate import evaluate, run_eagerly
@@ -96,7 +97,10 @@ def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     candidate = replace(case, graph=_returning(case.graph, names), backward=False)
     (result,) = runner.run([lambda: evaluate(runner.bench, candidate, Stage.COMPARE)])
     differences = unpack(tuple[Difference, ...], (result or {}).get("differences", []))
-    by_output = {int(m.group(1)): each for each in differences if (m := re.match(r"output (\d+)", each.where))}
+    by_output: dict[int, list[Difference]] = {}
+    for each in differences:
+        if m := re.match(r"output (\d+)", each.where):
+            by_output.setdefault(int(m.group(1)), []).append(each)
     # Ops that are only computed in another way do not make the whole result wrong: they come last.
     outputs = sorted(by_output, key=lambda output: (not _is_alike(case, by_output[output]), output))
     suspects = [names[output] for output in outputs if output < len(names)]
@@ -104,8 +108,9 @@ def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     return tuple((name,) for name in suspects if name not in runner.bench.innocent)[:_MAX_HINTS]
 
 
-def _is_alike(case: Case, difference: Difference) -> bool:
-    return is_alike(case.failure, replace(case.failure, differences=(difference,)))
+def _is_alike(case: Case, differences: Sequence[Difference]) -> bool:
+    failure = failure_of_differences(differences, case.failure.fingerprint)
+    return same(case.failure.fingerprint, failure.fingerprint) and is_alike(case.failure, failure)
 
 
 def _returning(graph: Graph, names: list[str]) -> Graph:

@@ -232,7 +232,7 @@ class ProbeRunner:
 
     def as_sighted(self, case: Case) -> Case:
         """Return the Case with the message and traceback of the last sighting on it. The fingerprint stays, with the
-        forms that were found meanwhile."""
+        forms that were found meanwhile, and with the aspects that this Case shows."""
         case = self.with_forms(case)
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
@@ -241,6 +241,7 @@ class ProbeRunner:
             seen = replace(seen, message=case.failure.message, differences=case.failure.differences)
         failure = replace(
             case.failure,
+            fingerprint=replace(case.failure.fingerprint, aspects=seen.fingerprint.aspects),
             type=seen.type,
             message=seen.message,
             traceback=seen.traceback,

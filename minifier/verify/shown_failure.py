@@ -64,8 +64,8 @@ def _difference(links: Sequence[Link], text: str, sought: Fingerprint) -> Failur
         return None
     aspect = _aspect(last["message"])
     kind = Kind.NON_FINITE if aspect is Aspect.NON_FINITE else Kind.WRONG_RESULT
-    if sought.message in (Aspect.MUTATION.value, Aspect.GRADIENT.value):
-        # Such a script compares only the inputs, or only the gradients.
+    if aspect.value in sought.aspects or sought.message in (Aspect.MUTATION.value, Aspect.GRADIENT.value):
+        # Another aspect of the same results may show first; a script of the latter compares only inputs or gradients.
         aspect, kind = Aspect(sought.message), sought.kind
     return Failure(
         Fingerprint(Stage.COMPARE, kind, message=aspect.value), "AssertionError", last["message"], traceback=text

@@ -46,8 +46,12 @@ def invalid() -> ChildEnd:
 
 def differs(error: float = 1.0, aspect: Aspect = Aspect.VALUES, where: str = "output 0") -> ChildEnd:
     """The compiled result is this far from eager's, which is itself off by a millionth."""
-    difference = Difference(aspect, where, f"{where} is off by {error}", error, 1e-6, 1e-6)
-    answer = {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack((difference,))}
+    return differs_by(Difference(aspect, where, f"{where} is off by {error}", error, 1e-6, 1e-6))
+
+
+def differs_by(*differences: Difference) -> ChildEnd:
+    """The compiled results have these differences."""
+    answer = {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
     return ChildEnd(answer, 0.01, status=0)
 
 

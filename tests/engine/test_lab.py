@@ -8,6 +8,7 @@ from chains import chain
 from fake_prober import (
     breaks,
     dies,
+    differs_by,
     exhausts,
     hangs,
     has,
@@ -21,7 +22,7 @@ from fake_prober import (
 )
 
 from minifier.case.ops import with_ops
-from minifier.failure import Kind, Stage, Verdict
+from minifier.failure import Aspect, Difference, Kind, Stage, Verdict
 from minifier.probe.children import ChildEnd
 from minifier.reduction.probe_runner import ranges, surely
 
@@ -159,6 +160,20 @@ def test_a_case_is_told_in_the_words_of_its_last_sighting(make_lab):
     assert lab.as_sighted(CASE).failure.traceback == "RuntimeError: no lowering\n"
     assert lab.as_sighted(ALONE["cos"]) == ALONE["cos"], "nothing was seen there"
     assert lab.as_sighted(ALONE["tanh"]).failure.fingerprint == CASE.failure.fingerprint
+
+
+def test_a_case_has_the_aspects_that_it_shows(make_lab):
+    dtype = Difference(Aspect.DTYPE, "output 0", "output 0 is of type int8, in eager of uint8")
+    values = Difference(Aspect.VALUES, "output 0", "output 0 differs")
+    case = chain("cos", "tanh", failing=differs_by(values))
+    lab, _ = make_lab(case, when(has("cos"), differs_by(values), differs_by(values, dtype)))
+    alone = with_ops(case, ["tanh"])
+    lab.probe([case])
+    lab.probe([alone])
+    assert lab.as_sighted(case).failure.fingerprint == case.failure.fingerprint
+    failure = lab.as_sighted(alone).failure
+    assert failure.fingerprint == replace(case.failure.fingerprint, aspects=("dtype", "values"))
+    assert failure.message == dtype.sentence and failure.differences == (dtype, values)
 
 
 def test_how_long_a_probe_waited_is_not_told(make_lab):

@@ -7,10 +7,10 @@ import pytest
 import torch
 from captured import captured, refused_case
 from chains import chain, names
-from fake_prober import breaks, differs, targets, when
+from fake_prober import breaks, differs, differs_by, has, targets, when
 
 from minifier.case.ops import with_ops
-from minifier.failure import Aspect, Kind, Stage
+from minifier.failure import Aspect, Difference, Kind, Stage
 from minifier.reduction.check import begins_at, check
 from minifier.reduction.wrong_ops import find_wrong_ops
 
@@ -78,6 +78,18 @@ def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong, op):
     (name,) = [node.name for node in case.graph.ops if node.short_target == op]
     ((found, sentence),) = find_wrong_ops(lab, case, with_ops(case, [name]), 60.0)
     assert found == name and sentence
+
+
+DTYPE = Difference(Aspect.DTYPE, "output 0", "output 0 is of type int8, in eager of uint8")
+VALUES = Difference(Aspect.VALUES, "output 0", "output 0 differs in 3 of 4 elements", 9.0, 0.0)
+
+
+def test_an_op_that_is_wrong_only_in_values_is_not_the_one_that_is_wrong_in_dtype_too(reduce):
+    wrong_dtype = when(has("tanh"), differs_by(VALUES, DTYPE), when(has("cos"), differs_by(VALUES)))
+    case = chain("cos", "exp", "tanh", "abs", "sin", failing=differs_by(VALUES, DTYPE))
+    done = reduce(case, wrong_dtype)
+    assert targets(done.case) == ["tanh"]
+    assert done.case.failure.fingerprint.aspects == ("dtype", "values")
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

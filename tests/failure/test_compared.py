@@ -27,34 +27,64 @@ def off(aspect, where="output 0"):
     return Difference(aspect, where, f"{where}: {aspect.value}")
 
 
+def wrong(message, *aspects):
+    return Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message=message, aspects=aspects)
+
+
 def test_every_aspect_has_its_rank():
     assert set(ASPECTS) == set(Aspect)
     forward = [each for each in ASPECTS if each is not Aspect.GRADIENT]
-    failure = failure_of_differences([off(aspect) for aspect in reversed(forward)])
-    assert [each.aspect for each in failure.differences] == forward
+    results = [off(aspect, f"output {number}") for number, aspect in enumerate(reversed(forward))]
+    failure = failure_of_differences(results)
+    assert failure.fingerprint.message == forward[0].value
+    assert failure_of_differences(failure.differences[1:]).fingerprint.message == forward[1].value
 
 
 def test_forward_results_come_before_gradients():
     slight, gradient = off(Aspect.STRIDE), off(Aspect.VALUES, "gradient of x")
     failure = failure_of_differences([gradient, slight])
     assert failure.differences == (slight, gradient)
-    assert failure.fingerprint == Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="stride")
+    assert failure.fingerprint == wrong("stride", "stride", "values")
     assert (failure.type, failure.message) == ("wrong-result", slight.sentence)
     assert failure.traceback == f"{slight.sentence}\n{gradient.sentence}\n"
 
 
-def test_the_one_that_is_sought_comes_first_whatever_its_rank():
-    differences = [off(Aspect.VALUES), off(Aspect.STRIDE), off(Aspect.SHAPE)]
-    sought = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="stride")
-    told = failure_of_differences(differences, sought)
-    assert [each.aspect for each in told.differences] == [Aspect.STRIDE, Aspect.VALUES, Aspect.SHAPE]
-    other = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="dtype")
-    assert failure_of_differences(differences, other).differences[0].aspect is Aspect.VALUES
+@pytest.mark.parametrize(
+    ("aspects", "shown"),
+    [
+        ((Aspect.VALUES, Aspect.DTYPE), Aspect.DTYPE),
+        ((Aspect.DTYPE, Aspect.SHAPE), Aspect.SHAPE),
+        ((Aspect.NON_FINITE, Aspect.DTYPE), Aspect.DTYPE),
+        ((Aspect.AUTOGRAD, Aspect.VALUES), Aspect.VALUES),
+        ((Aspect.STRIDE, Aspect.VALUES), Aspect.VALUES),
+    ],
+)
+def test_a_result_wrong_in_several_aspects_is_known_by_the_one_that_an_assertion_names_first(aspects, shown):
+    first = failure_of_differences([off(aspect) for aspect in aspects])
+    (other,) = {*aspects} - {shown}
+    assert first.fingerprint == wrong(shown.value, shown.value, other.value)
+    assert first.message == off(shown).sentence
+
+
+def test_the_worst_result_comes_first_with_all_its_aspects():
+    differences = [off(Aspect.STRIDE), off(Aspect.VALUES, "output 11"), off(Aspect.DTYPE, "output 11")]
+    failure = failure_of_differences([*differences, off(Aspect.SHAPE, "output 2")])
+    assert failure.fingerprint == wrong("dtype", "dtype", "values", "shape", "stride")
+    assert [each.where for each in failure.differences] == ["output 11", "output 11", "output 2", "output 0"]
+
+
+def test_the_sought_aspect_is_sought_whatever_its_rank():
+    differences = [off(Aspect.VALUES), off(Aspect.STRIDE), off(Aspect.SHAPE), off(Aspect.VALUES, "output 1")]
+    seen = failure_of_differences(differences, wrong("stride"))
+    assert seen.fingerprint.message == "stride" and seen.message == off(Aspect.SHAPE).sentence
+    assert [each.aspect.value for each in seen.differences] == ["shape", "stride", "values", "values"]
+    assert failure_of_differences(differences, wrong("dtype")).fingerprint.message == "shape"
 
 
 def test_nan_and_infinity_are_a_kind_of_their_own():
     failure = failure_of_differences([off(Aspect.NON_FINITE)])
-    assert failure.fingerprint == Fingerprint(Stage.COMPARE, Kind.NON_FINITE, message="non-finite")
+    fingerprint = Fingerprint(Stage.COMPARE, Kind.NON_FINITE, message="non-finite", aspects=("non-finite",))
+    assert failure.fingerprint == fingerprint
     assert failure.type == "non-finite"
 
 

@@ -102,3 +102,10 @@ def test_code_of_no_file_and_of_python_dies_of_nothing_but_packages_do():
     assert place_of_death(died(("/home/me/acme.py", "run"), (f"{stdlib}/json/decoder.py", "parse"))) == ("run",)
     assert place_of_death(died((f"{stdlib}/site-packages/acme/a.py", "lower"))) == ("lower",)
     assert place_of_death(died(("<string>", "made"))) == ()
+
+
+def test_the_error_of_the_sought_aspect_is_measured_where_another_shows_first():
+    dtype = Difference(Aspect.DTYPE, "output 0", "it is of another type")
+    values = Difference(Aspect.VALUES, "output 0", "it is off", 1.0, 0.01)
+    fingerprint = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
+    assert proportion(Failure(fingerprint, "", "", differences=(dtype, values))) == 100

@@ -2,11 +2,12 @@
 
 import json
 import textwrap
+from dataclasses import replace
 
 import pytest
 import torch
 
-from minifier.failure import Aspect, Fingerprint, Kind, Stage
+from minifier.failure import Aspect, Fingerprint, Kind, Stage, same
 from minifier.failure.observed import describe, text
 from minifier.verify import Conditions, run_script
 from minifier.verify.shown_failure import End, failure_shown
@@ -74,6 +75,15 @@ def test_what_assert_close_says_tells_the_aspect(name, tmp_path):
 def test_inputs_and_gradients_are_what_their_scripts_compare(aspect, name, tmp_path):
     seen = shown_by(COMPARED[name][0], tmp_path, sought(aspect))
     assert seen is not None and seen.fingerprint == sought(aspect)
+
+
+@pytest.mark.parametrize("name", ["dtype", "values", "shape"])
+def test_any_aspect_of_a_result_is_the_failure(name, tmp_path):
+    """assert_close names the dtype, where the search was for wrong values of the same result."""
+    wanted = replace(sought(Aspect.VALUES), aspects=("dtype", "values"))
+    seen = shown_by(COMPARED[name][0], tmp_path, wanted)
+    assert same(wanted, seen.fingerprint) is (name != "shape")
+    assert same(sought(Aspect.VALUES), seen.fingerprint) is (name != "shape")
 
 
 @pytest.mark.parametrize(
