@@ -46,7 +46,7 @@ from minifier.failure.observed import describe, text
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.script_definitions import line_of_script
-from minifier.fx.tensors import TensorFile
+from minifier.fx.tensors import TensorFile, storage_elements
 from minifier.process.caught import CallWatch
 from minifier.process.memory import spare_memory
 from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
@@ -247,14 +247,20 @@ class Record:
         if len(placeholders) != len(values):
             raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
         pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
-        stored = tensors.add_inputs({n.name: v for n, v in pairs if isinstance(v, torch.Tensor)})
+        values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor)}
+        # Only these ops reach beyond their input.
+        reaches = any("as_strided" in node.target for node in self.graph.ops)
+        windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
+        stored = tensors.add_inputs(values_by_name, windows)
         storages: dict[object, int] = {}
         inputs: list[Input] = []
         for node, value in pairs:
             if isinstance(value, torch.Tensor):
                 meta = tensor_meta(value, storages)
                 parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
-                inputs.append(TensorInput(node.name, meta, stored[node.name], value.is_leaf, parameter, inference))
+                source, storage = stored[node.name], windows.get(node.name, 0)
+                storage = 0 if source.shared else storage
+                inputs.append(TensorInput(node.name, meta, source, value.is_leaf, parameter, inference, storage))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 inputs.append(ScalarInput(node.name, value))
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):

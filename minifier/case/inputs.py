@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from minifier.case.values import TensorMeta
 
@@ -13,13 +14,15 @@ class Stored:
 
     If `shared`, several inputs are views of one storage, and the key holds that storage as one dimension.
     If `contiguous`, the key holds the elements in row-major order, whatever the input's stride. The input begins at
-    the `offset`-th element of what the key holds: compiled code may depend on the alignment.
+    the `offset`-th element of what the key holds: compiled code may depend on the alignment. It is a view of the input
+    `base`, if that is one of the Case's inputs; the key's values are for Cases without it.
     """
 
     key: str
     shared: bool = False
     contiguous: bool = False
     offset: int = 0
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,10 @@ Source = Stored | Recorded | Drawn | Adapted
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """A tensor argument: with requires_grad a `leaf` or an op's result, an nn.Parameter, made in inference mode."""
+    """A tensor argument: with requires_grad a `leaf` or an op's result, an nn.Parameter, made in inference mode.
+
+    `storage` is the number of elements of its storage if the graph may read beyond the tensor, else 0.
+    """
 
     name: str
     meta: TensorMeta
@@ -72,6 +78,12 @@ class TensorInput:
     leaf: bool = True
     parameter: bool = False
     inference: bool = False
+    storage: int = 0
+
+    @property
+    def whole(self) -> TensorMeta:
+        """The storage that this input is a window of, as a tensor."""
+        return replace(self.meta, shape=(self.storage,), stride=(1,), offset=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +96,10 @@ class ScalarInput:
 
 
 Input = TensorInput | ScalarInput
+
+
+def bases(inputs: Iterable[Input]) -> dict[str, TensorInput]:
+    """Return, by name, the inputs that are views of another one of these inputs, with that one."""
+    by_name = {item.name: item for item in inputs if isinstance(item, TensorInput)}
+    of = {name: item.source.base for name, item in by_name.items() if isinstance(item.source, Stored)}
+    return {name: by_name[base] for name, base in of.items() if base is not None and base in by_name}

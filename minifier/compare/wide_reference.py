@@ -43,6 +43,7 @@ SINGLE = Width(
     {"half": "float", "bfloat16": "float", "chalf": "cfloat"},
     None,
 )
+_MAX_WHOLE_BYTES = 2**24  # of a storage that is widened whole, not only the elements of its inputs
 _BIT_VIEWS = ("view", "view_dtype", "torch.Tensor.view", "torch.ops.aten.view.dtype")
 
 
@@ -120,6 +121,9 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
     for key, members in shared.items():
         start = min(int(m.storage_offset()) for m in members)
         whole = max(int(m.storage_offset()) + flat(m).numel() for m in members) - start
+        size = members[0].untyped_storage().nbytes()
+        if size <= _MAX_WHOLE_BYTES:  # an op may read beyond its input
+            start, whole = 0, size // members[0].element_size()
         stretch = members[0].as_strided((whole,), (1,), start)
         stretches[key] = (stretch.to(width.of(stretch.dtype)), start)
     del shared

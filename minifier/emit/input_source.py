@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Drawn, ScalarInput, Stored, TensorInput
-from minifier.case.inputs import Adapted, Recorded
+from minifier.case.inputs import Adapted, Recorded, bases
 from minifier.case.literals import literal
 from minifier.case.values import TensorMeta, contiguous_stride
 from minifier.errors import NoRepro
@@ -96,11 +96,41 @@ def _stored(meta: TensorMeta, stored: Stored, default: str) -> str:
     return f"{text}.reshape({literal(meta.shape)})" if as_bytes else text
 
 
+def _window(whole: str, base: TensorMeta, meta: TensorMeta) -> str:
+    """Return the expression of a view of the contiguous tensor `whole`."""
+    rows, step = meta.shape[:1], base.stride[:1]
+    aligned = meta.stride == base.stride and meta.shape[1:] == base.shape[1:] and bool(rows) and step[0] > 0
+    if aligned and meta.offset % step[0] == 0 and meta.elements:
+        first = meta.offset // step[0]
+        last = first + rows[0]
+        return f"{whole}[{first or ''}:{'' if last == base.shape[0] else last}]"
+    offset = f", {meta.offset}" if meta.offset else ""
+    return f"{whole}.as_strided({literal(meta.shape)}, {literal(meta.stride)}{offset})"
+
+
+def _windowed(item: TensorInput, default: str) -> str:
+    """Return the expression of an input whose storage is larger than itself."""
+    source, whole, meta = item.source, item.whole, item.meta
+    if isinstance(source, Drawn):
+        text = _operand(whole, source, default)
+    else:
+        assert isinstance(source, Stored), "its values are known"
+        text, meta = _stored(whole, Stored(source.key), default), replace(meta, offset=source.offset)
+    if meta.requires_grad and not item.leaf:
+        return _window(f"{text}.requires_grad_().clone()", whole, meta)
+    window = _window(text, whole, meta)
+    if item.parameter:
+        return f"torch.nn.Parameter({window}{'' if meta.requires_grad else ', requires_grad=False'})"
+    return f"{window}.requires_grad_()" if meta.requires_grad else window
+
+
 def tensor_source(item: TensorInput, default: str) -> str:
     """Return the expression of the tensor under this default dtype. Raises NoRepro if its values are unknown."""
     source = item.source
     if isinstance(source, (Recorded, Adapted)):
         raise NoRepro(f"the value of {item.name} was not recorded")
+    if item.storage:
+        return _windowed(item, default)
     text = _drawn(item.meta, source, default) if isinstance(source, Drawn) else _stored(item.meta, source, default)
     if item.meta.requires_grad and not item.leaf and item.meta.span != item.meta.elements:
         storage, dot, strided = text.rpartition(".as_strided(")
@@ -126,10 +156,17 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
     `seeded` sets the seed even if no input is random: the script draws other random numbers.
     """
     statements, stored, random = [], False, False
-    for item in case.inputs:
+    views = bases(case.inputs)
+    for item in sorted(case.inputs, key=lambda item: item.name in views):
         name = names[item.name]
         if isinstance(item, ScalarInput):
             statements.append(f"{name} = {literal(item.value)}")
+            continue
+        if item.name in views:
+            base = views[item.name]
+            statement = f"{name} = {_window(names[base.name], base.meta, item.meta)}"
+            without_grad = base.meta.requires_grad and item.leaf
+            statements.append(f"with torch.no_grad():\n    {statement}" if without_grad else statement)
             continue
         stored = stored or isinstance(item.source, Stored)
         random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))

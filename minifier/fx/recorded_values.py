@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput
+from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput, bases
 from minifier.case.values import TensorMeta
 from minifier.fx.node_arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
@@ -161,18 +162,27 @@ def make_inputs(
             shared[key] = tensors.get(key).clone() if copied else tensors.get(key)
         return shared[key]
 
-    values = []
+    values: dict[str, Any] = {}
+    views = bases(inputs)
     with without_modes():
-        for item in inputs:
+        for item in sorted(inputs, key=lambda item: item.name in views):
             value = ready(item)
-            if value is not None:
-                values.append(value)
-            elif isinstance(item, TensorInput) and item.inference:
-                with torch.inference_mode():
-                    values.append(_make(item, stored, recorded))
-            else:
-                values.append(_make(item, stored, recorded))
-    return values
+            with (
+                torch.inference_mode() if isinstance(item, TensorInput) and item.inference else contextlib.nullcontext()
+            ):
+                if value is None and item.name in views:
+                    value = _view(values[views[item.name].name], item)
+                values[item.name] = _make(item, stored, recorded) if value is None else value
+    return [values[item.name] for item in inputs]
+
+
+def _view(base: torch.Tensor, item: Input) -> torch.Tensor | None:
+    """Return the input as a view of its base; None if only one of them must require grad."""
+    assert isinstance(item, TensorInput), "a view is a tensor"
+    meta = item.meta
+    with torch.set_grad_enabled(not item.leaf):
+        view = base.as_strided(meta.shape, meta.stride, base.storage_offset() + meta.offset)
+    return view if view.requires_grad == meta.requires_grad and view.is_leaf == item.leaf else None
 
 
 def without_sharing(values: Sequence[Any]) -> list[Any]:
@@ -191,7 +201,7 @@ def is_as_stored(item: Input) -> bool:
     return (
         isinstance(item, TensorInput)
         and isinstance(item.source, Stored)
-        and not (item.source.shared or item.source.offset or item.inference)
+        and not (item.source.shared or item.source.offset or item.inference or item.storage)
         and (item.parameter or not item.meta.requires_grad)
         and item.meta.is_contiguous
         and item.meta.device == "cpu"
@@ -204,11 +214,13 @@ def _make(item: Input, stored: Callable[[str], torch.Tensor], recorded: Recorded
     meta, source = item.meta, item.source
     with torch.no_grad():
         if isinstance(source, Drawn):
-            tensor = _drawn(meta, source)
+            tensor = restrided(_drawn(item.whole, source), meta, meta.offset) if item.storage else _drawn(meta, source)
         elif isinstance(source, Adapted):
             tensor = _adapted(_real(source.meta, source.of, stored, recorded), meta)
         else:
             tensor = _real(meta, source, stored, recorded)
+        if item.storage and not isinstance(source, (Drawn, Stored)):
+            tensor = restrided(tensor.new_zeros(item.storage), meta, meta.offset).copy_(tensor)
     return _with_grad(tensor, item)
 
 
@@ -244,7 +256,7 @@ def _stored(meta: TensorMeta, source: Stored, tensor: torch.Tensor) -> torch.Ten
     if source.shared:
         return restrided(tensor, meta, meta.offset)
     if source.offset:
-        return restrided(tensor, meta, source.offset)
+        return restrided(tensor.flatten(), meta, source.offset)
     if tuple(tensor.shape) == meta.shape and tensor.dtype == getattr(torch, meta.dtype):
         return tensor
     return restrided(tensor.flatten(), meta)
@@ -259,6 +271,9 @@ def _with_grad(tensor: torch.Tensor, item: TensorInput) -> Any:
         return tensor.requires_grad_(True)
     # A clone requires grad without being a leaf, like an op's result, so in-place ops are allowed. It loses gaps and
     # overlaps: a tensor with them becomes a view of its cloned storage.
+    if item.storage:
+        whole = tensor.as_strided((item.storage,), (1,), 0).requires_grad_(True).clone()
+        return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     if item.meta.span == item.meta.elements:
         return tensor.requires_grad_(True).clone()
     return flat(tensor).requires_grad_(True).clone().as_strided(tensor.shape, tensor.stride())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from minifier.errors import CannotSave
 
 ALIGNMENT_BYTES = 64  # of torch's CPU allocator
 _MAX_OFFSET = 1024  # elements; a larger one would make the file large
+_MAX_WINDOWED_BYTES = 2**28  # of a storage that is kept whole
 _ORDINARY_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # Dtypes that safetensors knows; others are stored as bytes, with the dtype in the metadata.
 _NATIVE_DTYPES = {
@@ -65,6 +67,31 @@ def _offset_to_keep(tensor: torch.Tensor) -> int:
     return offset if 0 < offset <= _MAX_OFFSET else tensor.data_ptr() % ALIGNMENT_BYTES // tensor.element_size()
 
 
+def storage_elements(tensor: torch.Tensor) -> int:
+    """Return the number of elements of the tensor's storage, or 0 if the tensor covers all of it or it is too large."""
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.numel() == 0:
+        return 0
+    size = tensor.untyped_storage().nbytes()
+    count = size // tensor.element_size()
+    return count if count > flat(tensor).numel() and size <= _MAX_WINDOWED_BYTES else 0
+
+
+def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor's storage as a tensor of its dtype with one dimension."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.detach().as_strided((count,), (1,), 0)
+
+
+def _own_base(names: list[str], inputs: dict[str, torch.Tensor]) -> str | None:
+    """Return the input that the others are views of and that covers their storage in order, or None."""
+    for name in names:
+        base, others = inputs[name], [inputs[other] for other in names if other != name]
+        covers = base.is_contiguous() and base.nbytes == base.untyped_storage().nbytes()
+        if covers and all(other._base is base and other.dtype == base.dtype for other in others):
+            return name
+    return None
+
+
 def _after_zeros(storage_range: torch.Tensor, count: int) -> torch.Tensor:
     """Return the elements after `count` zeros: the script's own elements there are not the call's."""
     return torch.cat([storage_range.new_zeros(count), storage_range])
@@ -92,8 +119,11 @@ class TensorFile:
         self._tensors[key] = tensor
         return key
 
-    def add_inputs(self, inputs: dict[str, torch.Tensor]) -> dict[str, Stored]:
-        """Add the inputs, each shared storage once, and return how each input is stored."""
+    def add_inputs(self, inputs: dict[str, torch.Tensor], windows: Collection[str] = ()) -> dict[str, Stored]:
+        """Add the inputs, each shared storage once, and return how each input is stored.
+
+        Of the inputs `windows`, the whole storage is added.
+        """
         groups: dict[int, list[str]] = {}
         for name, tensor in inputs.items():
             refuse_odd(tensor, f"the input {name}")
@@ -102,6 +132,14 @@ class TensorFile:
         stored = {}
         for names in groups.values():
             first = inputs[names[0]]
+            if len(names) == 1 and names[0] in windows:
+                self._tensors[names[0]] = _whole_storage(first)
+                stored[names[0]] = Stored(names[0], offset=int(first.storage_offset()))
+                continue
+            if len(names) > 1 and (base := _own_base(names, inputs)):
+                stored[base] = Stored(self.add(base, inputs[base]))
+                stored |= {name: Stored(base, shared=True, base=base) for name in names if name != base}
+                continue
             if len(names) == 1 and (offset := _offset_to_keep(first)):
                 self._tensors[names[0]] = _after_zeros(flat(first.detach()), offset)
                 stored[names[0]] = Stored(names[0], offset=offset)
@@ -113,8 +151,10 @@ class TensorFile:
             if len(names) == 1:
                 self._tensors[key] = flat(first.detach())
             else:
+                # Views of one tensor have to stay that; other tensors of one storage have to stay without it.
+                together = all(inputs[n]._base is first._base and inputs[n].dtype == first.dtype for n in names)
                 whole = torch.empty(0, dtype=torch.uint8, device=first.device).set_(first.untyped_storage())
-                self._tensors[key] = whole
+                self._tensors[key] = _whole_storage(first) if together and first._base is not None else whole
             for name in names:
                 stored[name] = Stored(key, shared=len(names) > 1)
         return stored

@@ -66,7 +66,7 @@ def bounded(item: TensorInput, facts: Facts | None) -> Drawn | None:
 
 def written(item: TensorInput, facts: Facts | None) -> Drawn | None:
     """Return the recorded values themselves, if few."""
-    if facts is not None and facts.values is not None and item.meta.is_contiguous:
+    if facts is not None and facts.values is not None and item.meta.is_contiguous and not item.storage:
         return Drawn("list", values=facts.values)
     return None
 

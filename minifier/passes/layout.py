@@ -10,6 +10,7 @@ from minifier.case.graph import with_leaves
 from minifier.case.values import Constant, contiguous_stride
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.resized import converted, with_tensors
+from minifier.passes.sizes import smaller
 
 
 def _restrided(name: str, strides: Callable[[TensorMeta], tuple[int, ...]]) -> Edit:
@@ -34,8 +35,35 @@ def _dense(meta: TensorMeta) -> tuple[int, ...]:
     return tuple(strides)
 
 
+def _stored_in(name: str, elements: int) -> Edit:
+    def change(item: TensorInput) -> TensorInput:
+        if item.name != name:
+            return item
+        return replace(item, storage=elements, meta=item.meta if elements else replace(item.meta, offset=0))
+
+    return lambda case: with_tensors(case, change)
+
+
+def _storages(case: Case) -> list[Row]:
+    """Return a row for each generated input that is a window of a larger storage."""
+    drawn = [item for item in case.inputs if isinstance(item, TensorInput) and isinstance(item.source, Drawn)]
+    return [
+        row(f"storage of {item.name}", *(_stored_in(item.name, size) for size in (0, *_sufficient(item))))
+        for item in drawn
+        if item.storage
+    ]
+
+
+def _sufficient(item: TensorInput) -> list[int]:
+    return [size for size in smaller(item.storage) if size >= item.meta.offset + item.meta.span]
+
+
 def _layout(case: Case) -> list[Row]:
-    """Return a row for each generated input. Stored values keep the strides that they were stored with."""
+    """Return rows for each generated input. Stored values keep the strides that they were stored with."""
+    return [*_storages(case), *_strides(case)]
+
+
+def _strides(case: Case) -> list[Row]:
     return [
         row(f"stride of {item.name}", _restrided(item.name, _contiguous), _restrided(item.name, _dense))
         for item in case.inputs
@@ -91,6 +119,6 @@ def _dtypes(case: Case) -> list[Row]:
 
 
 PASSES = (
-    Pass("layout", "strides of inputs to plain contiguous", _layout),
+    Pass("layout", "strides of inputs to plain contiguous, storages no larger than needed", _layout),
     Pass("dtypes", "floating dtypes to float32, integers to int64", _dtypes),
 )

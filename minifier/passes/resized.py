@@ -15,7 +15,7 @@ Values = tuple[float | int | bool, ...]
 def is_fixed(item: TensorInput) -> bool:
     """Tell whether the shape cannot change: the input shares its memory, or its values are stored with gaps."""
     source = item.source
-    if isinstance(source, Stored):
+    if isinstance(source, Stored) and source.base is None:
         return source.shared or not item.meta.is_contiguous
     return isinstance(source, Drawn) and source.how == "list" and not item.meta.is_contiguous
 
@@ -62,13 +62,15 @@ def without_dim(item: TensorInput, dim: int) -> TensorInput:
 
 def converted(item: TensorInput, dtype: str) -> TensorInput:
     """Return the input in another dtype, or itself if it shares its memory."""
-    if isinstance(item.source, Stored) and item.source.shared:
+    if isinstance(item.source, Stored) and (item.source.shared or item.source.base is not None):
         return item
     return _with_meta(item, replace(item.meta, dtype=dtype, storage=None))
 
 
 def _with_meta(item: TensorInput, meta: TensorMeta) -> TensorInput:
     source = item.source
+    if isinstance(source, Stored) and source.base is not None:
+        return replace(item, meta=meta)
     if isinstance(source, (Stored, Recorded)):
         source = Adapted(source, item.meta)
     elif isinstance(source, Drawn) and source.how == "list":

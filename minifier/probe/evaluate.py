@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
 from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
+from minifier.case.inputs import bases
 from minifier.compare import compare
 from minifier.failure import Difference, Kind, Stage
 from minifier.failure.observed import describe, text
@@ -237,8 +239,10 @@ def store_inputs(bench: PreparedCase, inputs: Sequence[Input], graph: Graph, pat
         for item, value in zip(inputs, values, strict=True)
         if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
     }
-    stored = file.add_inputs(needed)
+    stored = file.add_inputs(needed, {item.name for item in inputs if isinstance(item, TensorInput) and item.storage})
+    views = {name: base.name for name, base in bases(inputs).items()}
+    stored = {name: replace(source, base=views.get(name)) for name, source in stored.items()}
     for key in tensor_keys(graph):
         file.add(key, bench.tensors.get(key))
     file.write(path)
-    return {"status": "pass", "stored": {name: [s.key, s.shared, s.contiguous, s.offset] for name, s in stored.items()}}
+    return {"status": "pass", "stored": {name: astuple(source) for name, source in stored.items()}}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
 from minifier.case.edit import edit_from
+from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
 from minifier.failure import Verdict
 from minifier.passes.data import plain
@@ -27,7 +28,9 @@ def with_needs(simplifier: Simplifier) -> Case:
     for family, name in simplifier.rejected:
         if family in _NOT_OBVIOUS:
             sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
-    sentences += [_values_need(item) for item in simplifier.case.inputs if isinstance(item, TensorInput)]
+    views = bases(simplifier.case.inputs)
+    tensors = [item for item in simplifier.case.inputs if isinstance(item, TensorInput)]
+    sentences += ["inputs that share memory" if item.name in views else _values_need(item) for item in tensors]
     return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, sentences))))
 
 

@@ -7,7 +7,7 @@ from minifier.case import Drawn, Stored, TensorInput, TensorMeta
 from minifier.errors import CannotSave
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.recorded_values import RecordedValues, Recorder, make_inputs
-from minifier.fx.tensors import StoredTensors, TensorFile
+from minifier.fx.tensors import StoredTensors, TensorFile, storage_elements
 
 TYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
@@ -27,6 +27,19 @@ def kept(folder, **tensors):
     ]
     path = file.write(folder / "tensors.safetensors")
     return lambda: make_inputs(inputs, StoredTensors(path), None)
+
+
+def windows(folder, **tensors):
+    """The same, where the graph may reach beyond its inputs."""
+    file = TensorFile()
+    sizes = {name: storage_elements(t) for name, t in tensors.items()}
+    stored = file.add_inputs(tensors, [name for name, size in sizes.items() if size])
+    inputs = [
+        TensorInput(name, tensor_meta(t, {}), stored[name], t.is_leaf, storage=sizes[name])
+        for name, t in tensors.items()
+    ]
+    path = file.write(folder / "tensors.safetensors")
+    return inputs, make_inputs(inputs, StoredTensors(path), None)
 
 
 def bits(tensor):
@@ -192,5 +205,61 @@ def test_a_value_is_recorded_before_a_later_op_changes_it(tmp_path):
 def test_stored_is_shared_only_between_inputs_of_one_storage():
     x = torch.ones(4)
     assert TensorFile().add_inputs({"x": x, "y": x.clone()}) == {"x": Stored("x"), "y": Stored("y")}
-    shared = TensorFile().add_inputs({"x": x, "y": x[:2]})
+    shared = TensorFile().add_inputs({"x": x[1:], "y": x[:2]})
     assert shared["x"] == shared["y"] and shared["x"].shared
+
+
+@pytest.mark.parametrize(
+    ("base", "views"),
+    [
+        (torch.arange(24.0).reshape(4, 6), lambda x: {"y": x[1:], "x": x}),
+        (torch.arange(24.0).reshape(4, 6), lambda x: {"x": x[:3], "y": x[1:, 2:]}),
+        (torch.arange(24, dtype=torch.int16).reshape(4, 6), lambda x: {"x": x, "y": x.t()}),
+    ],
+)
+def test_a_view_keeps_its_base(tmp_path, base, views):
+    """AOTAutograd looks at the base of each view, not only at the storage."""
+    tensors = views(base)
+    back = dict(zip(tensors, kept(tmp_path, **tensors)(), strict=True))
+    bases = {name: next((n for n, t in tensors.items() if t is tensor._base), None) for name, tensor in tensors.items()}
+    for name, tensor in back.items():
+        assert bits(tensor) == bits(tensors[name])
+        assert (tensor._base is None) == (tensors[name]._base is None)
+        assert bases[name] is None or tensor._base is back[bases[name]]
+    assert (back["x"]._base is back["y"]._base) == (tensors["x"]._base is tensors["y"]._base)
+    back["x"].zero_()
+    assert not back["y"].flatten()[0]
+
+
+def test_tensors_of_one_storage_that_are_no_views_stay_that(tmp_path):
+    x = torch.arange(6.0)
+    one, other = kept(tmp_path, x=x, y=x.detach())()
+    assert one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    assert one._base is not other and other._base is not one
+
+
+@pytest.mark.parametrize("offset", [0, 3, 5000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_what_lies_beyond_a_window_is_kept(tmp_path, offset, dtype):
+    arena = torch.randn(8000, dtype=dtype)
+    window = arena[offset : offset + 10]
+    ((item,), (back,)) = windows(tmp_path, x=window)
+    assert item.storage == 8000 and bits(back) == bits(window)
+    assert back.storage_offset() == offset and bits(back.as_strided((8000,), (1,), 0)) == bits(arena)
+
+
+@pytest.mark.parametrize(("leaf", "requires_grad"), [(True, False), (True, True), (False, True)])
+def test_a_drawn_window_has_its_storage(leaf, requires_grad):
+    meta = TensorMeta((2, 3), (6, 1), "float32", requires_grad=requires_grad, offset=4)
+    item = TensorInput("x", meta, Drawn("randn"), leaf, storage=30)
+    (x,) = make_inputs([item], StoredTensors(None), None)
+    assert x.untyped_storage().nbytes() == 120 and x.storage_offset() == 4 and x.stride() == (6, 1)
+    assert (x.is_leaf, x.requires_grad) == (leaf, requires_grad)
+    torch.manual_seed(0)
+    assert torch.equal(x, torch.randn(30).as_strided((2, 3), (6, 1), 4))
+
+
+def test_a_whole_tensor_is_no_window():
+    x = torch.ones(4, 6)
+    assert storage_elements(x) == storage_elements(x.t()) == 0 and storage_elements(x[1:]) == 24
+    assert storage_elements(x[:0]) == 0

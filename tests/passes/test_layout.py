@@ -46,3 +46,15 @@ def test_a_dimension_of_nought_takes_no_room():
 def test_stored_values_keep_their_strides():
     case = strided(((2, 3), (1, 2)))
     assert made("layout", replace(case, inputs=(replace(case.inputs[0], source=Stored("a")),))) == {}
+
+
+def test_a_storage_becomes_no_larger_than_needed():
+    case = strided(((3,), (1,)), ((2,), (1,)))
+    window = replace(case.inputs[0], storage=20)
+    found = made("layout", replace(case, inputs=(window, case.inputs[1])))
+    assert list(found) == ["storage of a"]
+    whole, *smaller = (changed.inputs[0] for changed in found["storage of a"])
+    assert (whole.storage, whole.meta.offset) == (0, 0)
+    assert [item.storage for item in smaller] == [16, 18, 19] and {item.meta.offset for item in smaller} == {5}
+    stored = replace(window, source=Stored("a", offset=5))
+    assert made("layout", replace(case, inputs=(stored, case.inputs[1]))) == {}
