@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
 from minifier.failure import Verdict
 from minifier.passes.data import plain
-from minifier.passes.sizes import to_number
+from minifier.passes.sizes import numbers, to_number
 from minifier.reduction.simplify import Simplifier, Spent
 
 _NOT_OBVIOUS = ("sizes", "dims", "dtypes", "layout")  # passes about needs that a reader of the repro may overlook
@@ -21,7 +22,7 @@ _SIZE = "size "
 
 def with_needs(simplifier: Simplifier) -> Case:
     """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
-    A size is also tried one larger and twice as large, to tell a minimum from an exact size."""
+    A larger size and a multiple are also tried, to tell a minimum from an exact size."""
     if simplifier.case.any_graph:
         return simplifier.case
     sentences: list[str] = []
@@ -36,11 +37,14 @@ def with_needs(simplifier: Simplifier) -> Case:
 
 def _size_need(simplifier: Simplifier, name: str) -> str:
     size = int(name.removeprefix(_SIZE))
+    taken = numbers(simplifier.case)  # two sizes that become equal are another change: Dynamo takes them for one
+    more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
+    multiple = next(n for n in itertools.count(2 * size, size) if n not in taken)
     try:
-        larger = simplifier.shows(to_number(size, size + 1))
+        larger = simplifier.shows(to_number(size, more))
         if larger:
             return f"a size of {size} or more"
-        if simplifier.shows(to_number(size, 2 * size)):
+        if simplifier.shows(to_number(size, multiple)):
             return f"a size that is a multiple of {size}"
     except Spent:
         larger = None

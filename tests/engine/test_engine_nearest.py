@@ -87,6 +87,12 @@ def test_a_size_is_tried_larger_to_tell_what_is_needed_of_it(make_lab, sentence)
     assert larger == ([(6,)] if "more" in sentence else [(6,), (10,)])
 
 
+def test_a_larger_size_is_none_that_another_dimension_has(make_lab):
+    case = chain("tanh", shape=(2, 3))
+    lab, _ = make_lab(case, fails_where(lambda shape: len(set(shape)) == len(shape) == 2 and min(shape) > 1))
+    assert with_needs(simplified(lab, case)).needs == ("a size of 3 or more", "a size of 2 or more")
+
+
 def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
     lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
     made = simplified(lab, lab.bench.case)
