@@ -34,6 +34,7 @@ _REPLACEMENTS = (
     (re.compile(r"\b((?:[a-z]|bf|si|ui|float|int|uint)\d+)(?:\[[^\[\]\n]*\]|\{[^{}\n]*\})"), r"\1<shape>"),
     (re.compile(r"(?<=vtensor<)\[\]|(?<=Size\()\[\]|(?<=shape=)\(\)"), "<shape>"),
     (re.compile(r"\b\d+(?:x\d+)+\b"), "<shape>"),
+    (re.compile(r"(?<![\w.])(?:Dim(?:ension)?|SymInt|T\.int(?:32|64))\((\d+)\)"), r"\1"),  # [Dim(2), Dim(6)] of MAX
     (re.compile(_BARE_SYMBOL), "<number>"),
     (re.compile(r"%[A-Za-z_]\w*"), "%<node>"),  # FX's notation of nodes
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add

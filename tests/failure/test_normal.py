@@ -14,6 +14,8 @@ SAME = [
     ("object at 0x7f3aa1b2", "object at 0xDEADBEEF"),
     ("cannot broadcast [2, 3] with (4, 5)", "cannot broadcast [64] with [1, 1]"),
     ("shape torch.Size([2, 3]) is odd", "shape torch.Size([8]) is odd"),
+    ("shape=[Dim(2), Dim(6), Dim(4)], device=cpu:0", "shape=[Dim(1)], device=cpu:0"),
+    ("R.Tensor((T.int64(2), T.int64(3)))", "R.Tensor((2, 3, 4))"),
     ("add_12 reads mul_3", "add_1 reads mul"),
     ("size s0 is not known", "size s17 is not known"),
     ("cannot open /tmp/one/a.so", "cannot open /home/user/two/b.so"),
