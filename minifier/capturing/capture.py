@@ -161,6 +161,7 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         failing.append(of_torch)
     for graph in failing:
         _complete(folder / str(graph.number), seconds - watch.seconds, len(compiling))
+    compared = [event for event in events if event["event"] == "compared"]
     return Captured(
         end=end,
         graphs=len(compiling),
@@ -178,10 +179,8 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         forwards=tuple(forwards),
         trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
         calls=tuple((place, count) for place, count in final.get("calls", ())),
-        compared=tuple((e["number"], e["call"], e["gradients"]) for e in events if e["event"] == "compared"),
-        excused=tuple(
-            (e["number"], e["call"], line) for e in events if e["event"] == "compared" for line in e["excused"]
-        ),
+        compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
+        excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
         fallbacks=tuple(
             (e["number"], e["sentence"], e["whole"], e["line"]) for e in events if e["event"] == "fell back"
         ),

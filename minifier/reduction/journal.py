@@ -200,3 +200,14 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
             continue
         if isinstance(line, dict):
             yield line
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges: `0-3,7` for 0, 1, 2, 3, 7."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores, room
-from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest
+from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest, ranges
 
 _MAX_TIMEOUT_SECONDS = 300.0
 _MIN_TIMEOUT_SECONDS = 2.0
@@ -290,14 +290,3 @@ def surely(shown: int, tries: int) -> float:
     rate, spread = shown / tries, _Z_ONE_SIDED_90**2 / tries
     middle = rate + spread / 2
     return (middle - math.sqrt(rate * (1 - rate) * spread + spread**2 / 4)) / (1 + spread)
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as ranges: `0-3,7` for 0, 1, 2, 3, 7."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from minifier.case import Case, Drawn, Input, Node, TensorInput
+from minifier.case import Case, Drawn, Input, Level, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
 from minifier.errors import MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
 from minifier.probe.prepared_case import StartsThreads
@@ -140,6 +140,18 @@ def _without_module(attempt: Attempt, error: MinifyError) -> Attempt:
 def add_probes(first: Summary, second: Summary) -> dict[str, int]:
     """The probes of two reductions, by verdict."""
     return {verdict: count + second.probes.get(verdict, 0) for verdict, count in first.probes.items()}
+
+
+def is_left_to_simplify(attempt: Attempt) -> bool:
+    """Whether only the backward graph shows the failure, and the reduction came to its end."""
+    reduced = attempt.reduced
+    return (
+        attempt.folder.has_forward
+        and reduced is not None
+        and reduced.candidates == (reduced.minimal,)
+        and reduced.minimal.level is Level.AOT_BACKWARD
+        and not reduced.summary.stopped_because
+    )
 
 
 def simplify_backward(attempt: Attempt) -> Attempt:

@@ -24,13 +24,13 @@ from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
 from minifier.process.progress import counted
 from minifier.workflow.attempt import Attempt, FailingCall, Run
-from minifier.workflow.backward_module import reduce_forward, simplify_backward
+from minifier.workflow.backward_module import is_left_to_simplify, reduce_forward, simplify_backward
 from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
 from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
-from minifier.workflow.whole_script import prove_by_script
+from minifier.workflow.whole_script import reduce_script_instead
 
 State = TypeVar("State")
 
@@ -96,17 +96,6 @@ def _reducing_forward(attempt: Attempt) -> str:
     return f"reduced from {summary.ops_before} ops to {summary.ops_after}; looking for a small module"
 
 
-def _is_left_to_simplify(attempt: Attempt, _run: Run) -> bool:
-    reduced = attempt.reduced
-    return (
-        attempt.folder.has_forward
-        and reduced is not None
-        and reduced.candidates == (reduced.minimal,)
-        and reduced.minimal.level is Level.AOT_BACKWARD
-        and not reduced.summary.stopped_because
-    )
-
-
 def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
     """Whether the call may have changed its inputs unnoticed: under inference mode and through `.data` torch counts no
     changes."""
@@ -136,18 +125,6 @@ def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
     case = keep_call(call, attempt.folder, attempt.asked)
     again = reduce(replace(attempt, call=call, case=case, reduced=None, error=None))
     return fall_back(again, Step.REDUCE, run)
-
-
-def _reduce_source(attempt: Attempt, run: Run) -> Attempt:
-    assert attempt.asked is not None, "a Case from elsewhere has no script"
-    of_backend = None if attempt.case.while_tracing else attempt.case
-    try:
-        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, of_backend)
-    except (NothingToReduce, NoRepro) as error:
-        if isinstance(error, NothingToReduce) and of_backend is None:
-            raise  # the script fails by itself
-        return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
-    return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
 
 
 def _has_no_repro(attempt: Attempt) -> bool:
@@ -239,7 +216,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
     Fallback[Attempt](
         "simplify the backward graph itself",
         Step.REDUCE,
-        _is_left_to_simplify,
+        lambda attempt, _: is_left_to_simplify(attempt),
         lambda attempt, _: simplify_backward(attempt),
         lambda _: "",
     ),
@@ -288,7 +265,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
             and attempt.asked is not None
             and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
         ),
-        _reduce_source,
+        reduce_script_instead,
         lambda attempt: f"no standalone repro: {attempt.reason}",
     ),
     Fallback[ProgramAtFault](

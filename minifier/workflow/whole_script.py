@@ -10,6 +10,7 @@ from minifier.capturing.script import Program
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.case.store import save
 from minifier.emit.repro import Repro
+from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Failure
 from minifier.source.probe import in_eager
 from minifier.source.reduce_script import ReducedScript, reduce_script
@@ -61,3 +62,19 @@ def _verified(path: Path, reduced: ReducedScript, run: Run) -> Verification:
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         control = Repro(in_eager(reduced.text), None).write(Path(folder))
         return verify(path, conditions, control, settings.verify, display=run.ui)
+
+
+def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
+    """Reduce the script where no repro of its graph shows the failure; return why if that fails too.
+
+    Raises NothingToReduce if the script fails by itself.
+    """
+    assert attempt.asked is not None, "a Case from elsewhere has no script"
+    of_backend = None if attempt.case.while_tracing else attempt.case
+    try:
+        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, of_backend)
+    except (NothingToReduce, NoRepro) as error:
+        if isinstance(error, NothingToReduce) and of_backend is None:
+            raise  # the script fails by itself
+        return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
+    return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)

@@ -24,7 +24,8 @@ from fake_prober import (
 from minifier.case.ops import with_ops
 from minifier.failure import Aspect, Difference, Kind, Stage, Verdict
 from minifier.probe.children import ChildEnd
-from minifier.reduction.probe_runner import ranges, surely
+from minifier.reduction.journal import ranges
+from minifier.reduction.probe_runner import surely
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}
