@@ -33,7 +33,9 @@ def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCall
     backend = _identity(load(graphs / str(number)).backend)
     found = []
     for other in log.compiled:
-        if (case := _loaded(graphs / str(other))) is None or _identity(case.backend) != backend:
+        if (case := _loaded(graphs / str(other))) is None:
+            continue
+        if other not in log.of_same_function and _identity(case.backend) != backend:
             continue
         case = specialised(case)
         made = CallAhead(case.graph, (), max(1, log.runs[other]), other in log.backward, other in log.late)
@@ -46,7 +48,8 @@ class _LogAhead:
     """The events of a capture up to a failing call.
 
     `compiled` are the numbers of Dynamo's other graphs that the backend compiled, `late` those of them that it compiled
-    after the failing graph. `runs` counts their calls. `backward` are the graphs with a backward pass.
+    after the failing graph. `runs` counts their calls. `backward` are the graphs with a backward pass, and
+    `of_same_function` those whose backend is the same object as the failing graph's.
     """
 
     def __init__(self, graphs: Path, number: int, call: int) -> None:
@@ -55,12 +58,13 @@ class _LogAhead:
         self.runs: Counter[int] = Counter()
         self.backward: set[int] = set()
         forwards: dict[int, int | None] = {}
+        functions: dict[int, int] = {}
         for event in read_events(graphs):
             name, of = event["event"], event.get("number", 0)
             if (name, of, event.get("call")) == ("failed", number, call):
                 break
             if name == "compiling":
-                forwards[of] = event["forward"]
+                forwards[of], functions[of] = event["forward"], event.get("of", 0)
             elif name == "ran":
                 self.runs[of] += 1
             elif name == "compiled" and (forward := forwards.get(of)) is not None:
@@ -71,6 +75,8 @@ class _LogAhead:
         begun = next((place for place, each in enumerate(self.compiled) if each in own), len(self.compiled))
         self.late.update(self.compiled[begun:])
         self.compiled = [each for each in self.compiled if each not in own]
+        function = next((functions[each] for each in reversed(own) if each is not None and functions.get(each)), None)
+        self.of_same_function = {each for each in self.compiled if functions[each] == function}
 
 
 def _loaded(folder: Path) -> Case | None:

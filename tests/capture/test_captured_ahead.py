@@ -19,14 +19,15 @@ CASE = replace(small_case(), graph=GRAPH, inputs=(TensorInput("x", VALUE, Drawn(
 def log(tmp_path):
     """`log("compiled 1", "ran 1", ...)`: the events of a capture whose graphs all have this Case."""
 
-    def write(*events: str, forwards: dict[int, int] | None = None) -> None:
+    def write(*events: str, forwards: dict[int, int] | None = None, same: tuple[int, ...] = ()) -> None:
         log, begun = EventLog(tmp_path / EVENTS), set()
         for event in events:
             name, number, *of = event.split()
             if number not in begun:
                 begun.add(number)
                 save(replace(CASE, script=replace(CASE.script, imports=(f"import ops{number}",))), tmp_path / number)
-                log.write("compiling", number=int(number), forward=(forwards or {}).get(int(number)))
+                function = 8 if int(number) in same else int(number)
+                log.write("compiling", number=int(number), of=function, forward=(forwards or {}).get(int(number)))
             log.write(name, number=int(number), **({"call": int(of[0])} if of else {}))
 
     return write
@@ -62,3 +63,14 @@ def test_graphs_of_another_backend_or_without_a_case_are_left_out(log, tmp_path)
     save(replace(CASE, backend=replace(CASE.backend, options={"level": 4})), tmp_path / "1")
     (tmp_path / "2" / "case.json").unlink()
     assert [number for number, *_ in told(tmp_path, 4, 0)] == ["3"]
+
+
+def test_one_object_is_one_backend_however_it_was_written_back(log, tmp_path):
+    log("compiled 1", "compiled 2", "failed 3 0", same=(1, 3))
+    for number in (1, 2):
+        other = replace(CASE.backend, expression="acme.Backend()")
+        save(
+            replace(CASE, script=replace(CASE.script, imports=(f"import ops{number}",)), backend=other),
+            tmp_path / str(number),
+        )
+    assert [number for number, *_ in told(tmp_path, 3, 0)] == ["1"]
