@@ -613,6 +613,19 @@ def test_what_is_left_open_shows():
     assert sorted((moved / 0.5 - 1).div(eps).unique().tolist()) == [-4, 4]
 
 
+def test_zeros_without_memory_do_not_move():
+    """Forward-mode autograd makes them; a write would end the process."""
+
+    def third(x):
+        return torch.func.hessian(lambda t: torch.trace(t) * t.pow(2).sum())(x)
+
+    expected = third(X[:, :2])
+    with unsettled():
+        assert torch._efficientzerotensor((2, 2)).mul(3.0)._is_zerotensor()
+        moved = third(X[:, :2])
+    assert torch.allclose(moved, expected, rtol=1e-4) and moved.isfinite().all()
+
+
 def test_a_launch_of_a_kernel_runs_it_with_what_it_was_given():
     class Doubled:
         """As Triton's kernels are to torch."""

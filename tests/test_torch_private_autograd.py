@@ -73,3 +73,23 @@ def test_transforms_that_were_left_open_are_ended():
     assert torch.randn(3).shape == (3,)
     with transforms_ended():
         assert torch.vmap(torch.sin)(torch.zeros(2)).tolist() == [0.0, 0.0]
+
+
+def test_forward_mode_and_hooks_are_as_before():
+    def begun():
+        torch._functorch.predispatch._jvp_increment_nesting()
+        torch._C._set_fwd_grad_enabled(False)
+        torch._functorch.predispatch._enter_dual_level()
+        torch._C._autograd._saved_tensors_hooks_disable("not in here")
+        raise ValueError("in the middle")
+
+    for _ in range(2):  # a level that is left open cannot be opened again
+        with pytest.raises(ValueError, match="in the middle"), transforms_ended():
+            begun()
+    assert torch._C._is_fwd_grad_enabled()
+    assert torch._C._autograd._saved_tensors_hooks_get_disabled_error_message() is None
+    with torch.autograd.forward_ad.dual_level():
+        with transforms_ended():
+            pass
+        dual = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        assert torch.autograd.forward_ad.unpack_dual(dual * 3).tangent.tolist() == [3.0, 3.0]

@@ -36,11 +36,31 @@ def outside_transforms(value: Any) -> Iterator[Any]:
 def transforms_ended() -> Iterator[None]:
     """End the transforms that are still open at the end of the context, because a graph raised.
 
-    Otherwise all later code would run inside them.
+    Otherwise all later code would run inside them, with their level of forward-mode autograd and without hooks for
+    saved tensors.
     """
     depth = functorch.get_dynamic_layer_stack_depth()
+    is_dual, has_forward_mode = _is_in_dual_level(), torch._C._is_fwd_grad_enabled()
+    refusal = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
     try:
         yield
     finally:
         if functorch.get_dynamic_layer_stack_depth() > depth:
             functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        if _is_in_dual_level() and not is_dual:
+            torch._C._exit_dual_level(level=0)
+        torch._C._set_fwd_grad_enabled(has_forward_mode)
+        if refusal is None:
+            torch._C._autograd._saved_tensors_hooks_enable()
+        else:
+            torch._C._autograd._saved_tensors_hooks_disable(refusal)
+
+
+def _is_in_dual_level() -> bool:
+    """Whether a level of forward-mode autograd is open: then no other can be opened."""
+    try:
+        level = torch._C._enter_dual_level()
+    except RuntimeError:
+        return True
+    torch._C._exit_dual_level(level=level)
+    return False

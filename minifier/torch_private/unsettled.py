@@ -59,6 +59,15 @@ def _base(name: str) -> str:
     return name.partition("::")[2].partition(".")[0].strip("_")
 
 
+def _has_memory(value: torch.Tensor) -> bool:
+    """Whether the elements are in memory, and can be written.
+
+    Those of a sparse tensor are elsewhere. The zeros that forward-mode autograd makes for a derivative that vanishes
+    have no memory: a write ends the process. Their products are computed with meta tensors.
+    """
+    return value.layout == torch.strided and not value.is_meta and not value._is_zerotensor()
+
+
 def _magnitude(value: Any) -> Any:
     is_number = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
     return value.abs() if is_number else value
@@ -90,7 +99,7 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
             results = result if isinstance(result, (tuple, list)) else (result,)
             for value, returned in zip(results, func._schema.returns, strict=False):
                 is_view = returned.alias_info is not None and not returned.alias_info.is_write
-                if isinstance(value, torch.Tensor) and value.layout == torch.strided and not is_view:
+                if isinstance(value, torch.Tensor) and _has_memory(value) and not is_view:
                     if name.partition("::")[2].partition(".")[0] in _SUMS and not func._schema.is_mutable:
                         self._move_sum(value, func(*map(_magnitude, args), **_magnitudes(kwargs)))
                     self.move(value)
