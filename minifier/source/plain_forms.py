@@ -8,7 +8,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.source.classes import classes_as_functions
-from minifier.source.put_value import PutValue, replaced, uses_of
+from minifier.source.put_value import Changes, PutValue, applied, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
@@ -21,6 +21,7 @@ def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
     yield from _shorter_tuples(module)
     yield from _without_targets(module)
     yield from _without_aliases(module)
+    yield from _without_stars(module)
 
 
 def _assignments(module: cst.Module) -> list[cst.Assign]:
@@ -122,3 +123,16 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
         assert isinstance(visited, cst.BaseStatement)
         changed.append(visited)
     return changed
+
+
+def _without_stars(module: cst.Module) -> Iterator[cst.Module]:
+    """`xs = x,` ahead of `f(*xs)` becomes `xs = x` ahead of `f(xs)`."""
+    for node in _assignments(module):
+        target, value = node.targets[0].target, node.value
+        if not isinstance(target, cst.Name) or not isinstance(value, (cst.Tuple, cst.List)) or len(value.elements) != 1:
+            continue
+        starred = m.findall(module, m.Arg(star="*", value=m.Name(target.value)))
+        if starred and len(starred) == len(uses_of(module, target.value)):
+            changes: dict[cst.CSTNode, list[cst.CSTNode]] = {value: [value.elements[0].value]}
+            changes |= {arg: [arg.with_changes(star="")] for arg in starred}
+            yield from applied(module, Changes(changes))

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
+_LOOSE = cst.NamedExpr, cst.Yield, cst.Tuple  # which need them in an argument, too
 _OPERATIONS = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp, cst.Lambda
 
 
 def is_operation(value: cst.BaseExpression) -> bool:
     """Whether the expression needs parentheses within another one."""
-    return isinstance(value, _OPERATIONS) and not value.lpar
+    return isinstance(value, (*_OPERATIONS, *_LOOSE)) and not value.lpar
 
 
 def uses_of(node: cst.CSTNode, name: str) -> list[cst.Name]:
@@ -116,7 +117,8 @@ class PutValue(cst.CSTTransformer):
         return updated_node.with_changes(attr=original_node.attr)
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        value = updated_node.value if original_node.star else self._whole(original_node.value, updated_node.value)
+        is_loose = bool(original_node.star) or isinstance(self.value, _LOOSE)
+        value = updated_node.value if is_loose else self._whole(original_node.value, updated_node.value)
         return updated_node.with_changes(keyword=original_node.keyword, value=value)
 
     def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:

@@ -67,10 +67,22 @@ class ReducedScript:
     @property
     def text(self) -> str:
         """The repro: the tidied source, and the failure in its last comment."""
-        module = cst.parse_module(self.source)
+        module = cst.parse_module(self.source).visit(_WithoutBlankBegin())
+        assert isinstance(module, cst.Module)
         body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
         source = module.with_changes(body=body).code
         return f"{source.strip()}\n\n# {self.failure.line}\n# {versions()}\n"
+
+
+class _WithoutBlankBegin(cst.CSTTransformer):
+    """Removes the blank lines ahead of a block's first statement: they followed a statement that is gone."""
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        first, *rest = updated_node.body
+        lines = [line for line in getattr(first, "leading_lines", ()) if line.comment is not None]
+        return updated_node.with_changes(body=[first.with_changes(leading_lines=lines), *rest])
 
 
 def as_run(program: Program) -> str:

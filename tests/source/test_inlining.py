@@ -5,8 +5,10 @@ import textwrap
 import libcst as cst
 import pytest
 
+from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.source.inlining import inlined
 from minifier.source.plain_forms import plain_forms
+from minifier.source.reduce_script import ReducedScript
 from minifier.source.statement_edits import plainer
 from minifier.source.values import small_values, without_comments
 
@@ -146,3 +148,12 @@ def test_comments_go():
     text = "# above\nimport a  # noqa: F401\n\n# about b\ndef b():  # type: ignore\n    # inside\n    return 1  # one\n"
     assert codes(without_comments, text) == ["import a\n\ndef b():\n    return 1"]
     assert codes(without_comments, "a = '# not one'\n") == []
+
+
+def test_a_block_begins_without_a_blank_line():
+    text = "class A:\n    def f(self):\n        # why\n        return 1\n"
+    blank = text.replace("class A:\n", "class A:\n\n").replace("        # why", "\n        # why")
+    failure = Failure(Fingerprint(Stage.COMPILE, Kind.EXIT), "exit", "exit status 1")
+    assert ReducedScript(blank, 9, 2, True, (), 0.0, failure, (), ()).text.startswith(
+        text + "\n# exit: exit status 1\n"
+    )

@@ -20,6 +20,11 @@ def made(text):
         ("a, b, c = x, y, z\n", "a, c = x, z\n"),
         ("self.a, self.b = x, y\n", "self.b = y\n"),
         ("a = f(x)\n", "f(x)\n"),
+        ("a = x,\nf(*a, b)\ng(1, *a)\n", "a = x\nf(a, b)\ng(1, a)\n"),
+        ("a = [x]\nf(*a)\n", "a = x\nf(a)\n"),
+        ("a = x, y\nf(*a)\n", "f(*(x, y))\n"),
+        ("a = x, y\nf(a)\n", "f((x, y))\n"),
+        ("def f(x):\n    a = x, y\n    return a\n", "def f(x):\n    return x, y\n"),
         ("a = x\nb = a + a\n", "b = x + x\n"),
         ("a = 1\nb = f(a, a=a)\n", "b = f(1, a=1)\n"),
         ("a = x.y\nb = a.a\n", "b = x.y.a\n"),
@@ -39,6 +44,7 @@ def test_fewer_names(text, among):
         "a, b = x\n",
         "a, *b = x, y, z\n",
         "a = b, c = x, y\n",
+        "a = [1]\nf(*a, a)\n",  # used as a list, too
         "a = x + 1\nb = a + a\n",  # what is computed once stays so
         "def f(x):\n    a = g(x)\n    return a + a\n",
     ],
