@@ -183,4 +183,4 @@ def test_the_backend_of_the_script_is_left_whole(minify):
     )
     assert done.code == 0 and done.result["level"] == "source", done.stderr
     assert 'any("tanh" in name for name in names)' in done.repro and "return gm.forward" in done.repro
-    assert "torch.tanh(" in done.repro and "exp" not in done.repro and "y = " not in done.repro
+    assert "torch.compile(torch.tanh, backend=strict)" in done.repro and "def fn" not in done.repro
