@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -74,3 +75,9 @@ class Budget:
 
     max_probes: int | None = None
     deadline: float | None = None
+
+    def is_spent(self, probes: int) -> bool:
+        """Whether nothing is left of it after this number of probes."""
+        if self.max_probes is not None and probes >= self.max_probes:
+            return True
+        return self.deadline is not None and time.monotonic() >= self.deadline

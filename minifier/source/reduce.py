@@ -52,7 +52,7 @@ def reduce_source(
     """
     source, ending = _statements(lab, source, lines, budget)
     while ending is search.Ending.PROVED:
-        smaller, is_finished = _plainer(lab, source, folders)
+        smaller, is_finished = _plainer(lab, source, budget, folders)
         if not is_finished:
             source, ending = smaller, search.Ending.INTERRUPTED
         elif smaller == source:
@@ -62,8 +62,8 @@ def reduce_source(
     return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
 
 
-def _plainer(lab: SourceLab, source: str, folders: Sequence[str]) -> tuple[str, bool]:
-    """Inline a module, or make the statements plainer; return (the source, False if it was interrupted)."""
+def _plainer(lab: SourceLab, source: str, budget: search.Budget, folders: Sequence[str]) -> tuple[str, bool]:
+    """Inline a module, or make the statements plainer; return (the source, False if there was no time for all)."""
     lab.phase = "modules"
     try:
         for inlined in with_modules(source, folders):
@@ -72,7 +72,7 @@ def _plainer(lab: SourceLab, source: str, folders: Sequence[str]) -> tuple[str, 
     except KeyboardInterrupt:
         return source, False
     lab.phase = "plainer"
-    return _simplified(lab, source)
+    return _simplified(lab, source, budget)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
@@ -85,25 +85,31 @@ def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: searc
     return tree.code(result.kept), result.ended
 
 
-def _simplified(lab: SourceLab, source: str) -> tuple[str, bool]:
-    """Apply all edits that keep the failure; return (the source, False if it was interrupted)."""
+class _Spent(Exception):
+    """The budget is used up."""
+
+
+def _simplified(lab: SourceLab, source: str, budget: search.Budget) -> tuple[str, bool]:
+    """Apply all edits that keep the failure; return (the source, False if there was no time for all)."""
     module = cst.parse_module(source)
     try:
-        for smaller in _edited(lab, module):
+        for smaller in _edited(lab, module, budget):
             module = smaller
-    except KeyboardInterrupt:  # what was reached stays
+    except (KeyboardInterrupt, _Spent):  # what was reached stays
         return module.code, False
     return module.code, True
 
 
-def _edited(lab: SourceLab, module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after each edit that keeps the failure."""
+def _edited(lab: SourceLab, module: cst.Module, budget: search.Budget) -> Iterator[cst.Module]:
+    """Yield the module after each edit that keeps the failure. Raises _Spent."""
     position = 0
     while True:
         whole = [text for text in lab.whole if text in module.code]
         for number, candidate in enumerate(plainer(module)):
             if number < position:
                 continue
+            if budget.is_spent(lab.total):
+                raise _Spent
             code = candidate.code
             if all(text in code for text in whole) and lab.holds([code])[0]:
                 module, position = cst.parse_module(code), number
