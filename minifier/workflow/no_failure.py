@@ -71,7 +71,7 @@ def nothing_failed(
             "no ops to compile in it."
         )
     return NothingToReduce(
-        f"{ended} and no backend call failed. Checked: {checked}."
+        f"{ended}{',' if as_in_eager else ''} and no backend call failed. Checked: {checked}."
         + _left_out(captured, compared)
         + _too_late(captured)
         + _excused(compared)
