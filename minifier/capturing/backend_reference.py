@@ -42,13 +42,13 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReferenc
     backend = _by_registration(asked) if own_source is None else None
     backend = backend or _by_object(asked, own_source)
     backend = replace(backend, mode=asked.mode, options=options, dynamic=asked.dynamic)
-    if backend.reach is BackendSource.NONE:
-        return backend
     packages = _top_packages(backend.imports)
-    option_packages = _top_packages(line for source in objects_made(options) for line in source.imports)
     if not backend.distribution:
         distribution, version = _distribution(packages, asked)
         backend = replace(backend, distribution=distribution, version=version)
+    if backend.reach is BackendSource.NONE:  # the script's own call may make it
+        return backend
+    option_packages = _top_packages(line for source in objects_made(options) for line in source.imports)
     return replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
 
 

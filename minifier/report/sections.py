@@ -25,7 +25,7 @@ _REACHED = {
     BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",
     BackendSource.IMPORTED: "an object that is imported",
     BackendSource.EXPRESSION: "made by a call",
-    BackendSource.DEFINED: "defined in the repro itself",
+    BackendSource.DEFINED: "defined or made in the repro itself",
     BackendSource.NONE: "out of reach of a fresh interpreter",
 }
 
