@@ -45,9 +45,8 @@ def pruned(case: Case) -> Case:
     if case.level is Level.DYNAMO and isinstance(results, (tuple, list)):
         placeholders = {node.name for node in graph.placeholders}
         computed = [r for r in dict.fromkeys(results) if not (isinstance(r, Ref) and r.name in placeholders)]
-        if not computed:
-            return case
-        output = replace(output, args=(tuple(computed),))
+        if computed:  # else the graph is of in-place ops alone, and returns what they change
+            output = replace(output, args=(tuple(computed),))
     nodes = (*graph.nodes[:-1], output)
     read = {name for node in nodes for name in node.refs()}
     nodes = tuple(n for n in nodes if n.op != "placeholder" or n.name in read or _is_size(case, n.name))

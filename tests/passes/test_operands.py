@@ -203,6 +203,11 @@ def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
     assert is_shown(aot, "x: float32[2]\na = torch.sin(x)\nreturn a, x, a")
 
 
+def test_an_input_that_no_op_reads_goes_where_an_input_is_the_only_result():
+    text = "x: float32[2]\ny: float32[2]\na = x.clamp_(0)\nreturn x,"
+    assert is_shown(pruned(case_of(text)), text.replace("y: float32[2]\n", ""))
+
+
 def test_pruning_leaves_sizes_where_they_are():
     text = """
         s0: 4 @ "s0"
