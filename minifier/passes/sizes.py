@@ -26,9 +26,19 @@ def numbers(case: Case) -> list[int]:
     symbolic = case.level is not Level.DYNAMO and has_symbols(case.inputs)
     if symbolic or any(node.target == LAUNCH for node in case.graph.ops):
         return []
-    inputs = [item.meta for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
+    inputs = [item.meta for item in _resizable(case)]
     computed = [node.value for node in case.graph.ops if isinstance(node.value, TensorMeta)]
     return sorted({size for meta in (*inputs, *computed) for size in meta.shape if size > 1}, reverse=True)
+
+
+def _resizable(case: Case) -> list[TensorInput]:
+    return [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
+
+
+def _empty_to_one(case: Case) -> list[Row]:
+    """Return a row for inputs without elements: a failure that needs none of them is clearer with some."""
+    has_empty = any(0 in item.meta.shape for item in _resizable(case))
+    return [row("size 0", _replaced(lambda n: n or 1, literals=False))] if has_empty else []
 
 
 def smaller(number: int) -> list[int]:
@@ -93,12 +103,14 @@ def _sizes(case: Case) -> list[Row]:
         return not symbolic or (n >= _MIN_SYMBOLIC_SIZE and n not in sizes)  # equal sizes would share a symbol
 
     rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in sizes]
-    return rows if symbolic or not sizes else [*rows, *_one_by_one(case)]
+    if symbolic:
+        return rows
+    return [*rows, *(_one_by_one(case) if sizes else ()), *_empty_to_one(case)]
 
 
 def _one_by_one(case: Case) -> list[Row]:
     """Return a row for each dimension whose size other dimensions have as well: to one, by itself."""
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
+    tensors = _resizable(case)
     sizes = [size for item in tensors for size in item.meta.shape]
     return [
         row(f"dimension {dim} of {item.name}", _to_one(item.name, dim))
@@ -138,7 +150,7 @@ def _dims(case: Case) -> list[Row]:
     """Return rows for dimensions of size one: the first of all inputs of a rank, then each by itself."""
     if _is_flex(case):
         return []
-    tensors = [item for item in case.inputs if isinstance(item, TensorInput) and not is_fixed(item)]
+    tensors = _resizable(case)
     ranks = sorted({len(item.meta.shape) for item in tensors if 0 in _spare(item)}, reverse=True)
     return [
         *(row(f"first of {rank} dimensions", _without_first(rank)) for rank in ranks),

@@ -37,6 +37,8 @@ def with_needs(simplifier: Simplifier) -> Case:
 
 def _size_need(simplifier: Simplifier, name: str) -> str:
     size = int(name.removeprefix(_SIZE))
+    if size == 0:
+        return "a size of 0"
     taken = numbers(simplifier.case)  # two sizes that become equal are another change: Dynamo takes them for one
     more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
     multiple = next(n for n in itertools.count(2 * size, size) if n not in taken)

@@ -93,6 +93,15 @@ def test_a_larger_size_is_none_that_another_dimension_has(make_lab):
     assert with_needs(simplified(lab, case)).needs == ("a size of 3 or more", "a size of 2 or more")
 
 
+@pytest.mark.parametrize("needed", [True, False])
+def test_of_inputs_without_elements_it_is_told_whether_they_are_needed(make_lab, needed):
+    case = chain("tanh", shape=(0, 3))
+    lab, _ = make_lab(case, fails_where(lambda shape: 0 in shape or not needed))
+    made = simplified(lab, case)
+    assert with_needs(made).needs == (("a size of 0",) if needed else ())
+    assert (0 in made.case.inputs[0].meta.shape) is needed
+
+
 def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
     lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
     made = simplified(lab, lab.bench.case)
