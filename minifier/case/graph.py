@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from minifier.case.in_place import is_in_place
+from minifier.case.transforms import wrapped_values
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 
 UNKNOWN = Opaque("unknown")
@@ -220,7 +221,9 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
         if node.is_op:
             node = Node(name, "placeholder", name, value=node.value, source=node.source)
         entry.append(node)
+    wrapped = wrapped_values(body) - set(graph.output.refs())
     live = [node for node in body if _is_live(graph, node, names) and isinstance(node.value, TensorMeta)]
+    live = [node for node in live if node.name not in wrapped]
     returned = [_returned(graph, node, (*entry, *body), names) for node in live]
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:

@@ -22,22 +22,7 @@ from minifier.case import (
 from minifier.case.graph import refs_in
 from minifier.case.in_place import is_in_place
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, is_unseen
-
-# Begin and end of torch.func's transforms.
-_BEGIN = {
-    "_vmap_increment_nesting",
-    "_grad_increment_nesting",
-    "_jvp_increment_nesting",
-    "_saved_tensors_hooks_disable",
-    "_enter_dual_level",
-}
-_END = {
-    "_vmap_decrement_nesting",
-    "_grad_decrement_nesting",
-    "_jvp_decrement_nesting",
-    "_saved_tensors_hooks_enable",
-    "_exit_dual_level",
-}
+from minifier.case.transforms import BEGIN, END
 
 
 def _can_be_cut(node: Node) -> bool:
@@ -103,9 +88,9 @@ def _join_switches(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
             else:
                 sets.join(position[opened], position[node.name])
                 opened = None
-        elif node.short_target in _BEGIN:
+        elif node.short_target in BEGIN:
             transforms.append(node.name)
-        elif node.short_target in _END and transforms:
+        elif node.short_target in END and transforms:
             sets.join(position[transforms.pop()], position[node.name])
 
 

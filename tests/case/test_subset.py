@@ -188,3 +188,28 @@ def test_an_in_place_op_without_readers_stays_without_readers():
     assert subset(whole, ["v0", "c"]).output.args == ((Ref("v0"),),)
     alone = subset(whole, ["c"])  # the cut base shows what the op did
     assert [node.name for node in alone.placeholders] == ["v0"] and alone.output.args == ((Ref("v0"),),)
+
+
+def test_what_a_transform_wraps_is_no_result():
+    """As Dynamo writes `torch.func.vmap(f)(x).cos()`: the value leaves the transform by `_remove_batch_dim`."""
+    func = "torch._functorch.predispatch."
+    whole = graph(
+        placeholder("x"),
+        call("begin", f"{func}_vmap_increment_nesting", 2, "error", value=Scalar(1)),
+        call("row", f"{func}_add_batch_dim", Ref("x"), 0, 1),
+        call("sin", "torch.sin", Ref("row")),
+        call("unread", "torch.tanh", Ref("row")),
+        call("exp", "torch.exp", Ref("sin")),
+        call("batch", f"{func}_remove_batch_dim", Ref("exp"), 1, 2, 0),
+        call("end", f"{func}_vmap_decrement_nesting", value=Scalar(1)),
+        call("cos", "torch.cos", Ref("batch")),
+        output("cos"),
+    )
+    names = [node.name for node in whole.ops]
+
+    def results(*removed):
+        return list(subset(whole, [name for name in names if name not in removed]).output.refs())
+
+    assert results() == ["cos"] and results("cos") == ["batch"]
+    assert results("exp") == ["cos"], "neither is the value that the removed op read"
+    assert results("begin", "end", "batch") == ["unread", "exp", "cos"], "without the transform nothing is wrapped"
