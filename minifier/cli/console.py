@@ -20,6 +20,7 @@ from rich.text import Text
 from minifier.case.store import RESULT
 from minifier.cli.options import Options
 from minifier.errors import ExitCode, MinifyError
+from minifier.failure.normalise import headline
 from minifier.process.progress import Phase, Progress, Ui, counted
 
 if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
@@ -195,7 +196,7 @@ class Console(Ui):
             smaller = f"{before} -> {summary.ops_after} ({proof}) in {probes}, {outcome.total_seconds:.1f} s in all"
             lines.append((smaller, ""))
             for other in summary.others:
-                message = (other["message"].splitlines() or [""])[0]
+                message = headline(other["message"])
                 which = f"raised at the same place by {counted(other['ops'], 'op')}" if other["near"] else "also met"
                 lines.append((f"{which}, not followed: {other['type']}: {message}", ""))
                 lines.append((f"  minify reduce {out / other['case']}", ""))

@@ -13,7 +13,7 @@ from typing import Any
 from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.native import diagnostic, native_frames, native_identity
-from minifier.failure.normalise import normalise, words
+from minifier.failure.normalise import headline, normalise, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
 
@@ -73,7 +73,7 @@ class Fingerprint:
         subject = self.types[0] if self.types else self.kind.value
         lines = self.message.splitlines()
         cause = f" (because of {self.types[-1]}: {lines[-1]})" if len(self.types) > 1 and lines else ""
-        return f"{subject}{where} ({self.stage.value}): {lines[0] if lines else ''}{cause}"
+        return f"{subject}{where} ({self.stage.value}): {headline(self.message)}{cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Failure:
     @property
     def line(self) -> str:
         """The failure as in the last line of a traceback."""
-        first = self.message.strip().splitlines()[:1]
-        return f"{self.type}: {first[0]}" if first and first[0] else self.type
+        first = headline(self.message)
+        return f"{self.type}: {first}" if first else self.type
 
 
 def _owned(module: str) -> bool:

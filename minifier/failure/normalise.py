@@ -6,6 +6,7 @@ import re
 
 from minifier.failure.quoted_context import without_context
 
+_MAX_HEADLINE_LINES = 3
 _MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
 _MAX_CHARACTERS = 600
 _MAX_READ_CHARACTERS = 400_000  # in which quoted context is looked for
@@ -97,3 +98,10 @@ def normalise(message: str) -> str:
 def words(message: str) -> list[str]:
     """Split the message into identifiers (with dots), placeholders and other single characters."""
     return re.findall(r"<\w+>|[A-Za-z_][\w.]*[\w]|[A-Za-z_]|\S", message)
+
+
+def headline(message: str) -> str:
+    """Return the first line of a message; a line that ends with a colon has the next one too."""
+    lines = list(filter(None, map(str.strip, message.splitlines())))
+    end = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines))
+    return " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)])

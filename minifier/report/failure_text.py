@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from minifier.case import BackendReference, Case, Level, TensorInput
 from minifier.failure import Failure, Kind, Stage
-from minifier.failure.normalise import normalise
+from minifier.failure.normalise import headline, normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_source
@@ -83,7 +83,7 @@ def sentence_of(outcome: Outcome) -> str:
     where = f"`torch.compile(..., backend={_written(case.backend)})`"
     if case.level is Level.SOURCE:
         return f"`torch.compile` fails with `{failure.line}`; without it the script runs."
-    first = (failure.message.strip().splitlines() or [""])[0].rstrip(".")
+    first = headline(failure.message).rstrip(".")
     if failure.fingerprint.stage is Stage.COMPARE:
         return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
     when = "while it is traced" if case.while_tracing else _WHEN[failure.fingerprint.stage]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from minifier.case import BackendSource, Case, Level
+from minifier.failure.normalise import headline
 from minifier.process.distributions import imported_beside_torch
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.changed_inputs import free_aspects
@@ -214,7 +215,7 @@ def _met(outcome: Outcome) -> Iterable[Section]:
     """List other failures and state that is not in the repro."""
     if outcome.summary is not None and outcome.summary.others:
         items = (
-            f"`{other['type']}: {(other['message'].splitlines() or [''])[0]}` at {other['ops']} ops, "
+            f"`{other['type']}: {headline(other['message'])}` at {other['ops']} ops, "
             f"seen {other['sightings']} times"
             + (", raised at the same place by fewer ops" if other["near"] else "")
             + f": `minify reduce {other['case']}` in the output folder"

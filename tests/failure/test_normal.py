@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minifier.failure.normalise import normalise, words
+from minifier.failure.normalise import headline, normalise, words
 
 SAME = [
     ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),
@@ -181,3 +181,18 @@ def test_a_message_is_split_into_names_places_and_signs():
     assert words("aten.add.Tensor: <shape> of x, 'y_1'") == [
         "aten.add.Tensor", ":", "<shape>", "of", "x", ",", "'", "y_1", "'",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("", ""),
+        ("\n  no kernel for tanh\nsee the log", "no kernel for tanh"),
+        ("Exception from core.cpp:117:\n\nCheck 'static' failed:\n  no dynamic weights\nmore",)
+        + ("Exception from core.cpp:117: Check 'static' failed: no dynamic weights",),
+        ("it failed:", "it failed:"),
+        ("a:\nb:\nc:\nd:\ne", "a: b: c:"),
+    ],
+)
+def test_the_headline_of_a_message(message, expected):
+    assert headline(message) == expected
