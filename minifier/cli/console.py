@@ -198,7 +198,8 @@ class Console(Ui):
             for other in summary.others:
                 message = headline(other["message"])
                 which = f"raised at the same place by {counted(other['ops'], 'op')}" if other["near"] else "also met"
-                lines.append((f"{which}, not followed: {other['type']}: {message}", ""))
+                where = f" in {other['where']}" if other["where"] else ""
+                lines.append((f"{which}, not followed: {other['type']}{where}: {message}", ""))
                 lines.append((f"  minify reduce {out / other['case']}", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:

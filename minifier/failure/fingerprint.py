@@ -67,9 +67,14 @@ class Fingerprint:
     forms: tuple[Fingerprint, ...] = ()
     aspects: tuple[str, ...] = ()
 
+    @property
+    def where(self) -> str:
+        """The backend's innermost function; "" if none of its frames is known."""
+        return f"{self.site.module}.{self.site.function}" if self.site else ""
+
     def sentence(self) -> str:
         """Return one line for the user."""
-        where = f" in {self.site.module}.{self.site.function}" if self.site else ""
+        where = f" in {self.where}" if self.where else ""
         subject = self.types[0] if self.types else self.kind.value
         lines = self.message.splitlines()
         cause = f" (because of {self.types[-1]}: {lines[-1]})" if len(self.types) > 1 and lines else ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from minifier.case import Case
 from minifier.case.store import graph_to_text
-from minifier.failure import Failure, Kind, Verdict, same
+from minifier.failure import Failure, Kind, Verdict
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.life import Job, Limits
 from minifier.probe.prepared_case import PreparedCase
@@ -21,6 +21,7 @@ from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores, room
 from minifier.reduction.journal import BESIDE_THE_SEARCH, JOURNAL, Entry, Journal, digest, ranges
+from minifier.reduction.other_failures import Other, keep_aside
 
 _MAX_TIMEOUT_SECONDS = 300.0
 _MIN_TIMEOUT_SECONDS = 2.0
@@ -33,15 +34,6 @@ _MIN_PARALLEL_JOBS = 4
 _PROBE_MEMORY_BYTES = 2**31  # free memory for each parallel probe
 _MIN_PARALLEL_PROBE_SECONDS = 0.5  # shorter probes gain nothing from running in parallel
 _Z_ONE_SIDED_90 = 1.28
-
-
-@dataclass
-class Other:
-    """A failure other than the sought one, with the smallest Case that showed it."""
-
-    failure: Failure
-    case: Case
-    sightings: int = 1
 
 
 @dataclass
@@ -270,18 +262,9 @@ class ProbeRunner:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
         if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and positions:
-            self._keep_aside(self.build(case), judged.failure)
+            keep_aside(self.others, self.build(case), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
-
-    def _keep_aside(self, case: Case, failure: Failure) -> None:
-        for other in self.others:
-            if same(other.failure.fingerprint, failure.fingerprint):
-                other.sightings += 1
-                if len(case.graph.ops) < len(other.case.graph.ops):
-                    other.case, other.failure = replace(case, failure=failure), failure
-                return
-        self.others.append(Other(failure, replace(case, failure=failure)))
 
 
 def surely(shown: int, tries: int) -> float:

@@ -31,8 +31,9 @@ from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest, with_needs
 from minifier.reduction.op_search import Limit, deadline_after, reduce_bodies, reduce_ops
+from minifier.reduction.other_failures import Other
 from minifier.reduction.probe_progress import ProbeProgress
-from minifier.reduction.probe_runner import Other, ProbeRunner
+from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_ahead import CallsAheadReducer
 from minifier.reduction.simplify import Simplifier
 from minifier.reduction.summary import Summary
@@ -285,16 +286,5 @@ def _save_others(runner: ProbeRunner, folder: Path, ops: int) -> list[dict[str, 
 
     for number, other in enumerate(sorted(runner.others, key=is_near, reverse=True), 1):
         _save(runner, other.case, folder / str(number))
-        descriptions.append(
-            {
-                "type": other.failure.type,
-                "message": other.failure.message,
-                "stage": other.failure.fingerprint.stage.value,
-                "kind": other.failure.fingerprint.kind.value,
-                "sightings": other.sightings,
-                "ops": len(other.case.graph.ops),
-                "case": f"others/{number}",
-                "near": is_near(other),
-            }
-        )
+        descriptions.append({**other.described(), "case": f"others/{number}", "near": is_near(other)})
     return descriptions

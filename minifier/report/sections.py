@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 
 from minifier.case import BackendSource, Case, Level
 from minifier.failure.normalise import headline
@@ -211,17 +212,21 @@ def _or_none(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
+def _other(failure: Mapping[str, Any]) -> str:
+    """Describe another failure; runs of earlier versions noted less of it."""
+    where = f" in `{failure['where']}`" if failure.get("where") else ""
+    near = ", raised at the same place by fewer ops" if failure.get("near") else ""
+    return (
+        f"`{failure['type']}: {headline(failure['message'])}`{where} at {failure['ops']} ops, seen "
+        f"{failure['sightings']} times{near}: `minify reduce {failure['case']}` in the output folder"
+    )
+
+
 def _met(outcome: Outcome) -> Iterable[Section]:
     """List other failures and state that is not in the repro."""
     if outcome.summary is not None and outcome.summary.others:
-        items = (
-            f"`{other['type']}: {headline(other['message'])}` at {other['ops']} ops, "
-            f"seen {other['sightings']} times"
-            + (", raised at the same place by fewer ops" if other["near"] else "")
-            + f": `minify reduce {other['case']}` in the output folder"
-            for other in outcome.summary.others
-        )
-        yield from sections_of("Other failures met on the way, not followed", Items(tuple(items)), level=3, weight=3)
+        items = tuple(map(_other, outcome.summary.others))
+        yield from sections_of("Other failures met on the way, not followed", Items(items), level=3, weight=3)
     skipped = (outcome.minimal or outcome.case).state.skipped
     if skipped:
         yield from sections_of("State that could not be saved", Items(skipped), level=3, weight=2)

@@ -188,8 +188,10 @@ def test_a_message_is_split_into_names_places_and_signs():
     [
         ("", ""),
         ("\n  no kernel for tanh\nsee the log", "no kernel for tanh"),
-        ("Exception from core.cpp:117:\n\nCheck 'static' failed:\n  no dynamic weights\nmore",)
-        + ("Exception from core.cpp:117: Check 'static' failed: no dynamic weights",),
+        (
+            "from core.cpp:117:\n\nCheck failed:\n  no such weights\nmore",
+            "from core.cpp:117: Check failed: no such weights",
+        ),
         ("it failed:", "it failed:"),
         ("a:\nb:\nc:\nd:\ne", "a: b: c:"),
     ],
