@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
@@ -129,3 +130,13 @@ def test_an_interrupt_is_answered_once_and_soon(forked, ends_at_once):
 @pytest.mark.parametrize("number, words", [(0, "0 ops"), (1, "1 op"), (2, "2 ops")])
 def test_counted(number, words):
     assert counted(number, "op") == words
+
+
+def test_an_interrupt_during_the_imports_is_raised_after_them():
+    reached = []
+    with pytest.raises(KeyboardInterrupt), interrupted_afterwards():
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append(signal.getsignal(signal.SIGINT))
+    assert len(reached) == 1 and signal.getsignal(signal.SIGINT) is not reached[0]
+    with interrupted_afterwards():
+        pass

@@ -40,8 +40,7 @@ from minifier.case.literals import SCRIPT
 from minifier.case.store import ATEN, TENSORS, load, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import failure_of
-from minifier.failure.normalise import normalise
+from minifier.failure.fingerprint import failure_of, of_line
 from minifier.failure.observed import describe, text
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph
@@ -160,8 +159,8 @@ class Record:
 
     def fell_back(self, stage: Stage, line: str, values: Sequence[Any], call: int = 0, changed: bool = False) -> None:
         """Log the failure of a call that returned, but logged a line that counts as a failure; save the Case."""
-        kind = Kind.SILENT_FALLBACK
-        self._note(Failure(Fingerprint(stage, kind, message=normalise(line)), kind.value, line), values, call, changed)
+        names = self.graph.free_names if self.graph is not None else ()
+        self._note(Failure(of_line(stage, line, names), Kind.SILENT_FALLBACK.value, line), values, call, changed)
 
     def keep_aten(self, gm: torch.fx.GraphModule, inference: bool, error: BaseException) -> None:
         """Save the ATen graph on which the backend's forward compiler failed, next to Dynamo's graph."""

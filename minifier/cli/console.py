@@ -147,13 +147,19 @@ class Console(Ui):
         self._write(f"minify: {text}")
 
     def ask(self, question: str) -> bool:
-        """Ask a yes-or-no question. Return False if nobody can answer, or if quiet."""
+        """Ask a yes-or-no question. Return False if nobody can answer, or if quiet.
+
+        Raises KeyboardInterrupt for Ctrl-C.
+        """
         if self._quiet or not self._live or not sys.stdin.isatty():
             return False
         self._status.clear()
         try:
             return click.confirm(f"minify: {question}", err=True)
-        except click.Abort:
+        except click.Abort as abort:  # also the end of the input
+            click.echo(err=True)
+            if isinstance(abort.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
             return False
 
     def show(self, progress: Progress) -> None:

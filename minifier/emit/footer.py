@@ -8,12 +8,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from minifier.case import Case
+from minifier.failure import Kind
 from minifier.slicing import definitions_left, imported_tops
 
 
 def _failure_line(case: Case, names: Mapping[str, str]) -> str:
     """Return the failure's one-line description, with the script's names for inputs."""
     line = case.failure.line
+    if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
+        return f"Nothing is raised: the failure is this line of the log. {case.failure.message}"
     for difference in case.failure.differences[:1]:
         role, _, node = difference.where.removesuffix(" after the call").rpartition(" ")
         if role in ("input", "gradient of") and node in names:

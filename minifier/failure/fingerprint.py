@@ -199,7 +199,6 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
     causes = [(link["type"], normalise(link["message"])) for link in chain]
     distinct = [cause for i, cause in enumerate(causes) if i == 0 or cause != causes[i - 1]]
     message = "\n".join(text for _, text in distinct)
-    known_names = {re.sub(r"_\d+$", "", name) for name in nodes}
     if types[-1] == "RecursionError":  # the innermost frame is random, the outermost is not
         return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, _outermost(own))
     if _is_out_of_memory(chain[0]) or _is_out_of_memory(chain[-1]):
@@ -213,8 +212,19 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
         raising=frames[-1] if frames else None,
         site=own[-1] if own else None,
         message=message,
-        names=tuple(sorted(known_names.intersection(words(message)))),
+        names=_names_in(message, nodes),
     )
+
+
+def of_line(stage: Stage, line: str, nodes: Iterable[str] = ()) -> Fingerprint:
+    """Return the fingerprint of a fallback that a backend logs with this line; `nodes` are the graph's names."""
+    message = normalise(line)
+    return Fingerprint(stage, Kind.SILENT_FALLBACK, message=message, names=_names_in(message, nodes))
+
+
+def _names_in(message: str, nodes: Iterable[str]) -> tuple[str, ...]:
+    known_names = {re.sub(r"_\d+$", "", name) for name in nodes}
+    return tuple(sorted(known_names.intersection(words(message))))
 
 
 def failure_of(
@@ -284,14 +294,7 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
     return _is_one_in_a_wrapper(sought, seen)
 
 
-def raised_alike(one: Fingerprint, other: Fingerprint) -> bool:
-    """Tell whether the same exceptions came from the same frames, whatever the messages say."""
-    frames = [(each.stage, each.kind, each.types, each.raising, each.site) for each in (one, other)]
-    return one.kind is Kind.EXCEPTION and frames[0] == frames[1]
-
-
 def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
     """Tell whether stage and kind are equal and the user's pattern occurs in the message."""
-    actual = seen.fingerprint
-    texts = (seen.message, actual.message)
+    actual, texts = seen.fingerprint, (seen.message, seen.fingerprint.message)
     return (sought.stage, sought.kind) == (actual.stage, actual.kind) and any(re.search(pattern, t) for t in texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sysconfig
 
-from minifier.failure.fingerprint import Failure
+from minifier.failure.fingerprint import Failure, Fingerprint
 from minifier.failure.kinds import Kind
 
 _MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another
@@ -46,3 +46,9 @@ def is_alike(sought: Failure, seen: Failure) -> bool:
         return False
     expected, actual = proportion(sought), proportion(seen)
     return expected is None or actual is None or actual >= expected / _MAX_PROPORTION_DROP
+
+
+def raised_alike(one: Fingerprint, other: Fingerprint) -> bool:
+    """Tell whether the same exceptions came from the same frames, whatever the messages say."""
+    frames = [(each.stage, each.kind, each.types, each.raising, each.site) for each in (one, other)]
+    return one.kind is Kind.EXCEPTION and frames[0] == frames[1]

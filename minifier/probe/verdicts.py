@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from minifier.case.encode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
-from minifier.failure.fingerprint import failure_of, with_native
+from minifier.failure.fingerprint import failure_of, of_line, with_native
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
-from minifier.failure.normalise import normalise
 from minifier.probe.children import ChildEnd
 from minifier.probe.life import AHEAD
 
@@ -57,11 +56,11 @@ def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> 
     return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
 
 
-def _judge_lines(ended: ChildEnd, sought: Fingerprint, match_log: str | None) -> Judged:
+def _judge_lines(ended: ChildEnd, sought: Fingerprint, nodes: Sequence[str], match_log: str | None) -> Judged:
     """Judge a silent fallback, which shows as a line in a log."""
     assert ended.result is not None
     for stage, line in ended.result["lines"]:
-        fingerprint = Fingerprint(Stage(stage), Kind.SILENT_FALLBACK, message=normalise(line))
+        fingerprint = of_line(Stage(stage), line, nodes)
         if fingerprint.stage is sought.stage and (
             re.search(match_log, line) if match_log is not None else same(sought, fingerprint)
         ):
@@ -86,7 +85,7 @@ def judge(
     if ended.result is not None and ended.result["status"] == "invalid":
         return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
     if ended.result is not None and ended.result["status"] == "said":
-        return _judge_lines(ended, sought, match_log)
+        return _judge_lines(ended, sought, nodes, match_log)
     failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)

@@ -30,7 +30,7 @@ class CallWatch:
     """Context of one call in this thread. `packages` are the library's top-level modules.
 
     caught: the exceptions that the library's functions caught, as "type: message" in one line.
-    entered: whether the function with the code `entry()` was called. logged: records of the library's own loggers that
+    entered: whether the function with the code `entry()` was called. logged: records of the library's loggers that
     their levels hold back, as `LEVEL logger: message` in one line.
 
     Nothing is watched under another trace function, such as a debugger's.
@@ -87,19 +87,23 @@ class CallWatch:
             if logger.isEnabledFor(level):
                 options["stacklevel"] = options.get("stacklevel", 1) + 1  # without this frame
                 original(logger, message, *args, **options)
-            elif _is_in(logger.name, self._packages) and len(self.logged) < _MAX_LINES:
+            elif self._is_own(logger.name, sys._getframe(1)) and len(self.logged) < _MAX_LINES:
                 try:
                     text = str(message) % args if args else str(message)
                 except (TypeError, ValueError):  # arguments that do not fit
                     text = str(message)
-                self._hear(LogLine(logger.name, level, text))
+                self._hear(LogLine(logger.name, level, text), is_own=True)
                 self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {_one_line(text)}")
 
         return log
 
-    def _hear(self, said: LogLine) -> None:
+    def _is_own(self, logger: str, caller: FrameType) -> bool:
+        """Whether the library logs: by the logger's name, or by the module that calls it."""
+        return _is_in(logger, self._packages) or _is_in(caller.f_globals.get("__name__"), self._packages)
+
+    def _hear(self, said: LogLine, is_own: bool = False) -> None:
         is_handling = sys.exc_info()[1] is not self._handled
-        if _is_in(said.logger, self._packages) or (is_handling and not _is_in(said.logger, {"torch"})):
+        if _is_in(said.logger, self._packages) or (is_handling and not _is_in(said.logger, {"torch"})) or is_own:
             self._lines.append((said.line, is_handling))
 
     def _trace(self, frame: FrameType, event: str, _argument: Any) -> Callable[..., Any] | None:

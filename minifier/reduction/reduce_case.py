@@ -17,7 +17,7 @@ from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save
 from minifier.errors import CannotSave, NoRepro
 from minifier.failure import Kind, Stage, Tolerance, Verdict
-from minifier.failure.fingerprint import raised_alike
+from minifier.failure.likeness import raised_alike
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.evaluate import store_inputs
 from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Level, TensorInput
-from minifier.failure import Failure, Kind, Stage
+from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import headline, normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
 from minifier.report.outcome import Outcome
@@ -88,12 +90,19 @@ def sentence_of(outcome: Outcome) -> str:
         return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
     when = "while it is traced" if case.while_tracing else _WHEN[failure.fingerprint.stage]
     how = _HOW.get(failure.fingerprint.kind)
-    event = f"{how}: `{failure.line}`" if how else f"it raises `{failure.line}`"
+    event = f"{how}: `{failure.line}`" if how else f"it raises `{_shown_failure(outcome).line}`"
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     alone = " Without a backend the same program runs." if passes else ""
     if case.while_tracing:
         alone = " Without torch.compile the same program runs." if outcome.passes_in_eager else ""
     return f"{where} of {program} fails {when}: {event}.{alone}"
+
+
+def _shown_failure(outcome: Outcome) -> Failure:
+    """Return the failure as the verified repro shows it: the script's own may name ops that are gone."""
+    runs = outcome.verification.runs if outcome.verification is not None and outcome.verification.agrees else ()
+    seen = runs[0].failure if runs else None
+    return seen if seen is not None else (outcome.minimal or outcome.case).failure
 
 
 def _written(backend: BackendReference) -> str:
@@ -123,7 +132,8 @@ def short_identity(case: Case) -> str:
     fingerprint = case.failure.fingerprint
     raising = fingerprint.raising
     frames = [(raising.module, raising.function) if raising is not None else None]
-    identity = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, _words(fingerprint.message)]
+    message = _words(fingerprint, "<node>")
+    identity = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, message]
     identity += [fingerprint.native] if fingerprint.native else []
     identity += [case.backend.name, *_targets(case)] if fingerprint.stage is Stage.COMPARE else []
     return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
@@ -133,8 +143,12 @@ def _targets(case: Case) -> list[str]:
     return sorted({node.short_target for node in case.graph.ops})
 
 
-def _words(message: str) -> str:
-    return " ".join(normalise(message).split())
+def _words(fingerprint: Fingerprint, node: str) -> str:
+    """Return the normalised message with `node` in the place of node names, which a user chose."""
+    text = normalise(fingerprint.message)
+    for name in fingerprint.names:
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", node, text)
+    return " ".join(text.split())
 
 
 def duplicates(case: Case) -> Iterable[Section]:
@@ -142,7 +156,8 @@ def duplicates(case: Case) -> Iterable[Section]:
     fingerprint = case.failure.fingerprint
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
-    parts.append(_words(fingerprint.message.splitlines()[0] if fingerprint.message else ""))
+    first = replace(fingerprint, message=headline(fingerprint.message))
+    parts.append(" ".join(re.sub(r"<\w+>", " ", _words(first, " ")).split()))
     parts.append(" ".join(fingerprint.native.split()))
     if fingerprint.stage is Stage.COMPARE:
         parts = [case.backend.name, *_targets(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]

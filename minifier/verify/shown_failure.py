@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
-from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage
-from minifier.failure.fingerprint import Link, failure_of, with_native
-from minifier.failure.normalise import normalise
+from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage, same
+from minifier.failure.fingerprint import Link, failure_of, of_line, with_native
 from minifier.failure.stage import stage_shown
 
 
@@ -81,7 +80,8 @@ def _fallback(end: End, sought: Fingerprint, match_log: str | None) -> Failure |
         if match_log is not None:
             is_fallback = re.search(match_log, log_line) is not None
         else:
-            is_fallback = sought.message in (normalise(message), normalise(log_line))
+            lines = (of_line(sought.stage, each) for each in (message, log_line))
+            is_fallback = any(same(sought, each, renamed=True) for each in lines)
         if is_fallback:
             return Failure(sought, sought.kind.value, message, end.output)
     return None

@@ -242,7 +242,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         Step.VERIFY,
         lambda attempt, _: _has_no_repro(attempt) and attempt.proof is not None and bool(attempt.proof.doubtful),
         lambda attempt, _: prove_as_flaky(attempt),
-        lambda _: "the repro does not show the failure each time: finding out how often it does",
+        lambda _: "the repro does not show the failure: finding out whether it comes and goes",
     ),
     Fallback[Attempt](
         "keep sizes, dtypes and arguments as captured",

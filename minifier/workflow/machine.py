@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from minifier.errors import UsageError
 from minifier.process.huge_pages import collapse
 from minifier.process.interpreters import Interpreters, may_do_more
+from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.orphans import spare_children
 from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Phase, Progress, Ui
@@ -42,7 +43,8 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
     try:
         with _connected(settings) as cluster:
             clock.show(Progress(Phase.LOADING))
-            import_torch()
+            with interrupted_afterwards():
+                import_torch()
             from minifier.workflow.attempt import Run
 
             yield Run(settings, clock, cluster, interpreters)

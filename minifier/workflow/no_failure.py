@@ -141,7 +141,9 @@ def _fallbacks(compared: Captured | None) -> str:
         head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
     lines = list(dict.fromkeys(f"graph {number}: it {sentence}" for number, sentence, _, _ in compared.fallbacks))
     is_logged = any(line for _, _, _, line in compared.fallbacks)
-    advice = "\nWith --fallbacks that is a failure, and is reduced like any other." if is_logged else ""
+    advice = "\nWith --fallbacks that is a failure, and is reduced like any other."
+    if not is_logged:
+        advice = "\nIt logs nothing about that, which a repro could show: --fallbacks does not count it."
     return f"\n{head}:" + _listed(lines) + advice
 
 

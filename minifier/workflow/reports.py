@@ -85,8 +85,9 @@ def _may_include_data(attempt: Attempt, outcome: Outcome) -> bool:
     ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
     if settings.include_data is not None:
         return settings.include_data
-    if ui.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
-        return True
+    with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
+        if ui.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
+            return True
     ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.path} --include-data` puts them in")
     return False
 

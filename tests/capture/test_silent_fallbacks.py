@@ -164,6 +164,47 @@ def test_backends_of_torch_are_not_watched(bureau, backend):
     assert found.compared.fallbacks == () and "itself" not in said
 
 
+NAMED_AFTER_NODES = """
+import logging
+import torch
+
+log = logging.getLogger("named.unlike.its.module")
+
+
+def lower(gm):
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.target is torch.sigmoid:
+            raise NotImplementedError(f"no kernel for {node.name}")
+
+
+def careful(gm, example_inputs):
+    try:
+        lower(gm)
+    except NotImplementedError as error:
+        log.debug("falling back: %s", error)
+    return gm.forward
+"""
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(250)
+def test_a_line_that_names_a_node_is_known_by_its_other_words(project):
+    project.write(NAMED_AFTER_NODES, "careful.py")
+    script = """
+    import careful
+    import torch
+
+    def gated(x):
+        gate = torch.sigmoid(x.relu())
+        return (gate * x).relu() + x
+
+    torch.compile(gated, backend=careful.careful)(torch.randn(4))
+    """
+    done = project.run(script, given=["--fallbacks"])
+    assert done.code == 0, done.stderr
+    assert done.ops == (5, 1) and "Nothing is raised: the failure is this line of the log." in done.repro
+
+
 GATED = """
 import minifier_backends.quiet
 import torch

@@ -11,7 +11,7 @@ from minifier.reduction.summary import Summary, write_summary
 from minifier.report.blocks import cut
 from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, layers_of
-from minifier.report.failure_text import short_identity, title_of
+from minifier.report.failure_text import duplicates, short_identity, title_of
 from minifier.report.history import Probed
 from minifier.report.markdown import markdown
 from minifier.report.outcome import Outcome, Status, result_data
@@ -111,6 +111,19 @@ def test_the_same_failure_has_the_same_identity_whatever_the_numbers():
     first, again = (identity(message=f"no lowering for tanh of {size} elements") for size in (3, 88))
     assert first == again != identity() and len(first) == 12
     assert identity(stage=Stage.RUN) != identity() and identity(native="error: no tile") != identity()
+
+
+def test_names_that_a_user_chose_are_no_part_of_the_identity():
+    case = small_case()
+
+    def reported(name):
+        fingerprint = replace(case.failure.fingerprint, message=f"cannot lower {name} (cumsum)", names=(name,))
+        renamed = replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+        (section,) = duplicates(renamed)
+        return short_identity(renamed), "".join(block.text for block in section.blocks)
+
+    (first, text), (again, same_text) = reported("pos"), reported("running.sum")
+    assert first == again and text == same_text and "cannot lower (cumsum)" in text
 
 
 def test_wrong_results_of_other_backends_and_ops_have_other_identities():
