@@ -133,7 +133,8 @@ def check_cell(cell: Cell, tmp_path: Path) -> None:
     assert not cell.compares or case.backward is (cell.place == BACKWARD)
     assert 20 <= summary.ops_before <= 80
 
-    assert minimal.failure.fingerprint == found
+    # An op shows fewer aspects of a wrong result than the whole graph, or more.
+    assert replace(minimal.failure.fingerprint, aspects=()) == replace(found, aspects=())
     ops = [node.target for node in minimal.graph.ops]
     if cell.has_backward_graph:
         assert Counter(ops) == Counter(cell.expected_aten)
