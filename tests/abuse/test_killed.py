@@ -1,5 +1,6 @@
 """A reduction that is killed at any moment goes on where it was, and ends with the same."""
 
+import functools
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +60,16 @@ def start(source: Path, out: Path) -> int:
     return pid
 
 
-def reduced_in_spite_of_kills(source: Path, out: Path, chance: random.Random, most: int) -> int:
-    """A reduction that is killed up to so many times and begun again, until it has ended: how often it was."""
+def reduced_in_spite_of_kills(source: Path, out: Path, moment: Callable[[], float], most: int) -> int:
+    """A reduction that is killed up to so many times and begun again, until it has ended: how often it was.
+
+    `moment()` is the number of seconds after which it is killed.
+    """
     out.mkdir()
     kills = 0
     while not (out / "ended").exists():
         pid = start(source, out)
-        until = time.monotonic() + (chance.uniform(0.05, 1.0) if kills < most else 200)
+        until = time.monotonic() + (moment() if kills < most else 200)
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > until:
                 os.kill(pid, signal.SIGKILL)
@@ -86,13 +91,16 @@ def whole_line(text: str) -> dict[str, Any] | None:
 
 def ends_with_the_same(bureau: Bureau, number_of_kills: int) -> None:
     bureau.capture(SCRIPT)
+    began = time.monotonic()
     _, expected = bureau.reduce()
+    latest = max(1.0, (time.monotonic() - began) / 2)  # a slow machine is to get somewhere, too
     chance = random.Random(7)
     kills = number = 0
     while kills < number_of_kills:
         number += 1
         out = bureau.folder / f"killed-{number}"
-        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, chance, number_of_kills - kills)
+        moment = functools.partial(chance.uniform, 0.05, latest)
+        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, moment, number_of_kills - kills)
         minimal = load(out / "minimal")
         assert minimal.graph == expected.graph and minimal.inputs == expected.inputs
         beside = ("check", "bodies", "parts")
