@@ -91,6 +91,7 @@ clean:
 # torch's modules would take longer than the demonstration, which imports few of them. Without build isolation pip
 # needs the build system here (see pyproject.toml), and does not fetch it anew for each installation.
 $(READY): pyproject.toml setup.py backends/pyproject.toml
+	@echo "--- installs $(TORCH) and the tool into .venv; where torch has to be downloaded, that takes minutes"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --no-compile "$(TORCH)" "setuptools>=77.0.3"
 	$(PIP) --no-compile --no-build-isolation -e . -e backends

@@ -1,6 +1,6 @@
 """A transformer encoder whose compiler cannot lower one op: torch.compile raises.
 
-Six layers, about 150 ops in the graph, and among them a single tanh, in the feed-forward block of the
+Six layers, 160 ops in the graph, and among them a single tanh, in the feed-forward block of the
 fourth layer. The backend `faulty_raise` has no lowering for it.
 """
 

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from minifier import __version__
-from minifier.cli.options import Options, reduction_options
+from minifier.cli.options import Number, Options, WholeNumber, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.forked_step import FULL
 from minifier.process.interpreters import Interpreters
@@ -63,7 +63,7 @@ def _interpreters() -> Interpreters:
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
 @click.option(
     "--graph",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Reduce the failure of the script's N-th graph, not the first.",
 )
@@ -125,7 +125,7 @@ def reduce(case_dir: Path, **values: Any) -> int:
 @cli.command()
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

@@ -192,7 +192,7 @@ class Console(Ui):
     def final(self, outcome: Outcome) -> None:
         """Write the last lines: the failure, the reduction, the verification, and the repro's path."""
         failure, summary, out = outcome.case.failure, outcome.summary, outcome.folder
-        lines = [(f"{outcome.case.backend.name}: {failure.fingerprint.sentence()}", "bold")]
+        lines = [(f"{outcome.case.backend.name}: {failure.sentence}", "bold")]
         if summary is not None:
             proof = outcome.proved
             if summary.stopped_because and outcome.case.level.value != "source":

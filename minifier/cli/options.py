@@ -16,6 +16,20 @@ from minifier.failure.difference import Aspect, Tolerance
 from minifier.settings import Settings
 
 _MIB = 2**20
+
+
+class Number(click.FloatRange):
+    """A number within limits, called so where click would say `float range`."""
+
+    name = "number"
+
+
+class WholeNumber(click.IntRange):
+    """An integer within limits, called a whole number."""
+
+    name = "whole number"
+
+
 _SHARED_OPTIONS = (
     click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),
     click.option(
@@ -31,7 +45,7 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0.1),
+        type=Number(min=0.1),
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
         "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
@@ -39,7 +53,7 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--memory",
-        type=click.IntRange(min=64),
+        type=WholeNumber(min=64),
         metavar="MIB",
         help="Memory limit of the script and of each probe, beyond what they begin with, reserved memory included. "
         "Default: they may reserve what they like, and use four fifths of what is free.",
@@ -52,8 +66,8 @@ _SHARED_OPTIONS = (
         help="Compare the results of compiled code with eager's: if nothing else failed, always, or never; strict: if "
         "nothing else failed, and large differences count even where eager itself varies as much.",
     ),
-    click.option("--rtol", type=click.FloatRange(min=0), metavar="R", help="With --atol: how far results may differ."),
-    click.option("--atol", type=click.FloatRange(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
+    click.option("--rtol", type=Number(min=0), metavar="R", help="With --atol: how far results may differ."),
+    click.option("--atol", type=Number(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
     click.option(
         "--ignore",
         type=click.Choice([aspect.value for aspect in Aspect]),
@@ -69,7 +83,7 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--workers",
-        type=click.IntRange(1, 64),
+        type=WholeNumber(1, 64),
         metavar="N",
         help="Probes at once; the answer does not depend on it. Default: 1, or one a core where one takes over 0.5 s.",
     ),
@@ -80,13 +94,13 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--budget",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         metavar="SECONDS",
         help="Stop reducing after this time; the best so far is written and verified (exit code 3).",
     ),
     click.option(
         "--max-probes",
-        type=click.IntRange(min=0),
+        type=WholeNumber(min=0),
         metavar="N",
         help="Stop reducing after so many probes, likewise.",
     ),
@@ -98,7 +112,7 @@ _SHARED_OPTIONS = (
     click.option("--skip-pass", multiple=True, metavar="NAME", help="Do not try this pass; may be repeated."),
     click.option(
         "--verify",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=3,
         show_default=True,
         metavar="N",

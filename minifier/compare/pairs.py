@@ -95,7 +95,10 @@ def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
         count = int((pair.compiled != pair.eager).sum())
         sentence = f"{pair.where} differs from eager's in {count} of {pair.eager.numel()} elements"
         return Difference(pair.aspect, pair.where, sentence, error, own, noise)
-    sentence = f"{pair.where} is off by {error:.2g}, eager by {own:.2g}"
+    if own:
+        sentence = f"{pair.where} is off from double precision by {error:.2g}, eager by {own:.2g}"
+    else:
+        sentence = f"{pair.where} is off from eager's by {error:.2g}"
     if noise is not None:
         sentence += f"; a rounding error in the inputs moves eager by {noise:.2g}"
     return Difference(pair.aspect, pair.where, sentence, error, own, noise)

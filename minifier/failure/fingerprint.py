@@ -72,13 +72,13 @@ class Fingerprint:
         """The backend's innermost function; "" if none of its frames is known."""
         return f"{self.site.module}.{self.site.function}" if self.site else ""
 
-    def sentence(self) -> str:
-        """Return one line for the user."""
+    def sentence(self, shown: str = "") -> str:
+        """Return one line for the user, with the message as it was `shown` if that is given."""
         where = f" in {self.where}" if self.where else ""
         subject = self.types[0] if self.types else self.kind.value
         lines = self.message.splitlines()
         cause = f" (because of {self.types[-1]}: {lines[-1]})" if len(self.types) > 1 and lines else ""
-        return f"{subject}{where} ({self.stage.value}): {headline(self.message)}{cause}"
+        return f"{subject}{where} ({self.stage.value}): {headline(shown or self.message)}{cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,10 @@ class Failure:
 
     @property
     def sentence(self) -> str:
-        """The fingerprint's sentence, with the message of a comparison."""
-        return self.fingerprint.sentence() + (f": {self.message}" if self.differences else "")
+        """The fingerprint's sentence, with the message of the exception or of the comparison."""
+        if self.differences:
+            return f"{self.fingerprint.sentence()}: {self.message}"
+        return self.fingerprint.sentence(self.message if self.fingerprint.kind is Kind.EXCEPTION else "")
 
     @property
     def line(self) -> str:

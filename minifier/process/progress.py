@@ -41,7 +41,7 @@ class Progress:
 
     `subject` is the file or folder that the phase works on. Of a reduction, `size` counts the smallest program so far
     in `unit`s; `step` is the search phase and the pass, `probe` the last probe in words, `to_prove` how many probes the
-    proof takes at most, in `seconds_to_prove`. A verification is in run `run` of `runs`.
+    proof takes at most, in `seconds_to_prove`. A verification is in interpreter `run` of `runs`.
     """
 
     phase: Phase
@@ -69,7 +69,7 @@ class Progress:
         if self.probes:
             facts.append(counted(self.probes, "probe"))
         if self.runs > 1:
-            facts.append(f"run {self.run} of {self.runs}")
+            facts.append(f"interpreter {self.run} of {self.runs}")
         if seconds >= 1:
             facts.append(f"{seconds:.0f} s")
         line = f"{self.title}: {', '.join(facts)}" if facts else self.title

@@ -202,7 +202,7 @@ def _not_again(judged: Judged, skipped: Sequence[str]) -> MinifyError:
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
-        return NoRepro(head + f"it showed {judged.failure.fingerprint.sentence()}\n{judged.failure.traceback}")
+        return NoRepro(head + f"it showed {judged.failure.sentence}\n{judged.failure.traceback}")
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

@@ -9,7 +9,7 @@ from typing import Any
 
 from minifier.case import Level
 from minifier.case.encode import pack, unpack
-from minifier.case.store import CASE, load, write_atomically
+from minifier.case.store import ATTEMPTS, CASE, load, write_atomically
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
@@ -34,6 +34,8 @@ def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bu
     if outcome.repro is None:  # these files are of an earlier run in this folder
         (out / "repro.py").unlink(missing_ok=True)
         (out / TENSOR_FILE).unlink(missing_ok=True)
+    else:
+        shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)
     _keep(out, outcome, include_data)

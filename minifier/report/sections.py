@@ -126,7 +126,7 @@ def _needs(outcome: Outcome) -> Iterable[Section]:
         pairs = [(family, name) for family, _, name in (need.partition(": ") for need in summary.needs)]
         beside = tuple(f"{name} ({family})" for family, name in pairs if family not in _OF_OPS)
         if beside:
-            blocks += [Text("The failure is gone as soon as one of these is made plainer:"), Items(beside)]
+            blocks += [Text("Each of these has to stay. In its plainest form the failure was gone:"), Items(beside)]
     return sections_of("What it takes", *blocks, level=3, weight=1)
 
 

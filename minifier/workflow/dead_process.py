@@ -75,7 +75,7 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, tick: Ca
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(load(work / "case"), failure=failure), work / "case")
         return ""
-    result = "does not fail" if failure is None else f"ends otherwise: {failure.fingerprint.sentence()}"
+    result = "does not fail" if failure is None else f"ends otherwise: {failure.sentence}"
     if call.call and (case.tensors is None or case.calls != call.call):
         died += ". Its inputs are known by their shapes alone: minifier.capture(DIR, keep_inputs=True) keeps them"
     return f"{died}. That call, made once more, {result}."

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import EAGER, Case
-from minifier.case.store import load, save
+from minifier.case.store import ATTEMPTS, load, save
 from minifier.case.variables import may_be_written, others
 from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
 from minifier.errors import MinifyError, NoRepro, StoppedEarly
@@ -25,6 +25,7 @@ from minifier.verify import RUNS, Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced
 from minifier.workflow.backward_module import limited
 from minifier.workflow.reduction import run_reduction
+from minifier.workflow.run_folder import next_place
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
@@ -52,6 +53,7 @@ class ReproSearch:
         case = self.case
         compares = case.failure.fingerprint.stage is Stage.COMPARE
         reasons: dict[str, None] = {}
+        attempts: dict[str, list[str]] = {}
         last: Verification | None = None
         tried: set[str] = set()
         shown: list[tuple[Repro, Failure | None, bool]] = []
@@ -77,13 +79,19 @@ class ReproSearch:
             of_eager = check.control.failure if check.control is not None else None
             shown.append((repro, of_eager or seen, of_eager is not None))
             if of_eager is not None:
-                what = f"a failure with the backend eager too: {of_eager.fingerprint.sentence()}"
+                what = f"a failure with the backend eager too: {of_eager.sentence}"
             else:
-                what = seen.fingerprint.sentence() if seen is not None else "no failure"
+                what = seen.sentence if seen is not None else "no failure"
                 last = check
-            reasons[f"the script made from {template.value}.py showed {what}"] = None
+            attempts.setdefault(what, []).append(str(self._kept(repro)))
         doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
-        return Proof(case, None, last, "; ".join(reasons), doubtful)
+        shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
+        return Proof(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
+
+    def _kept(self, attempt: Repro) -> Path:
+        """Write a script that did not show the failure into a folder of its own, and return its path within `out`."""
+        folder = next_place("repro", self.out / ATTEMPTS)
+        return attempt.write(folder).relative_to(self.out)
 
     def with_variables(self) -> Proof | None:
         """Return a repro that shows the failure with environment variables of this process; None if there is none.

@@ -110,7 +110,7 @@ def test_a_pipe_has_a_line_for_each_phase_and_one_every_ten_seconds():
         "minify: reducing: 41 ops left, 7 probes, 10 s (prefix)",
         "minify: reducing: 41 ops left, 7 probes, 20 s (prefix)",
         "minify: verifying the repro",
-        "minify: verifying the repro: run 2 of 3, 18 s",
+        "minify: verifying the repro: interpreter 2 of 3, 18 s",
     ]
 
 

@@ -101,7 +101,7 @@ def test_each_line_has_its_row(project, no_colour):
     last = f"run it with PYTHONPATH={project.folder}, where the script's own modules are{project.out}/repro.py"
     assert "".join(shown.rows[10:]) == last  # wrapped by the terminal
     assert shown.statuses[0] == "minify: loading torch"
-    waiting = re.compile(r"minify: verifying the repro: run 1 of 3, \d+ s")
+    waiting = re.compile(r"minify: verifying the repro: interpreter 1 of 3, \d+ s")
     assert any(map(waiting.fullmatch, shown.statuses))
     assert bool(COLOUR.search(shown.written)) is not bool(no_colour)
 

@@ -108,23 +108,28 @@ def test_a_differences_sentence_follows_the_fingerprints():
 
 
 @pytest.mark.parametrize(
-    ("fingerprint", "sentence"),
+    ("fingerprint", "sentence", "with_message"),
     [
-        (Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV"), "signal (run): SIGSEGV"),
-        (Fingerprint(Stage.RUN, Kind.TIMEOUT), "timeout (run): "),
-        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("KeyError",), message="one\ntwo"), "KeyError (compile): one"),
+        (Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGSEGV"), "signal (run): SIGSEGV", "signal (run): SIGSEGV"),
+        (Fingerprint(Stage.RUN, Kind.TIMEOUT), "timeout (run): ", "timeout (run): "),
+        (
+            Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("KeyError",), message="<shape>\ntwo"),
+            "KeyError (compile): <shape>",
+            "KeyError (compile): (3, 4)",
+        ),
         (
             Fingerprint(
                 Stage.COMPILE, Kind.EXCEPTION, ("RuntimeError", "KeyError"), None, Frame("acme", "lower"), "one\ntwo"
             ),
             "RuntimeError in acme.lower (compile): one (because of KeyError: two)",
+            "RuntimeError in acme.lower (compile): (3, 4) (because of KeyError: two)",
         ),
-        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("A", "B")), "A (compile): "),
+        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("A", "B")), "A (compile): ", "A (compile): (3, 4)"),
     ],
 )
-def test_a_fingerprint_in_one_line(fingerprint, sentence):
+def test_a_fingerprint_in_one_line(fingerprint, sentence, with_message):
     assert fingerprint.sentence() == sentence
-    assert Failure(fingerprint, "A", "told").sentence == sentence
+    assert Failure(fingerprint, "A", "(3, 4)").sentence == with_message
 
 
 @pytest.mark.parametrize(
