@@ -48,6 +48,10 @@ class NoRepro(MinifyError):
     exit_code = ExitCode.NO_REPRO
 
 
+class OtherMessage(NoRepro):
+    """The captured graph raised the same exception in the same function, with another message."""
+
+
 class StoppedEarly(MinifyError):
     """An interrupt ended the run before it had a verified repro."""
 

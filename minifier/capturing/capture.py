@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.capturing import script
-from minifier.capturing.captured import Captured, FailingGraph, is_of_torch
+from minifier.capturing.captured import Captured, FailingGraph, FellBack, is_of_torch
 from minifier.capturing.events import read_events
 from minifier.capturing.logged_lines import warnings_logged
 from minifier.capturing.running_calls import Running, RunningCalls
@@ -182,7 +182,7 @@ def _read(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watc
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
         fallbacks=tuple(
-            (e["number"], e["sentence"], e["whole"], e["line"]) for e in events if e["event"] == "fell back"
+            FellBack(e["number"], e["sentence"], e["whole"], e["line"]) for e in events if e["event"] == "fell back"
         ),
         not_compared=tuple(not_compared),
         lost=lost,

@@ -34,6 +34,19 @@ class FailingGraph:
 
 
 @dataclass(frozen=True, slots=True)
+class FellBack:
+    """A backend call that caught an exception of its own (`sentence`), or left the whole graph to others.
+
+    `line` is what it logged about that, or "".
+    """
+
+    graph: int
+    sentence: str
+    is_whole: bool
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Captured:
     """The outcome of one run of the script.
 
@@ -48,7 +61,7 @@ class Captured:
     calls: (position in `forwards` from 1, how often that graph was called).
     compared: (graph, call, with gradients) for each call that agreed with eager.
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
-    fallbacks: (graph, what the backend did, whether it left the whole graph to others, its line about that).
+    fallbacks: what the backend caught, or left to others.
     not_compared: (graph, reason).
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
@@ -72,7 +85,7 @@ class Captured:
     calls: tuple[tuple[int, int], ...] = ()
     compared: tuple[tuple[int, int, bool], ...] = ()
     excused: tuple[tuple[int, int, str], ...] = ()
-    fallbacks: tuple[tuple[int, str, bool, str], ...] = ()
+    fallbacks: tuple[FellBack, ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
     lost: int | None = None
     failure: Failure | None = None

@@ -49,7 +49,7 @@ class _LogAhead:
 
     `compiled` are the numbers of Dynamo's other graphs that the backend compiled, `late` those of them that it compiled
     after the failing graph. `runs` counts their calls. `backward` are the graphs with a backward pass, and
-    `of_same_function` those whose backend is the same object as the failing graph's.
+    `of_same_function` the graphs that were compiled by the same object as the failing graph.
     """
 
     def __init__(self, graphs: Path, number: int, call: int) -> None:

@@ -222,8 +222,8 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
             node = Node(name, "placeholder", name, value=node.value, source=node.source)
         entry.append(node)
     wrapped = wrapped_values(body) - set(graph.output.refs())
-    live = [node for node in body if _is_live(graph, node, names) and isinstance(node.value, TensorMeta)]
-    live = [node for node in live if node.name not in wrapped]
+    tensors = [node for node in body if isinstance(node.value, TensorMeta) and node.name not in wrapped]
+    live = [node for node in tensors if _is_live(graph, node, names)]
     returned = [_returned(graph, node, (*entry, *body), names) for node in live]
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:

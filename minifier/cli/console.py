@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from textwrap import shorten
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -30,6 +31,8 @@ EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro
 _USER_CODE_PHASES = (Phase.SCRIPT, Phase.REPLAY)  # the user's code may write to the terminal
 _NO_REPRO = "no standalone repro shows this failure"
 SECONDS_BETWEEN_LINES = 10.0  # between lines of progress, where no status line can be drawn
+_MAX_OTHERS = 3  # other failures that the last lines name
+_MAX_CHARACTERS = 160  # of the message of each
 _FREE_COLUMNS = 3  # at the right edge: the terminal's echo of Ctrl-C must not wrap to the next row
 _ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
@@ -201,12 +204,14 @@ class Console(Ui):
             probes = counted(summary.probes["total"], "probe")
             smaller = f"{before} -> {summary.ops_after} ({proof}) in {probes}, {outcome.total_seconds:.1f} s in all"
             lines.append((smaller, ""))
-            for other in summary.others:
-                message = headline(other["message"])
+            for other in summary.others[:_MAX_OTHERS]:
+                message = shorten(headline(other["message"]), _MAX_CHARACTERS, placeholder=" ...")
                 which = f"raised at the same place by {counted(other['ops'], 'op')}" if other["near"] else "also met"
                 where = f" in {other['where']}" if other["where"] else ""
                 lines.append((f"{which}, not followed: {other['type']}{where}: {message}", ""))
                 lines.append((f"  minify reduce {out / other['case']}", ""))
+            if (more := len(summary.others) - _MAX_OTHERS) > 0:
+                lines.append((f"{counted(more, 'other failure')} more in {out / 'others'}", ""))
         runs, agreeing = outcome.verified
         if outcome.repro is not None:
             without = "without torch.compile" if outcome.is_of_torch else "with eager"

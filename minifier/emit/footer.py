@@ -43,6 +43,8 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
         lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:
         lines.append(f"It takes {' and '.join(case.needs)}.")
+    if case.failure.fingerprint.any_message:
+        lines.append("The message varies; the exception's type and the function that raises it stay.")
     if forms := case.failure.fingerprint.forms:
         lines.append(f"The same program also shows {'; '.join(form.sentence() for form in forms)}.")
     if case.rate < 1:

@@ -1,8 +1,9 @@
 """Observation, identity and comparison of failures."""
 
 from minifier.failure.difference import Aspect, Difference, Tolerance
-from minifier.failure.fingerprint import Failure, Fingerprint, Frame, matches, same
+from minifier.failure.fingerprint import Failure, Fingerprint, Frame, same
 from minifier.failure.kinds import Kind, Stage, Verdict
+from minifier.failure.likeness import matches
 
 __all__ = [
     "Aspect",

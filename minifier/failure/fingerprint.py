@@ -13,7 +13,7 @@ from typing import Any
 from minifier.failure.difference import Difference
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.native import diagnostic, native_frames, native_identity
-from minifier.failure.normalise import headline, normalise, words
+from minifier.failure.normalise import headline, normalise, share_words, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
 
@@ -54,6 +54,7 @@ class Fingerprint:
     forms: other failures of the same graph that count as this one. A race may raise one of several errors.
     aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
     name any of them.
+    any_message: the message depends on the graph, or on chance. Half of its words suffice.
     """
 
     stage: Stage
@@ -66,6 +67,7 @@ class Fingerprint:
     native: str = ""
     forms: tuple[Fingerprint, ...] = ()
     aspects: tuple[str, ...] = ()
+    any_message: bool = False
 
     @property
     def where(self) -> str:
@@ -292,11 +294,6 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
     if sought.native and seen.native and sought.native != seen.native:
         return False
     if sought.types == seen.types:
-        return _same_message(sought, seen, renamed)
+        alike = sought.any_message and share_words(sought.message, seen.message)
+        return alike or _same_message(sought, seen, renamed)
     return _is_one_in_a_wrapper(sought, seen)
-
-
-def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
-    """Tell whether stage and kind are equal and the user's pattern occurs in the message."""
-    actual, texts = seen.fingerprint, (seen.message, seen.fingerprint.message)
-    return (sought.stage, sought.kind) == (actual.stage, actual.kind) and any(re.search(pattern, t) for t in texts)

@@ -48,7 +48,14 @@ def is_alike(sought: Failure, seen: Failure) -> bool:
     return expected is None or actual is None or actual >= expected / _MAX_PROPORTION_DROP
 
 
+def matches(sought: Fingerprint, seen: Failure, pattern: str) -> bool:
+    """Tell whether stage and kind are equal and the user's pattern occurs in the message."""
+    actual, texts = seen.fingerprint, (seen.message, seen.fingerprint.message)
+    return (sought.stage, sought.kind) == (actual.stage, actual.kind) and any(re.search(pattern, t) for t in texts)
+
+
 def raised_alike(one: Fingerprint, other: Fingerprint) -> bool:
-    """Tell whether the same exceptions came from the same frames, whatever the messages say."""
+    """Tell whether both are exceptions of the same types, raised in the same functions. Messages are not compared."""
     frames = [(each.stage, each.kind, each.types, each.raising, each.site) for each in (one, other)]
-    return one.kind is Kind.EXCEPTION and frames[0] == frames[1]
+    is_placed = (one.raising or one.site) is not None
+    return one.kind is Kind.EXCEPTION and is_placed and frames[0] == frames[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 
 from minifier.failure.quoted_context import without_context
 
-_MAX_HEADLINE_LINES = 3
+_MAX_HEADLINE_LINES, _MAX_HEADLINE_CHARACTERS = 3, 300
 _MAX_WHOLE_LINES = 6  # of a longer message, only the first and the accusing line count
 _MAX_CHARACTERS = 600
 _MAX_READ_CHARACTERS = 400_000  # in which quoted context is looked for
@@ -100,8 +101,16 @@ def words(message: str) -> list[str]:
     return re.findall(r"<\w+>|[A-Za-z_][\w.]*[\w]|[A-Za-z_]|\S", message)
 
 
+def share_words(one: str, other: str) -> bool:
+    """Tell whether half of the words of the shorter message are in the other, in their order."""
+    shorter, longer = sorted((words(one), words(other)), key=len)
+    blocks = SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) * 2 >= len(shorter)
+
+
 def headline(message: str) -> str:
-    """Return the first line of a message; a line that ends with a colon has the next one too."""
+    """Return the first line of a message, cut after 300 characters; a line that ends with a colon has the next too."""
     lines = list(filter(None, map(str.strip, message.splitlines())))
     end = next((number for number, line in enumerate(lines) if not line.endswith(":")), len(lines))
-    return " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)])
+    line = " ".join(lines[: min(end + 1, _MAX_HEADLINE_LINES)])
+    return line if len(line) <= _MAX_HEADLINE_CHARACTERS else f"{line[:_MAX_HEADLINE_CHARACTERS]} ..."

@@ -122,7 +122,7 @@ class TensorFile:
     def add_inputs(self, inputs: dict[str, torch.Tensor], windows: Collection[str] = ()) -> dict[str, Stored]:
         """Add the inputs, each shared storage once, and return how each input is stored.
 
-        Of the inputs `windows`, the whole storage is added.
+        An input in `windows` is added with its whole storage, not only its own elements.
         """
         groups: dict[int, list[str]] = {}
         for name, tensor in inputs.items():

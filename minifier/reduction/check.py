@@ -10,11 +10,11 @@ from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
 from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
-from minifier.errors import MinifyError, NoRepro, NothingToReduce
-from minifier.failure import Aspect, Difference, Failure, Kind, Stage, Verdict, same
+from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
+from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict, same
 from minifier.failure.fingerprint import Link
 from minifier.failure.from_comparison import failure_of_differences
-from minifier.failure.likeness import is_alike
+from minifier.failure.likeness import is_alike, raised_alike
 from minifier.fx.recorded_values import RecordedValues
 from minifier.probe.evaluate import evaluate, run_eagerly
 from minifier.probe.verdicts import Judged
@@ -42,7 +42,7 @@ def check(runner: ProbeRunner) -> Case:
     case = runner.with_forms(case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
-        raise _not_again(tries[0], case.state.skipped)
+        raise _not_again(runner.sought, tries[0], case.state.skipped)
     case = _with_native(runner, case, shown)
     runner.expect(len(shown), len(tries))
     if runner.repeats > 1:
@@ -197,12 +197,13 @@ def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     return case
 
 
-def _not_again(judged: Judged, skipped: Sequence[str]) -> MinifyError:
+def _not_again(sought: Fingerprint, judged: Judged, skipped: Sequence[str]) -> MinifyError:
     head = "calling the backend on the captured graph again does not show the failure: "
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
-        return NoRepro(head + f"it showed {judged.failure.sentence}\n{judged.failure.traceback}")
+        kind = OtherMessage if raised_alike(sought, judged.failure.fingerprint) else NoRepro
+        return kind(head + f"it showed {judged.failure.sentence}\n{judged.failure.traceback}")
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

@@ -21,13 +21,8 @@ from minifier.failure import Verdict
 
 JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
 AHEAD = "ahead"  # the phase that reduces the calls ahead of the failing one
-BESIDE_THE_SEARCH = (
-    "check",
-    "bodies",
-    "parts",
-    "simplify",
-    AHEAD,
-)  # phases whose answers are not about the graph's ops
+# Phases whose answers are not about the graph's ops.
+BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD)
 _MAX_LOCK_SECONDS = 5.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that

@@ -78,6 +78,7 @@ class ProbeRunner:
         self.limits = Limits(self.timeout or _MAX_TIMEOUT_SECONDS, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
         terms = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure), *case.ahead)
+        terms = (*terms, "any message") if self.sought.any_message else terms
         self.journal = Journal(self.folder / JOURNAL, digest(repr(terms)))
         self.adopt(case)
 

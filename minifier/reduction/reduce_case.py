@@ -277,7 +277,8 @@ def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:
 def _save_others(runner: ProbeRunner, folder: Path, ops: int) -> list[dict[str, Any]]:
     """Write the smallest Case of each other failure; return their descriptions for the summary.
 
-    First come those with fewer than `ops` ops that the same frames raised: they may have the cause of the sought one.
+    Failures with fewer than `ops` ops that were raised in the same functions as the sought one come first: they may
+    have its cause.
     """
     descriptions = []
 

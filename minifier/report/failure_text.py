@@ -195,6 +195,8 @@ def both_errors(outcome: Outcome) -> Iterable[Section]:
         seen = run.failure.traceback if run.failure is not None else run.output
         blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)"))]
     blocks.append(Text(f"Compared by: `{normalise(failure.fingerprint.sentence())}`"))
+    if failure.fingerprint.any_message:
+        blocks.append(Text("The message varies: any from the same function counts that shares half of its words."))
     return sections_of("Error logs", *blocks)
 
 

@@ -105,7 +105,7 @@ class _AsFunctions(cst.CSTTransformer):
 
 
 def _statements(init: cst.FunctionDef) -> list[cst.BaseStatement]:
-    """Return what `__init__` does, without the call of that of the base class."""
+    """Return the statements of `__init__` without `super().__init__()`, its defaults as assignments ahead."""
     defaults = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(param.name)], param.default)])
         for param in init.params.params[1:]

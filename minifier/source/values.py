@@ -41,7 +41,7 @@ class _Number(cst.CSTTransformer):
 
 
 def without_comments(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module without comments, if it has any: what they are about is not as it was."""
+    """Yield the module without comments, if it has any: they describe the original script."""
     if m.findall(module, m.Comment()):
         yield from applied(module, _WithoutComments())
 

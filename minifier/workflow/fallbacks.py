@@ -30,6 +30,7 @@ from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
 from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
+from minifier.workflow.weaker_identity import may_vary, reduce_by_place, said_of_message
 from minifier.workflow.whole_script import reduce_script_instead
 
 State = TypeVar("State")
@@ -229,6 +230,13 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
             "the failure was not seen again, and the failing call may have changed its inputs: "
             "running the script again to keep them"
         ),
+    ),
+    Fallback[Attempt](
+        "leave the message out of the failure's identity",
+        Step.REDUCE,
+        lambda attempt, _: may_vary(attempt),
+        lambda attempt, _: reduce_by_place(attempt),
+        said_of_message,
     ),
     Fallback[Attempt](
         "set environment variables in the repro",

@@ -132,15 +132,15 @@ def _fallbacks(compared: Captured | None) -> str:
     """List what a backend caught, and the graphs that it left to others."""
     if compared is None or not compared.fallbacks:
         return ""
-    left = len({number for number, _, is_whole, _ in compared.fallbacks if is_whole})
+    left = len({seen.graph for seen in compared.fallbacks if seen.is_whole})
     graphs = len(compared.forwards)
     backends = ", ".join(compared.backends)
     head = f"{backends} caught exceptions of its own"
     if left:
         ran = "none" if left == graphs else str(graphs - left)
         head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
-    lines = list(dict.fromkeys(f"graph {number}: it {sentence}" for number, sentence, _, _ in compared.fallbacks))
-    is_logged = any(line for _, _, _, line in compared.fallbacks)
+    lines = list(dict.fromkeys(f"graph {seen.graph}: it {seen.sentence}" for seen in compared.fallbacks))
+    is_logged = any(seen.line for seen in compared.fallbacks)
     advice = "\nWith --fallbacks that is a failure, and is reduced like any other."
     if not is_logged:
         advice = "\nIt logs nothing about that, which a repro could show: --fallbacks does not count it."

@@ -139,7 +139,7 @@ for function in (torch.relu, torch.sigmoid):
 
 def assert_told(bureau, backend, deed):
     found, said, _ = looked(bureau, SCRIPT.format(backend=backend))
-    assert [(number, whole) for number, _, whole, _ in found.compared.fallbacks] == [(2, True)]
+    assert [(seen.graph, seen.is_whole) for seen in found.compared.fallbacks] == [(2, True)]
     assert f"{backend} ran 1 of 2 graphs itself" in said
     assert f"graph 2: it caught LoweringError: no kernel for sigmoid and {deed}" in said
     assert "DEBUG minifier_backends.quiet: falling back: no kernel for sigmoid" in said

@@ -23,7 +23,7 @@ from fake_prober import (
 from minifier.case import Ref, Scalar, TensorInput
 from minifier.case.inputs import Recorded
 from minifier.case.ops import with_ops
-from minifier.errors import MinifyError, NoRepro, NothingToReduce
+from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Aspect, Stage
 from minifier.reduction.check import check, start
 
@@ -71,6 +71,7 @@ def test_the_time_limit_follows_the_slowest_failing_run(make_lab):
 # by chance, may come and go; another failure may be a form of the sought one.
 NOT_AGAIN = {
     "it passes": (passes(), NoRepro, "the backend took it each time", 24),
+    "another message": (raises("no room"), OtherMessage, "it showed RuntimeError in nobackend.lower", 6),
     "another error": (raises("no room", "MemoryError2"), NoRepro, "it showed MemoryError2 in nobackend.lower", 6),
     "eager fails": (invalid(), NoRepro, "ValueError", 24),
     "no memory": (exhausts(), NoRepro, "out-of-memory", 1),

@@ -226,3 +226,12 @@ def test_a_module_that_inductor_made_is_like_any_other_of_its(made):
     frames = [["torch._inductor.runtime.compile_tasks." + made, "call", f"/tmp/{made}.py", 3]]
     found = of_exception(Stage.RUN, [{"type": "AssertionError", "bases": [], "message": "no", "frames": frames}])
     assert found.raising is not None and found.raising.module == "torch._inductor.runtime.compile_tasks"
+
+
+def test_a_message_that_varies_is_told_by_its_function_and_half_of_its_words():
+    sought = replace(message("no kernel for tanh in session amber"), any_message=True)
+    assert same(sought, message("no kernel for tanh in session birch"))
+    assert not same(replace(sought, any_message=False), message("no kernel for tanh in session birch"))
+    assert not same(sought, message("out of memory"))
+    assert not same(sought, seen(raised(schedule, "no kernel for tanh in session birch")))
+    assert not same(sought, seen(raised(lower, "no kernel for tanh in session birch", ValueError)))

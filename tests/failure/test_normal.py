@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minifier.failure.normalise import headline, normalise, words
+from minifier.failure.normalise import headline, normalise, share_words, words
 
 SAME = [
     ("expected 3 arguments, found 17", "expected 4 arguments, found 5"),
@@ -194,7 +194,22 @@ def test_a_message_is_split_into_names_places_and_signs():
         ),
         ("it failed:", "it failed:"),
         ("a:\nb:\nc:\nd:\ne", "a: b: c:"),
+        ("x" * 301, "x" * 300 + " ..."),
     ],
 )
 def test_the_headline_of_a_message(message, expected):
     assert headline(message) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "share"),
+    [
+        ("no kernel for tanh", "no kernel for relu in session amber", True),
+        ("no kernel for tanh", "tanh for kernel no", False),
+        ("no kernel for tanh", "out of memory", False),
+        ("no kernel", "a kernel", True),
+        ("", "anything", True),
+    ],
+)
+def test_messages_that_share_half_of_their_words(one, other, share):
+    assert share_words(one, other) is share_words(other, one) is share

@@ -14,7 +14,7 @@ from minifier.capturing.terms import Terms
 from minifier.case import Level
 from minifier.case.store import save
 from minifier.emit.repro import Repro
-from minifier.errors import NoRepro, NothingToReduce
+from minifier.errors import NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
@@ -68,7 +68,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 17
+    assert len(set(names)) == len(names) == 18
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -131,6 +131,27 @@ def test_torch_compile_is_called_where_the_backend_alone_does_not_show_the_failu
     assert not applies(name, attempt.failed(StartsThreads("gone")))
     assert not applies(name, replace(gone, case=replace(CASE, through_dynamo=True)))
     assert not applies(name, replace(gone, case=replace(CASE, level=Level.AOT_FORWARD)))
+
+
+def test_the_message_is_left_out_where_the_same_function_raised_another(attempt):
+    name = "leave the message out of the failure's identity"
+    gone = replace(attempt, reduced=None).failed(OtherMessage("it showed another"))
+    assert applies(name, gone) and not applies(name, gone.failed(NoRepro("gone")))
+    assert row(name).sentence(gone).startswith("it showed another\nthe message varies: trying again")
+    fingerprint = replace(CASE.failure.fingerprint, any_message=True)
+    assert not applies(name, replace(gone, case=replace(CASE, failure=replace(CASE.failure, fingerprint=fingerprint))))
+
+
+@pytest.mark.parametrize(("ops", "near", "applied"), [(18, 9, True), (18, 8, False), (6, 3, True), (5, 5, False)])
+def test_the_message_is_left_out_where_it_holds_up_the_search(attempt, ops, near, applied):
+    name = "leave the message out of the failure's identity"
+    others = ({"near": False},) * ops + ({"near": True},) * near
+    summary = replace(SUMMARY, ops_after=ops, others=others)
+    held_up = replace(attempt, reduced=Reduced(summary, CASE, (CASE,)))
+    assert applies(name, held_up) is applied
+    assert (
+        row(name).sentence(held_up).startswith("smaller graphs fail in the same function with other messages: trying")
+    )
 
 
 def test_the_aten_graph_is_reduced_where_dynamos_does_not_show_the_failure(attempt):

@@ -1,0 +1,57 @@
+"""A failure whose message is another one for each graph, or each time: its type and its place identify it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minifier.case import Level
+from minifier.case.store import load, save
+from minifier.errors import OtherMessage
+from minifier.workflow.attempt import Attempt
+from minifier.workflow.reduction import reduce, reduce_through_dynamo
+
+_MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
+_MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
+
+
+def may_vary(attempt: Attempt) -> bool:
+    """Whether the exception may have been raised again with another message.
+
+    Either the whole graph raised it with another one, or smaller graphs than the reduced one raised the same type of
+    exception in the same function, each with a message of its own.
+    """
+    if attempt.case.failure.fingerprint.any_message:
+        return False
+    if attempt.reduced is None:
+        return isinstance(attempt.error, OtherMessage)
+    summary = attempt.reduced.summary
+    near = sum(other["near"] for other in summary.others)
+    return summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
+
+
+def said_of_message(attempt: Attempt) -> str:
+    """Return what the user is told ahead."""
+    in_parts = "smaller graphs fail in the same function with other messages"
+    why = f"{attempt.error}\nthe message varies" if attempt.error else in_parts
+    return f"{why}: trying again with any message from the same function that shares half of its words"
+
+
+def reduce_by_place(attempt: Attempt) -> Attempt:
+    """Reduce again without comparing whole messages; return the attempt unchanged if that fails too.
+
+    A graph of Dynamo's that did not show the failure is probed through torch.compile, as in the script.
+    """
+    folder = attempt.folder.case
+    case = load(folder)
+    fingerprint = replace(case.failure.fingerprint, any_message=True)
+    save(replace(case, failure=replace(case.failure, fingerprint=fingerprint)), folder)
+    again = replace(attempt, case=load(folder), reduced=None)
+    if attempt.reduced is None and case.level is Level.DYNAMO:
+        again = reduce_through_dynamo(again)
+    else:
+        again = reduce(replace(again, error=None))
+    if again.error is None:
+        return again
+    attempt.run.ui.detail(f"by type and place: {again.error}")
+    save(case, folder)
+    return attempt
