@@ -3,8 +3,7 @@
 PYTHON ?= python3
 # The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
 TORCH ?= torch==2.13.0
-# Three on two cores: tests wait for processes a third of their time.
-WORKERS ?= 3
+WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyte
 from vocabulary import Project
 
-_FACT = r"(\d+ (op|line)s? left|\d+ probes?|run \d of \d|\d+ s)"
+_FACT = r"(\d+ (op|line)s? left|\d+ probes?|interpreter \d of \d|\d+ s)"
 STATUS = re.compile(
     r"minify: (loading torch|reducing|verifying the repro|trying the repro with the backends eager and aot_eager"
     rf"|writing the reports)(: {_FACT}(, {_FACT})*)?( \([^)]*\)?)?(\^C)?"

@@ -68,7 +68,7 @@ def test_what_was_compiled_for_the_user_is_not_compiled_again(users, forked, tmp
     assert value == pytest.approx(2.71828, abs=1e-3) and new == set()
 
 
-def test_what_inductor_finds_out_of_the_machine_takes_no_compiler_again(users, forked, tmp_path):
+def test_what_inductor_finds_out_of_the_machine_takes_no_compiler_again(users, forked, tmp_path, soak):
     def work():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
         inductor_cache.cache_clear()

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from layers import sampled
 from scripts import DEFINITION, ONE_OP
 from vocabulary import CASES, in_child, source_of
 from warm_command import warm_command, warm_python
@@ -134,7 +135,7 @@ def backend(gm, inputs):
 """
 
 
-@pytest.mark.parametrize("inference", [True, False])
+@pytest.mark.parametrize("inference", sampled([True, False]))
 def test_inputs_changed_behind_the_version_counters_back(project, inference):
     """The inputs that were saved after the call are not those it failed on, and nothing tells."""
     project.write(MUTABLE, "mutable.py")
