@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from minifier.torch_private.aot_stages import replace_stages
+
 # Imported on demand, as this takes a fifth of a second. Untyped, as their functions are replaced.
-_GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
 _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
 _CACHE = "torch._functorch._aot_autograd.autograd_cache"
 
@@ -59,9 +60,6 @@ def observe_aot_compilers(
 
     Return a function that ends this. Observers must end in reverse order.
     """
-    graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
-    runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
-    autograd, inference = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
     backwards = _ByIdentity()
 
     def observed(token: Any, part: str, compiler: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,21 +72,14 @@ def observe_aot_compilers(
 
         return compile_part
 
-    def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
+    def training(forward: Any, backward: Any, go_on: Callable[..., Any]) -> Any:
         token = begin()
-        return autograd(state, capture, partition, observed(token, FORWARD, fw), observed(token, BACKWARD, bw))
+        return go_on(observed(token, FORWARD, forward), observed(token, BACKWARD, backward))
 
-    def aot_stage2_inference(state: Any, capture: Any, partition: Any, compiler: Any) -> Any:
-        return inference(state, capture, partition, observed(begin(), INFERENCE, compiler))
-
-    graph_compile.aot_stage2_autograd = aot_stage2_autograd
-    graph_compile.aot_stage2_inference = aot_stage2_inference
-
-    def end() -> None:
-        graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = autograd, inference
-
+    end = replace_stages(training, lambda compiler, go_on: go_on(observed(begin(), INFERENCE, compiler)))
     if on_run is None:
         return end
+    runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
     call_runtime = runtime_wrappers.call_func_at_runtime_with_args
 
     def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
@@ -158,26 +149,23 @@ def with_aot_compiler(call_backend: Call, part: str, work: Callable[[Callable[..
     depending on that graph. Raises NoCompiler if the backend does not use AOTAutograd on that graph.
     """
 
-    def aot_stage2_autograd(state: Any, capture: Any, partition: Any, fw: Any, bw: Any) -> Any:
+    def training(forward: Any, backward: Any, _go_on: Any) -> Any:
         with unset_fake_temporarily():
-            raise _LeaveBackend(work(bw if part == BACKWARD else fw))
+            raise _LeaveBackend(work(backward if part == BACKWARD else forward))
 
-    def aot_stage2_inference(state: Any, capture: Any, partition: Any, compiler: Any) -> Any:
+    def inference(compiler: Any, _go_on: Any) -> Any:
         if part == BACKWARD:
             raise NoCompiler("the backend compiles for inference where a training graph was expected")
         with unset_fake_temporarily():
             raise _LeaveBackend(work(compiler))
 
-    graph_compile: Any = importlib.import_module(_GRAPH_COMPILE)
-    originals = graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference
-    graph_compile.aot_stage2_autograd = aot_stage2_autograd
-    graph_compile.aot_stage2_inference = aot_stage2_inference
+    end = replace_stages(training, inference)
     try:
         call_backend()
     except _LeaveBackend as exit_:
         return exit_.args[0]
     finally:
-        graph_compile.aot_stage2_autograd, graph_compile.aot_stage2_inference = originals
+        end()
     raise NoCompiler("the backend did not hand any compiler to AOTAutograd")
 
 

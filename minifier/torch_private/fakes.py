@@ -29,6 +29,8 @@ from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_modu
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 
 COMPILE_ID = CompileId(frame_id=0, frame_compile_id=0)
+# Dynamo compiles in a session since torch 2.13.
+_session: Any = getattr(torch.compiler, "_compile_session_context", contextlib.nullcontext)
 
 
 @contextlib.contextmanager
@@ -65,7 +67,7 @@ def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
         autocast_cpu_dtype=(functools.partial(torch.set_autocast_dtype, "cpu"), dtype("cpu")),
         autocast_cache_enabled=(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
     )
-    with compile_context(CompileContext(COMPILE_ID)), torch.compiler._compile_session_context():
+    with compile_context(CompileContext(COMPILE_ID)), _session():
         yield
 
 
