@@ -1,7 +1,7 @@
 """Wrong numbers under AOTAutograd: an input changed in place loses its strides, so as_strided reads elsewhere.
 
 source: https://github.com/pytorch/pytorch/issues/133512
-reach: exit 0, 2 ops
+reach: exit 0, 3 ops
 shows: as_strided
 """
 

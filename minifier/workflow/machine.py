@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import importlib
+import importlib.metadata
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from minifier.process.orphans import spare_children
 from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Phase, Progress, Ui
 from minifier.settings import Settings
+
+OLDEST_TORCH = (2, 12)
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
@@ -66,7 +69,17 @@ def import_torch() -> None:
     gc.freeze()
 
 
+def _refuse_older_torch() -> None:
+    """Raise UsageError for a release whose private interfaces are too different: its failures would be this tool's."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # a torch that was built in place
+        release = importlib.metadata.version("torch")
+        if tuple(map(int, re.findall(r"\d+", release)[:2])) < OLDEST_TORCH:
+            oldest = ".".join(map(str, OLDEST_TORCH))
+            raise UsageError(f"torch {release} is installed here; this tool works with torch {oldest} or later.")
+
+
 def _import_all() -> None:
+    _refuse_older_torch()
     try:
         import torch
     except ImportError as error:
@@ -77,7 +90,7 @@ def _import_all() -> None:
         importlib.import_module("minifier.workflow.run")
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"torch {torch.__version__} lacks what this tool stands on ({error}). It is made for torch 2.13."
+            f"torch {torch.__version__} lacks what this tool stands on ({error}). It was made for torch 2.13."
         ) from None
     _forget_threads_in_forks()
 

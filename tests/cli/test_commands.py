@@ -142,6 +142,15 @@ def test_without_torch_one_message_says_what_to_do(project):
     )
 
 
+def test_an_older_torch_is_refused_before_it_is_imported(project):
+    project.write("raise ImportError('torch was imported')", "torch.py")
+    project.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0+cu128\n", "torch-2.11.0.dist-info/METADATA")
+    done = project.run("print('never run')\n", path=(project.folder,), fresh=True)
+    assert (done.code, done.stdout) == (2, "")
+    said = "minify: torch 2.11.0+cu128 is installed here; this tool works with torch 2.12 or later."
+    assert done.stderr.splitlines() == ["minify: loading torch", said]
+
+
 def test_the_version_is_printed(project):
     import minifier
 
