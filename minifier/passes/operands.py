@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations
 
-from minifier.case import Case, Input, Level, Node, Ref, ScalarInput, TensorInput, TensorMeta
+from minifier.case import Case, Input, Level, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import HIGHER_ORDER, map_refs, refs_in
 from minifier.case.in_place import is_in_place
 from minifier.case.ops import atoms, with_ops
@@ -61,16 +61,25 @@ def _is_size(case: Case, name: str) -> bool:
 
 
 def _bypass(case: Case) -> list[Row]:
-    """Return a row for each op that an operand of the same shape and dtype can replace."""
+    """Return a row for each op that an operand of the same shape and dtype can replace.
+
+    Where Dynamo traces each candidate anew, any tensor can replace a tensor, and any number a number.
+    """
     rows = []
+    is_retraced = case.while_tracing or case.through_dynamo
     for node in case.graph.ops:
-        if is_in_place(node) or not isinstance(node.value, TensorMeta):
+        if is_in_place(node):
             continue
         operands = [case.graph.node(name) for name in dict.fromkeys(node.refs())]
-        stand_ins = [other.name for other in operands if alike(node, other)]
+        is_like = _of_same_kind if is_retraced else alike
+        stand_ins = [other.name for other in operands if is_like(node, other)]
         if stand_ins and len(case.graph.ops) > 1:
             rows.append(row(f"op {node.name}", *(_replaced(node.name, name) for name in stand_ins)))
     return rows
+
+
+def _of_same_kind(node: Node, other: Node) -> bool:
+    return isinstance(node.value, (TensorMeta, Scalar)) and type(node.value) is type(other.value)
 
 
 def _replaced(removed: str, other: str) -> Edit:

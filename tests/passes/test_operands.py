@@ -47,6 +47,24 @@ def test_an_op_that_no_operand_is_like_has_no_row(line):
     assert "op a" not in names("bypass", case_of(text))
 
 
+@pytest.mark.parametrize("kind", ["through_dynamo", "while_tracing"])
+def test_where_dynamo_traces_anew_any_tensor_or_number_stands_in_for_another(kind):
+    text = """
+    x: int64[3]
+    a: int64[1] = torch.min(x)
+    n: 0 = a.item()
+    m: -1 = operator.sub(n, 1)
+    b: int64[1] = torch.select(x, 0, m)
+    return b,
+    """
+    case = case_of(text)
+    assert names("bypass", case) == []
+    found = made("bypass", replace(case, **{kind: True}))
+    assert list(found) == ["op a", "op m", "op b"]
+    assert is_shown(found["op a"][0], text.replace("    a: int64[1] = torch.min(x)\n", "").replace("a.item", "x.item"))
+    assert is_shown(found["op m"][0], text.replace("    m: -1 = operator.sub(n, 1)\n", "").replace("0, m", "0, n"))
+
+
 def test_the_last_op_stays():
     assert names("bypass", case_of("x: float32[2]\na = torch.sin(x)\nreturn a")) == []
 
