@@ -1,7 +1,7 @@
 """SIGSEGV in the compiled code: the input is a gradient of sgn, a tensor of zeros without memory.
 
 source: https://github.com/pytorch/pytorch/issues/197067
-reach: exit 0, 1 op
+reach: exit 0, 2 ops
 shows: SIGSEGV
 """
 

@@ -32,6 +32,7 @@ from minifier.case import (
     ScalarInput,
     Script,
     State,
+    Stored,
     TensorInput,
     TensorMeta,
 )
@@ -53,6 +54,7 @@ from minifier.torch_private import as_hint, backend_error, expression_of, is_fak
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
 
+_NO_MEMORY = Drawn("no memory")
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
@@ -247,7 +249,7 @@ class Record:
         if len(placeholders) != len(values):
             raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
         pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
-        values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor)}
+        values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor) and not v._is_zerotensor()}
         # Only these ops reach beyond their input.
         reaches = any("as_strided" in node.target for node in self.graph.ops)
         windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
@@ -258,8 +260,8 @@ class Record:
             if isinstance(value, torch.Tensor):
                 meta = tensor_meta(value, storages)
                 parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
-                source, storage = stored[node.name], windows.get(node.name, 0)
-                storage = 0 if source.shared else storage
+                source, storage = stored.get(node.name, _NO_MEMORY), windows.get(node.name, 0)
+                storage = 0 if isinstance(source, Stored) and source.shared else storage
                 inputs.append(TensorInput(node.name, meta, source, value.is_leaf, parameter, inference, storage))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 inputs.append(ScalarInput(node.name, value))

@@ -34,7 +34,9 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Generated values. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list.
+    """Generated values. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list, no memory.
+
+    The last are zeros that have no memory, as torch makes for gradients and tangents that are known to be zero.
 
     `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full;
     `values` are the elements of list.

@@ -14,6 +14,7 @@ from minifier.failure import Stage
 from minifier.fx.tensors import is_stored_as_bytes
 
 TENSOR_FILE = "inputs.safetensors"
+_CONSTANT = ("zeros", "ones", "full", "list", "no memory")  # ways of drawing that use no random numbers
 _RANDN_DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
 
 
@@ -58,6 +59,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     shape = _shape(meta)
     if drawn.how in ("zeros", "ones"):
         return f"torch.{drawn.how}({shape}{_options(meta, default)})"
+    if drawn.how == "no memory":
+        return f"torch._efficientzerotensor({literal(meta.shape)}{_options(meta, default)})"
     if drawn.how == "full":
         return f"torch.full({literal(meta.shape)}, {drawn.low!r}{_options(meta, default)})"
     if drawn.how == "list":
@@ -169,7 +172,7 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
             statements.append(f"with torch.no_grad():\n    {statement}" if without_grad else statement)
             continue
         stored = stored or isinstance(item.source, Stored)
-        random = random or (isinstance(item.source, Drawn) and item.source.how not in ("zeros", "ones", "full", "list"))
+        random = random or (isinstance(item.source, Drawn) and item.source.how not in _CONSTANT)
         statement = f"{name} = {tensor_source(item, case.state.default_dtype)}"
         statements.append(f"with torch.inference_mode():\n    {statement}" if item.inference else statement)
     imports = []

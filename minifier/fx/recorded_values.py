@@ -118,6 +118,8 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
         return torch.tensor(drawn.values, dtype=dtype, device=device).reshape(shape)
     if drawn.how == "zeros":
         return torch.zeros(shape, dtype=dtype, device=device)
+    if drawn.how == "no memory":
+        return torch._efficientzerotensor(shape, dtype=dtype, device=device)
     if drawn.how == "ones":
         return torch.ones(shape, dtype=dtype, device=device)
     if drawn.how == "full":

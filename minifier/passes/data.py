@@ -81,6 +81,8 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     for item in tensors:
         if not isinstance(item.source, Drawn):
             rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
+        elif item.source.how == "no memory":
+            rows.append(row(f"values of {item.name}", *_edits(item, None)[:1], _with_source(item.name, Drawn("zeros"))))
         elif item.source.how == "zeros" and not _is_integer(item.meta.dtype):  # a value at a cut
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
     return rows

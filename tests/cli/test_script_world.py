@@ -126,6 +126,37 @@ def test_a_thread_that_the_backend_waits_for_is_there_in_each_probe(project):
     assert done.ops == (3, 1) and "each probe imports it" in done.stderr
 
 
+MEMORY = """
+    import torch
+
+
+    def load(gm, example_inputs):
+        def run(*args):
+            if any(value._is_zerotensor() for value in args):
+                raise RuntimeError("an operand has no memory")
+            return gm(*args)
+
+        return run
+"""
+
+
+def test_an_input_without_memory_has_none_in_a_probe_and_in_the_repro(project):
+    """The gradient of sgn is zero, and torch makes it without memory; the example values of Dynamo have some."""
+    project.write(MEMORY, "loader.py")
+    done = project.run(
+        """
+        import torch
+        import loader
+
+        x = torch.randn(2, 3, requires_grad=True)
+        (gradient,) = torch.autograd.grad(torch.sgn(x).sum(), x)
+        torch.compile(lambda x, y: torch.cos(torch.sin(x)) + y, backend=loader.load)(x.detach(), gradient)
+        """
+    )
+    assert done.code == 0 and done.ops == (3, 1), done.stderr
+    assert "torch._efficientzerotensor(" in done.repro
+
+
 def test_a_backend_that_fails_on_any_graph_is_shown_with_one_op(project):
     project.write("import torch\n\n\ndef refuse(gm, example_inputs):\n    raise ValueError('no device')\n", "lower.py")
     done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))

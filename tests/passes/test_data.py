@@ -106,6 +106,12 @@ def test_the_scripts_values_climb_the_ladder_and_drawn_ones_stay():
     }
 
 
+def test_zeros_without_memory_are_tried_as_plain_values_and_as_zeros():
+    case = with_sources(case_of("x: float32[2]\ny = torch.sin(x)\nreturn y"), x=Drawn("no memory"))
+    (row,) = data_rows(case, {})
+    assert [edit(case).inputs[0].source for edit in row.edits] == [Drawn("randn"), Drawn("zeros")]
+
+
 def test_a_condition_at_a_cut_is_true():
     case = case_of("m: bool[2]\ny = torch.f(m)\nreturn y")
     (row,) = data_rows(with_sources(case, m=Drawn("zeros")), {})
