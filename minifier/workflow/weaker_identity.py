@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from minifier.case import Level
 from minifier.case.store import load, save
-from minifier.errors import OtherMessage
+from minifier.errors import OtherMessage, StoppedEarly
 from minifier.workflow.attempt import Attempt
 from minifier.workflow.reduction import reduce, reduce_through_dynamo
 
@@ -26,7 +26,8 @@ def may_vary(attempt: Attempt) -> bool:
         return isinstance(attempt.error, OtherMessage)
     summary = attempt.reduced.summary
     near = sum(other["near"] for other in summary.others)
-    return summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
+    is_held_up = summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
+    return is_held_up and not summary.stopped_because
 
 
 def said_of_message(attempt: Attempt) -> str:
@@ -49,7 +50,10 @@ def reduce_by_place(attempt: Attempt) -> Attempt:
     if attempt.reduced is None and case.level is Level.DYNAMO:
         again = reduce_through_dynamo(again)
     else:
-        again = reduce(replace(again, error=None))
+        try:
+            again = reduce(replace(again, error=None))
+        except StoppedEarly as error:  # what was reduced before stands
+            again = again.failed(error)
     if again.error is None:
         return again
     attempt.run.ui.detail(f"by type and place: {again.error}")

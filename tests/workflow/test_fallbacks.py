@@ -149,9 +149,9 @@ def test_the_message_is_left_out_where_it_holds_up_the_search(attempt, ops, near
     summary = replace(SUMMARY, ops_after=ops, others=others)
     held_up = replace(attempt, reduced=Reduced(summary, CASE, (CASE,)))
     assert applies(name, held_up) is applied
-    assert (
-        row(name).sentence(held_up).startswith("smaller graphs fail in the same function with other messages: trying")
-    )
+    assert row(name).sentence(held_up).startswith("smaller graphs fail in the same function with other messages: ")
+    stopped = replace(summary, stopped_because="the budget of 9 s was used up")
+    assert not applies(name, replace(attempt, reduced=Reduced(stopped, CASE, (CASE,))))
 
 
 def test_the_aten_graph_is_reduced_where_dynamos_does_not_show_the_failure(attempt):
