@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import libcst as cst
 from libcst import matchers as m
@@ -12,6 +13,7 @@ from minifier.source.put_value import Changes, PutValue, applied, replaced, uses
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
+_RETURN = m.SimpleStatementLine(body=[m.Return()])
 _EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 
 
@@ -22,6 +24,7 @@ def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
     yield from _without_targets(module)
     yield from _without_aliases(module)
     yield from _without_stars(module)
+    yield from _with_unread_value_returned(module)
 
 
 def _assignments(module: cst.Module) -> list[cst.Assign]:
@@ -123,6 +126,19 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
         assert isinstance(visited, cst.BaseStatement)
         changed.append(visited)
     return changed
+
+
+def _with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
+    """`a = x + 1` ahead of `return b` becomes `return x + 1`: nothing reads `a`."""
+    for block in m.findall(module, m.IndentedBlock()):
+        assert isinstance(block, cst.IndentedBlock)
+        for number, (line, following) in enumerate(pairwise(block.body)):
+            alias = _alias(line)
+            if alias is None or not m.matches(following, _RETURN) or uses_of(following, alias[0]):
+                continue
+            returned = following.with_changes(body=[cst.Return(alias[1])])
+            changed = block.with_changes(body=[*block.body[:number], returned, *block.body[number + 2 :]])
+            yield from replaced(module, block, changed)
 
 
 def _without_stars(module: cst.Module) -> Iterator[cst.Module]:

@@ -31,6 +31,8 @@ def made(text):
         ("a = x\na = f(a)\nb = a\n", "a = f(x)\nb = a\n"),
         ("def f(x):\n    a = g(x)\n    return a\n", "def f(x):\n    return g(x)\n"),
         ("def f(x):\n    a = x + 1\n    return a\n", "def f(x):\n    return x + 1\n"),
+        ("def f(x):\n    a = x + 1\n    return x\n", "def f(x):\n    return x + 1\n"),
+        ("def f(x):\n    a = x + 1\n    return\n", "def f(x):\n    return x + 1\n"),
         ("def f(x):\n    a = x + 1\n    return a @ x\n", "def f(x):\n    return (x + 1) @ x\n"),
     ],
 )
@@ -47,6 +49,7 @@ def test_fewer_names(text, among):
         "a = [1]\nf(*a, a)\n",  # used as a list, too
         "a = x + 1\nb = a + a\n",  # what is computed once stays so
         "def f(x):\n    a = g(x)\n    return a + a\n",
+        "def f(x):\n    a = x + 1\n    g(x)\n    return x\n",
     ],
 )
 def test_what_has_no_plainer_form(text):
