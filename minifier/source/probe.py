@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
 from minifier.source.missing_names import missing_names
 
+_SEED = 0
 _FIRST_TIMEOUT_SECONDS = 300.0  # before any run time is known
 _MIN_TIMEOUT_SECONDS = 5.0
 _TIMEOUT_FACTOR = 10  # of the slowest failing run
@@ -45,16 +47,37 @@ def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
 
 def in_eager(source: str) -> str:
     """Return the script with a first statement that makes torch.compile run everything in eager mode."""
-    body = ast.parse(source).body
-    header = 0  # the docstring and imports from __future__ have to come first
-    while header < len(body) and _comes_first(body[header]):
-        header += 1
-    after = body[header - 1].end_lineno if header else 0
+    return _with_line(source, 'import torch; torch.compiler.set_stance("force_eager")\n', _comes_first)
+
+
+def seeded(source: str) -> str:
+    """Return the script with the seed that probes have, after its first imports; unchanged if it does not import torch.
+
+    What is left of a script may draw random numbers without its seed, and fail for some of them only.
+    """
+    if not any(isinstance(node, ast.Import) and "torch" in map(_name, node.names) for node in ast.parse(source).body):
+        return source
+    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", lambda node: _comes_first(node) or _is_import(node))
+
+
+def _name(alias: ast.alias) -> str:
+    return alias.asname or alias.name
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> str:
+    """Return the source with a line after the statements at its begin that have to be ahead of it."""
+    ahead = list(itertools.takewhile(is_ahead, ast.parse(source).body))
+    after = ahead[-1].end_lineno if ahead else 0
     lines = source.splitlines(keepends=True)
-    return "".join([*lines[:after], 'import torch; torch.compiler.set_stance("force_eager")\n', *lines[after:]])
+    return "".join([*lines[:after], line, *lines[after:]])
 
 
 def _comes_first(node: ast.stmt) -> bool:
+    """Whether the statement is the docstring, or an import from __future__."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -64,6 +87,7 @@ def _run(source: str, *, compiled: bool) -> dict[str, Any]:
     sys.argv = ["repro.py"]
     if not compiled:
         torch.compiler.set_stance("force_eager")
+    torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
     try:
         define(source)
     except SystemExit as exit_:

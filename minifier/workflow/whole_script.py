@@ -12,7 +12,7 @@ from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Failure
-from minifier.source.probe import in_eager
+from minifier.source.probe import in_eager, seeded
 from minifier.source.reduce_script import ReducedScript, reduce_script
 from minifier.verify import Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced, Run
@@ -34,12 +34,13 @@ def prove_by_script(
     backend = of_backend.backend if of_backend is not None else _NO_BACKEND
     case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
-    repro = Repro(reduced.text, None)
-    path = repro.write(folder.path)
-    check = _verified(path, reduced, run)
     attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, (case,)))
-    if check.holds:
-        return replace(attempt, proof=Proof(case, repro, check))
+    for text in dict.fromkeys((reduced.text, seeded(reduced.text))):
+        repro = Repro(text, None)
+        path = repro.write(folder.path)
+        check = _verified(path, text, reduced, run)
+        if check.holds:
+            return replace(attempt, proof=Proof(case, repro, check))
     path.rename(folder.path / "unverified.py")
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
     if check.passes_in_eager is False:
@@ -48,7 +49,7 @@ def prove_by_script(
     return replace(attempt, proof=Proof(case, None, check, reason))
 
 
-def _verified(path: Path, reduced: ReducedScript, run: Run) -> Verification:
+def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verification:
     settings = run.settings
     conditions = Conditions(
         reduced.failure.fingerprint,
@@ -60,7 +61,7 @@ def _verified(path: Path, reduced: ReducedScript, run: Run) -> Verification:
         interpreters=run.interpreters,
     )
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
-        control = Repro(in_eager(reduced.text), None).write(Path(folder))
+        control = Repro(in_eager(text), None).write(Path(folder))
         return verify(path, conditions, control, settings.verify, display=run.ui)
 
 

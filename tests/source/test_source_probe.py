@@ -1,11 +1,12 @@
-"""A candidate of a script counts only if it passes in eager mode."""
+"""How a candidate of a script is run: it counts only if it passes in eager mode, and its random numbers are seeded."""
 
 import pytest
+import torch
 from vocabulary import in_child
 
 from minifier.failure import Verdict
 from minifier.probe.verdicts import seen
-from minifier.source.probe import SourceLab, in_eager
+from minifier.source.probe import SourceLab, in_eager, seeded
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
 FAILING = """
@@ -39,6 +40,38 @@ def test_the_stance_is_set_where_a_statement_may_come_first(source, first):
     lines = in_eager(source).splitlines()
     assert lines[first - 1] == STANCE and [line for line in lines if line != STANCE] == source.splitlines()
     compile(in_eager(source), "repro.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch\nx = 1\n", "import torch\n\ntorch.manual_seed(0)\nx = 1\n"),
+        (
+            '"""Doc."""\nfrom __future__ import annotations\nimport torch\nfrom torch import nn\n\nx = 1\n',
+            '"""Doc."""\nfrom __future__ import annotations\nimport torch\nfrom torch import nn\n\n'
+            "torch.manual_seed(0)\n\nx = 1\n",
+        ),
+        ("from torch import nn\n", "from torch import nn\n"),
+        ("import torch as th\n", "import torch as th\n"),
+    ],
+)
+def test_the_seed_is_set_after_the_first_imports(source, expected):
+    assert seeded(source) == expected
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+def test_each_probe_draws_the_numbers_of_the_seed(tmp_path):
+    source = "import torch\nif not torch.equal(x, torch.randn(3)):\n    raise SystemExit(1)\n"
+    torch.manual_seed(0)
+    drawn = torch.randn(3).tolist()
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        text = source.replace("x,", f"torch.tensor({drawn}),")
+        return seen(lab.run(text), ()), seen(lab.run(f"import torch\ntorch.manual_seed(1)\n{text}"), ()).line
+
+    assert in_child(work, tmp_path, 100) == (None, "exit: exit status 1")
 
 
 @pytest.mark.usefixtures("processes")
