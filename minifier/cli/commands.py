@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from minifier import __version__
-from minifier.cli.options import Number, Options, WholeNumber, reduction_options
+from minifier.cli.options import Options, RealNumber, WholeNumber, reduction_options
 from minifier.errors import ExitCode, MachineFailed, MinifyError
 from minifier.process.forked_step import FULL
 from minifier.process.interpreters import Interpreters
@@ -125,7 +125,7 @@ def reduce(case_dir: Path, **values: Any) -> int:
 @cli.command()
 @click.option(
     "--timeout",
-    type=Number(min=1),
+    type=RealNumber(min=1),
     default=600.0,
     show_default=True,
     metavar="SECONDS",

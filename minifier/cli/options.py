@@ -18,7 +18,7 @@ from minifier.settings import Settings
 _MIB = 2**20
 
 
-class Number(click.FloatRange):
+class RealNumber(click.FloatRange):
     """A number within limits, called so where click would say `float range`."""
 
     name = "number"
@@ -45,7 +45,7 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=Number(min=0.1),
+        type=RealNumber(min=0.1),
         metavar="SECONDS",
         help="Time limit of each probe, and of each backend call of the script. Default: for a probe ten times the "
         "first failing run, at least 2 s, at most 300 s; in the script ten times the slowest call so far, at least "
@@ -66,8 +66,8 @@ _SHARED_OPTIONS = (
         help="Compare the results of compiled code with eager's: if nothing else failed, always, or never; strict: if "
         "nothing else failed, and large differences count even where eager itself varies as much.",
     ),
-    click.option("--rtol", type=Number(min=0), metavar="R", help="With --atol: how far results may differ."),
-    click.option("--atol", type=Number(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
+    click.option("--rtol", type=RealNumber(min=0), metavar="R", help="With --atol: how far results may differ."),
+    click.option("--atol", type=RealNumber(min=0), metavar="A", help="With --rtol, likewise, absolutely."),
     click.option(
         "--ignore",
         type=click.Choice([aspect.value for aspect in Aspect]),
@@ -94,7 +94,7 @@ _SHARED_OPTIONS = (
     ),
     click.option(
         "--budget",
-        type=Number(min=0),
+        type=RealNumber(min=0),
         metavar="SECONDS",
         help="Stop reducing after this time; the best so far is written and verified (exit code 3).",
     ),
