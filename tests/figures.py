@@ -80,7 +80,6 @@ def main() -> None:
     notes = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "notes").glob("*.md"))]
     lengths = [len(sentence.split()) for text in prose for sentence in sentences(text)]
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in parsed)
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in parsed)
     print(f"lines                       {lines:,}")
     print(f"files                       {len(parsed)}")
     print(f"files at the top            {sum(path.parent == PACKAGE for path in parsed)}")

@@ -34,7 +34,7 @@ class AheadSource:
 
 
 @dataclass
-class _Writer:
+class _AheadWriter:
     case: Case
     backend: str
     arguments: tuple[str, ...]
@@ -88,7 +88,7 @@ def ahead_source(case: Case, backend: str, arguments: tuple[str, ...], reserved:
     if any(shares_function(case, call) for call in case.ahead):  # each size is compiled anew
         arguments = (*(text for text in arguments if not text.startswith("dynamic=")), "dynamic=False")
     name = unused("backend", reserved) if _makes_object(backend) else backend
-    writer = _Writer(case, name, arguments, reserved)
+    writer = _AheadWriter(case, name, arguments, reserved)
     early, late = tuple(map(writer.statement, case.early)), tuple(map(writer.statement, case.late))
     if not writer.functions:  # there is one torch.compile
         name = backend

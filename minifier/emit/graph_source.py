@@ -41,7 +41,7 @@ class FunctionSource:
     name_of: dict[str, str] = field(default_factory=dict)  # the Python name of each node
 
 
-class _Writer:
+class _GraphWriter:
     def __init__(
         self, graph: Graph, names: Names, inputs: dict[str, str], modules: Callable[[str], str], plain_aten: bool
     ) -> None:
@@ -199,7 +199,7 @@ def function_source(
 
     Raises NoRepro if a node cannot be written as source.
     """
-    writer = _Writer(graph, names, inputs, modules, plain_aten)
+    writer = _GraphWriter(graph, names, inputs, modules, plain_aten)
     for node in graph.nodes:
         if node.op == "placeholder" and node.name not in inputs:
             writer.name_of[node.name] = names.for_value()

@@ -14,7 +14,7 @@ from minifier.emit.forms import Template, Variant
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StateSource:
     """Statements that set configuration, default dtype and switches, and their imports.
 
     `of_script` are the statements that need the script's own definitions.
@@ -25,7 +25,7 @@ class Settings:
     of_script: tuple[str, ...]
 
 
-def settings(state: State, marked: Collection[str] = ()) -> Settings:
+def settings(state: State, marked: Collection[str] = ()) -> StateSource:
     """Return the statements that make the state. Names in `marked` are marked as the user's."""
     imports: dict[str, None] = {}
     lines: list[str] = []
@@ -38,7 +38,7 @@ def settings(state: State, marked: Collection[str] = ()) -> Settings:
             lines.append(f"{module}.{key} = {literal(value)}")
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
-    return Settings(tuple(imports), (*lines, *statements(state)), tuple(of_script))
+    return StateSource(tuple(imports), (*lines, *statements(state)), tuple(of_script))
 
 
 def imports_of(value: Any) -> list[str]:

@@ -70,7 +70,7 @@ def _inlined(
     if isinstance(statement, cst.Import):
         alias = statement.names[0]
         local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name)
-        uses = _Uses(local)
+        uses = _ModuleUses(local)
         module.visit(uses)
         if "." in local or uses.bare or not uses.attributes <= bound:
             return None
@@ -101,7 +101,7 @@ def _names_in(module: cst.Module) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(module.code)) if isinstance(node, ast.Name)}
 
 
-class _Uses(cst.CSTVisitor):
+class _ModuleUses(cst.CSTVisitor):
     """Collects the attributes read from a module's name, and whether the name is used by itself."""
 
     def __init__(self, name: str) -> None:

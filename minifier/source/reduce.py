@@ -85,7 +85,7 @@ def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: searc
     return tree.code(result.kept), result.ended
 
 
-class _Spent(Exception):
+class _BudgetSpent(Exception):
     """The budget is used up."""
 
 
@@ -95,13 +95,13 @@ def _simplified(lab: SourceLab, source: str, budget: search.Budget) -> tuple[str
     try:
         for smaller in _edited(lab, module, budget):
             module = smaller
-    except (KeyboardInterrupt, _Spent):  # what was reached stays
+    except (KeyboardInterrupt, _BudgetSpent):  # what was reached stays
         return module.code, False
     return module.code, True
 
 
 def _edited(lab: SourceLab, module: cst.Module, budget: search.Budget) -> Iterator[cst.Module]:
-    """Yield the module after each edit that keeps the failure. Raises _Spent."""
+    """Yield the module after each edit that keeps the failure. Raises _BudgetSpent."""
     position = 0
     while True:
         whole = [text for text in lab.whole if text in module.code]
@@ -109,7 +109,7 @@ def _edited(lab: SourceLab, module: cst.Module, budget: search.Budget) -> Iterat
             if number < position:
                 continue
             if budget.is_spent(lab.total):
-                raise _Spent
+                raise _BudgetSpent
             code = candidate.code
             if all(text in code for text in whole) and lab.holds([code])[0]:
                 module, position = cst.parse_module(code), number
