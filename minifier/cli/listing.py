@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from minifier.passes.table import TABLE
+from minifier.source import passes as of_scripts
 
 
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -27,8 +28,9 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def list_passes() -> int:
-    """Print the table of passes."""
-    _print_table(("pass", "takes away"), TABLE)
+    """Print the tables of passes."""
+    _print_table(("pass over a graph", "takes away"), TABLE)
+    _print_table(("pass over a script", "takes away"), of_scripts.TABLE)
     return 0
 
 

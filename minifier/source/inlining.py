@@ -14,12 +14,11 @@ _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is 
 _Line = cst.SimpleStatementLine
 
 
-def inlined(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after one edit. An edit may change what the script does: the probe decides."""
+def without_functions(module: cst.Module) -> Iterator[cst.Module]:
+    """A function that only calls another, or is called once, goes: the other or its body takes its place."""
     for function in _functions(module):
         yield from _without_wrapper(module, function)
         yield from _with_body_for_call(module, function)
-    yield from _with_qualified_names(module)
 
 
 def _functions(module: cst.Module) -> Iterator[cst.FunctionDef]:
@@ -128,7 +127,7 @@ def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseE
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
+def with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
     """`from a.b import c` goes where `a` is imported, and `c` is written as `a.b.c`."""
     imports = m.findall(module, m.Import())
     roots = {dotted(alias.name) for node in imports for alias in node.names if alias.asname is None}  # type: ignore

@@ -13,12 +13,11 @@ from minifier.slicing.module_statements import ModuleStatements, dotted
 from minifier.source.put_value import Changes
 
 
-def with_modules(source: str, folders: Sequence[str]) -> Iterator[str]:
-    """Yield, for each import of a module in these folders, the source with that import replaced by definitions.
+def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[cst.Module]:
+    """Yield, for each import of a module in these folders, the script with that import replaced by definitions.
 
     Imports that cannot be replaced are skipped.
     """
-    module = cst.parse_module(source)
     for line, statement in _Imports(module).lines:
         name = _module_name(statement)
         path = next((p for folder in folders if (p := _file(folder, name)) is not None), None)
@@ -60,8 +59,8 @@ def _file(folder: str, name: str) -> Path | None:
 
 def _inlined(
     module: cst.Module, line: cst.SimpleStatementLine, statement: cst.Import | cst.ImportFrom, source: str
-) -> str | None:
-    """Return the module's source with definitions from `source` in place of the line.
+) -> cst.Module | None:
+    """Return the module with definitions from `source` in place of the line.
 
     None if names would clash, or the definitions lack a used name.
     """
@@ -94,7 +93,7 @@ def _inlined(
         return None
     inlined = rest.visit(Changes({line: list(definitions.body)}))
     assert isinstance(inlined, cst.Module)
-    return inlined.code
+    return inlined
 
 
 def _names_in(module: cst.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""Edits that give a script the form in which a person writes it: fewer names, and functions in place of modules."""
+"""Edits that give a script the form in which a person writes it, with fewer names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import pairwise
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.classes import classes_as_functions
 from minifier.source.put_value import Changes, PutValue, applied, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
@@ -17,21 +16,11 @@ _RETURN = m.SimpleStatementLine(body=[m.Return()])
 _EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 
 
-def plain_forms(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after one edit. An edit may change what the script does: the probe decides."""
-    yield from classes_as_functions(module)
-    yield from _shorter_tuples(module)
-    yield from _without_targets(module)
-    yield from _without_aliases(module)
-    yield from _without_stars(module)
-    yield from _with_unread_value_returned(module)
-
-
 def _assignments(module: cst.Module) -> list[cst.Assign]:
     return [node for node in m.findall(module, m.Assign()) if isinstance(node, cst.Assign)]
 
 
-def _shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
+def shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
     """`a, b = x, y` becomes `a = x`, or `b = y`."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value
@@ -57,14 +46,14 @@ def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
     return node.with_changes(elements=[*rest[:-1], rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
 
 
-def _without_targets(module: cst.Module) -> Iterator[cst.Module]:
+def without_targets(module: cst.Module) -> Iterator[cst.Module]:
     """`a = f(x)` becomes `f(x)`."""
     for node in _assignments(module):
         if isinstance(node.value, cst.Call):
             yield from replaced(module, node, cst.Expr(node.value))
 
 
-def _without_aliases(module: cst.Module) -> Iterator[cst.Module]:
+def without_aliases(module: cst.Module) -> Iterator[cst.Module]:
     """`a = x`, or `a = f(x)` ahead of its only use, goes: what follows uses the value itself."""
     for block in (module, *m.findall(module, m.IndentedBlock())):
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
@@ -128,7 +117,7 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
     return changed
 
 
-def _with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
+def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
     """`a = x + 1` ahead of `return b` becomes `return x + 1`: nothing reads `a`."""
     for block in m.findall(module, m.IndentedBlock()):
         assert isinstance(block, cst.IndentedBlock)
@@ -141,7 +130,7 @@ def _with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
             yield from replaced(module, block, changed)
 
 
-def _without_stars(module: cst.Module) -> Iterator[cst.Module]:
+def without_stars(module: cst.Module) -> Iterator[cst.Module]:
     """`xs = x,` ahead of `f(*xs)` becomes `xs = x` ahead of `f(xs)`."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from minifier import search
-from minifier.source.modules import with_modules
+from minifier.source.passes import PASSES, SourcePass, modules_pass
 from minifier.source.probe import SourceLab
-from minifier.source.statement_edits import plainer
 from minifier.source.tree import Tree
 
 
@@ -52,7 +51,7 @@ def reduce_source(
     """
     source, ending = _statements(lab, source, lines, budget)
     while ending is search.Ending.PROVED:
-        smaller, is_finished = _plainer(lab, source, budget, folders)
+        smaller, is_finished = _simplified(lab, source, budget, folders)
         if not is_finished:
             source, ending = smaller, search.Ending.INTERRUPTED
         elif smaller == source:
@@ -60,19 +59,6 @@ def reduce_source(
         else:
             source, ending = _statements(lab, smaller, (), budget)
     return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
-
-
-def _plainer(lab: SourceLab, source: str, budget: search.Budget, folders: Sequence[str]) -> tuple[str, bool]:
-    """Inline a module, or make the statements plainer; return (the source, False if there was no time for all)."""
-    lab.phase = "modules"
-    try:
-        for inlined in with_modules(source, folders):
-            if lab.holds([inlined])[0]:
-                return inlined, True
-    except KeyboardInterrupt:
-        return source, False
-    lab.phase = "plainer"
-    return _simplified(lab, source, budget)
 
 
 def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
@@ -89,33 +75,47 @@ class _BudgetSpent(Exception):
     """The budget is used up."""
 
 
-def _simplified(lab: SourceLab, source: str, budget: search.Budget) -> tuple[str, bool]:
-    """Apply all edits that keep the failure; return (the source, False if there was no time for all)."""
+def _simplified(lab: SourceLab, source: str, budget: search.Budget, folders: Sequence[str]) -> tuple[str, bool]:
+    """Inline one module, or apply all edits that keep the failure.
+
+    Return (the source, False if there was no time for all).
+    """
     module = cst.parse_module(source)
     try:
-        for smaller in _edited(lab, module, budget):
+        for inlined in _edited(lab, module, budget, [modules_pass(folders)]):
+            return inlined.code, True  # its statements are searched first
+        for smaller in _edited(lab, module, budget, PASSES):
             module = smaller
-    except (KeyboardInterrupt, _BudgetSpent):  # what was reached stays
+    except (KeyboardInterrupt, _BudgetSpent):  # the edits so far stay
         return module.code, False
     return module.code, True
 
 
-def _edited(lab: SourceLab, module: cst.Module, budget: search.Budget) -> Iterator[cst.Module]:
-    """Yield the module after each edit that keeps the failure. Raises _BudgetSpent."""
-    position = 0
-    while True:
-        whole = [text for text in lab.whole if text in module.code]
-        for number, candidate in enumerate(plainer(module)):
-            if number < position:
-                continue
-            if budget.is_spent(lab.total):
-                raise _BudgetSpent
-            code = candidate.code
-            if all(text in code for text in whole) and lab.holds([code])[0]:
-                module, position = cst.parse_module(code), number
+def _edited(
+    lab: SourceLab, module: cst.Module, budget: search.Budget, passes: Sequence[SourcePass]
+) -> Iterator[cst.Module]:
+    """Yield the module after each edit that keeps the failure, until no edit of any pass does. Raises _BudgetSpent."""
+    before = ""
+    while module.code != before:
+        before = module.code
+        for each in passes:
+            lab.phase, position = each.name, 0
+            while (found := _next_edit(lab, module, budget, each, position)) is not None:
+                position, module = found
                 yield module
-                break
-        else:
-            if position == 0:
-                return
-            position = 0  # restart: an edit that failed before may succeed now
+
+
+def _next_edit(
+    lab: SourceLab, module: cst.Module, budget: search.Budget, source_pass: SourcePass, position: int
+) -> tuple[int, cst.Module] | None:
+    """Return the first edit from this position on that keeps the failure: its position, and the module after it."""
+    whole = [text for text in lab.whole if text in module.code]
+    for number, candidate in enumerate(source_pass.edits(module)):
+        if number < position:
+            continue
+        if budget.is_spent(lab.total):
+            raise _BudgetSpent
+        code = candidate.code
+        if all(text in code for text in whole) and lab.holds([code])[0]:
+            return number, cst.parse_module(code)
+    return None

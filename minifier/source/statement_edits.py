@@ -7,11 +7,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.inlining import inlined
-from minifier.source.parameters import without_parameters
-from minifier.source.plain_forms import plain_forms
 from minifier.source.put_value import Changes, applied, replaced
-from minifier.source.values import small_values, without_comments
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
@@ -127,9 +123,12 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
 
 
 class _Nodes(cst.CSTVisitor):
-    def __init__(self) -> None:
+    """Collects all nodes of a module, outer ones first."""
+
+    def __init__(self, module: cst.Module) -> None:
         self.nodes: list[cst.CSTNode] = []
         self.branches: set[int] = set()  # ids of `elif` nodes, which are not statements
+        module.visit(self)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self.nodes.append(node)
@@ -138,35 +137,44 @@ class _Nodes(cst.CSTVisitor):
         return True
 
 
-def plainer(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module after one edit: plain forms first, then outer nodes before inner ones, then numbers.
-
-    An edit removes nodes, puts them elsewhere, or puts a literal for an expression."""
-    yield from without_comments(module)
-    yield from plain_forms(module)
-    yield from inlined(module)
-    yield from without_parameters(module)
-    visitor = _Nodes()
-    module.visit(visitor)
-    modules, unpacked = _modules(module), _unpacked(module)
-    bases = {base for node in visitor.nodes if isinstance(node, cst.ClassDef) for base in node.bases}
+def bodies(module: cst.Module) -> Iterator[cst.Module]:
+    """The body of a `for`, `while`, `if`, `with` or `try` takes the statement's place."""
+    visitor = _Nodes(module)
     for node in visitor.nodes:
         body = _unwrapped(node)
         if body is not None and id(node) not in visitor.branches:
             yield from applied(module, Changes({node: body}))
-        if node in unpacked and isinstance(node, (cst.Tuple, cst.List)):
-            continue
-        for operand in _operands(node, modules):
-            if _may_replace(operand, modules):
-                yield from replaced(module, node, operand)
-        needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
-        if not needs_argument:  # most likely
-            for rest in _without(node):
-                yield from replaced(module, node, rest)
+
+
+def operands(module: cst.Module) -> Iterator[cst.Module]:
+    """An operand takes its expression's place, outer expressions first."""
+    modules, unpacked = _modules(module), _unpacked(module)
+    for node in _Nodes(module).nodes:
+        if not (node in unpacked and isinstance(node, (cst.Tuple, cst.List))):
+            for operand in _operands(node, modules):
+                if _may_replace(operand, modules):
+                    yield from replaced(module, node, operand)
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Attribute):
             yield from replaced(module, node.value, node.value.value)
         if isinstance(node, cst.Assert):
             yield from replaced(module, node, cst.Expr(node.test))
+
+
+def elements(module: cst.Module) -> Iterator[cst.Module]:
+    """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
+    modules, unpacked = _modules(module), _unpacked(module)
+    for node in _Nodes(module).nodes:
+        needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
+        if not needs_argument and not (node in unpacked and isinstance(node, (cst.Tuple, cst.List))):  # most likely
+            for rest in _without(node):
+                yield from replaced(module, node, rest)
+
+
+def ones(module: cst.Module) -> Iterator[cst.Module]:
+    """An argument, or an assigned value, becomes 1."""
+    nodes, unpacked = _Nodes(module).nodes, _unpacked(module)
+    bases = {base for node in nodes if isinstance(node, cst.ClassDef) for base in node.bases}
+    for node in nodes:
         if isinstance(node, (cst.Arg, cst.Assign)) and not (
             _is_literal(node.value)
             or _names_backend(node)
@@ -175,4 +183,3 @@ def plainer(module: cst.Module) -> Iterator[cst.Module]:
             or node in bases
         ):
             yield from replaced(module, node.value, cst.Integer("1"))
-    yield from small_values(module)

@@ -2,23 +2,19 @@
 
 import textwrap
 
-import libcst as cst
 import pytest
 
 from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.source.inlining import inlined
-from minifier.source.plain_forms import plain_forms
 from minifier.source.reduce_script import ReducedScript
-from minifier.source.statement_edits import plainer
-from minifier.source.values import small_values, without_comments
+from tests.source.edited import FORMS, edited
 
 
-def codes(edits, text):
-    return [module.code.strip() for module in edits(cst.parse_module(textwrap.dedent(text).lstrip("\n")))]
+def codes(text, *passes):
+    return [code.strip() for code in edited(text, *passes)]
 
 
 def made(text):
-    return codes(inlined, text)
+    return codes(text, "functions", "imports")
 
 
 def source(text):
@@ -106,7 +102,7 @@ def test_an_imported_name_is_written_in_full():
     ],
 )
 def test_a_value_that_is_used_once(text, result):
-    assert result in codes(plain_forms, text)
+    assert result in codes(text, *FORMS)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +117,17 @@ def test_a_value_that_is_used_once(text, result):
     ],
 )
 def test_a_value_that_is_used_more_often_stays(text):
-    assert codes(plain_forms, text) == []
+    assert codes(text, *FORMS) == []
 
 
 def test_an_unused_value_gives_way_to_its_sub_expression():
-    assert "f(x)" in codes(plainer, "f(x).shape\n")
-    assert "f(x)" in codes(plainer, "assert f(x)\n")
+    assert "f(x)" in codes("f(x).shape\n")
+    assert "f(x)" in codes("assert f(x)\n")
 
 
 def test_equal_numbers_change_together():
     text = "a = f(4, 16, 0.05)\nb = g(4, 1, 1.0)\n"
-    assert codes(small_values, text) == [
+    assert codes(text, "numbers") == [
         source(each)
         for each in (
             "a = f(1, 16, 0.05)\nb = g(1, 1, 1.0)",
@@ -141,13 +137,13 @@ def test_equal_numbers_change_together():
             "a = f(4, 16, 1.0)\nb = g(4, 1, 1.0)",
         )
     ]
-    assert codes(small_values, "a = f(1, 2, 0.0)\n") == ["a = f(1, 1, 0.0)"]
+    assert codes("a = f(1, 2, 0.0)\n", "numbers") == ["a = f(1, 1, 0.0)"]
 
 
 def test_comments_go():
     text = "# above\nimport a  # noqa: F401\n\n# about b\ndef b():  # type: ignore\n    # inside\n    return 1  # one\n"
-    assert codes(without_comments, text) == ["import a\n\ndef b():\n    return 1"]
-    assert codes(without_comments, "a = '# not one'\n") == []
+    assert codes(text, "comments") == ["import a\n\ndef b():\n    return 1"]
+    assert codes("a = '# not one'\n", "comments") == []
 
 
 def test_a_block_begins_without_a_blank_line():

@@ -40,10 +40,10 @@ def test_what_was_reached_stays(asked):
 def test_edits_end_with_the_budget(budget):
     """The search over statements has its own count."""
     lab = InterruptedLab(1000)
-    assert _simplified(lab, SOURCE, budget) == (SOURCE, False) and lab.total == 0
+    assert _simplified(lab, SOURCE, budget, ()) == (SOURCE, False) and lab.total == 0
 
 
 def test_edits_within_the_budget():
     lab = InterruptedLab(1000)
-    smaller, is_finished = _simplified(lab, SOURCE, search.Budget(max_probes=5))
+    smaller, is_finished = _simplified(lab, SOURCE, search.Budget(max_probes=5), ())
     assert (lab.total, is_finished) == (5, False) and "fail" in smaller and len(smaller) < len(SOURCE)

@@ -2,14 +2,13 @@
 
 import textwrap
 
-import libcst as cst
 import pytest
 
-from minifier.source.plain_forms import plain_forms
+from tests.source.edited import FORMS, edited
 
 
 def made(text):
-    return [module.code for module in plain_forms(cst.parse_module(textwrap.dedent(text)))]
+    return edited(text, *FORMS)
 
 
 @pytest.mark.parametrize(

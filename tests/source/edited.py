@@ -1,0 +1,15 @@
+"""The texts of a script after one edit of some passes."""
+
+import textwrap
+
+import libcst as cst
+
+from minifier.source.passes import PASSES
+
+FORMS = ("classes", "tuples", "targets", "aliases", "stars", "returns")
+
+
+def edited(text, *passes):
+    """Return the script after each edit of these passes, all of them by default."""
+    module = cst.parse_module(textwrap.dedent(text).lstrip("\n"))
+    return [result.code for each in PASSES if not passes or each.name in passes for result in each.edits(module)]
