@@ -183,7 +183,7 @@ def backends() -> int:
 
 @cli.command()
 def passes() -> int:
-    """List what is tried to make a failing Case smaller.
+    """List what is tried to make a failing graph or script smaller.
 
     --passes and --skip-pass take these names, but for `ops`. Example:
 
