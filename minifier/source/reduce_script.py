@@ -43,7 +43,8 @@ _RESULT_FILE = "reduced.json"
 class ReducedScript:
     """A reduced script: its text, the statements before and after, and the probes by verdict.
 
-    It shows `failure`. `minimal`: no statement can be left out. `path` and `folders` are as those of a `case.Script`.
+    It shows `failure`. `slowest_seconds`: of the slowest probe that showed it. `minimal`: no statement can be
+    left out. `path` and `folders` are as those of a `case.Script`.
     """
 
     source: str
@@ -52,6 +53,7 @@ class ReducedScript:
     minimal: bool
     probes: tuple[tuple[str, int], ...]
     seconds: float
+    slowest_seconds: float
     failure: Failure
     path: tuple[str, ...]
     folders: tuple[str, ...]
@@ -168,6 +170,7 @@ def _reduce(
         reduced.minimal,
         probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
         seconds=time.monotonic() - started,
+        slowest_seconds=lab.slowest_seconds,
         failure=failure,
         path=_folders(program),
         folders=tuple(folders_imported_from(reduced.source, _folders(program))),

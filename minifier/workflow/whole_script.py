@@ -12,13 +12,14 @@ from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Failure
-from minifier.source.probe import in_eager, seeded
+from minifier.settings import Settings
+from minifier.source.probe import TIMEOUT_FACTOR, in_eager, seeded
 from minifier.source.reduce_script import ReducedScript, reduce_script
 from minifier.verify import Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced, Run
 from minifier.workflow.run_folder import RunFolder
 
-_TIMEOUT_SECONDS = 120.0
+_MIN_TIMEOUT_SECONDS = 120.0
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
@@ -45,6 +46,8 @@ def prove_by_script(
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
     if check.passes_in_eager is False:
         showed = "fails without torch.compile too"
+    elif (other := check.runs[-1].failure) is not None and check.same < len(check.runs):
+        showed += f", the last one showed: {other.line}"
     reason = f"what is left of the script {showed}; it is kept as unverified.py"
     return replace(attempt, proof=Proof(case, None, check, reason))
 
@@ -53,7 +56,7 @@ def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verifi
     settings = run.settings
     conditions = Conditions(
         reduced.failure.fingerprint,
-        _TIMEOUT_SECONDS,
+        time_limit(settings, reduced),
         reduced.folders,
         match=settings.match,
         memory=settings.memory,
@@ -63,6 +66,11 @@ def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verifi
     with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
         control = Repro(in_eager(text), None).write(Path(folder))
         return verify(path, conditions, control, settings.verify, display=run.ui)
+
+
+def time_limit(settings: Settings, reduced: ReducedScript) -> float:
+    """Return the seconds that an interpreter has for the reduced script: the user's limit, or a multiple of its own."""
+    return settings.timeout or max(_MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * reduced.slowest_seconds)
 
 
 def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:

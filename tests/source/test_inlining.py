@@ -150,6 +150,6 @@ def test_a_block_begins_without_a_blank_line():
     text = "class A:\n    def f(self):\n        # why\n        return 1\n"
     blank = text.replace("class A:\n", "class A:\n\n").replace("        # why", "\n        # why")
     failure = Failure(Fingerprint(Stage.COMPILE, Kind.EXIT), "exit", "exit status 1")
-    assert ReducedScript(blank, 9, 2, True, (), 0.0, failure, (), ()).text.startswith(
+    assert ReducedScript(blank, 9, 2, True, (), 0.0, 0.0, failure, (), ()).text.startswith(
         text + "\n# exit: exit status 1\n"
     )
