@@ -12,6 +12,8 @@ from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
 from minifier.failure import Verdict
 from minifier.passes.data import plain
+from minifier.passes.edits import Edit
+from minifier.passes.resized import with_tensors
 from minifier.passes.sizes import numbers, to_number
 from minifier.reduction.simplify import Simplifier, Spent
 
@@ -22,7 +24,8 @@ _SIZE = "size "
 
 def with_needs(simplifier: Simplifier) -> Case:
     """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
-    A larger size and a multiple are also tried, to tell a minimum from an exact size."""
+    A larger size and a multiple are also tried, to tell a minimum from an exact size, and size 1 with another value, to
+    tell a size from a value."""
     if simplifier.case.any_graph:
         return simplifier.case
     sentences: list[str] = []
@@ -43,6 +46,8 @@ def _size_need(simplifier: Simplifier, name: str) -> str:
     more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
     multiple = next(n for n in itertools.count(2 * size, size) if n not in taken)
     try:
+        if simplifier.shows([_negative(to_number(size, 1)[0])]):
+            return ""  # a smaller size failed to show it for its only draw
         larger = simplifier.shows(to_number(size, more))
         if larger:
             return f"a size of {size} or more"
@@ -51,6 +56,19 @@ def _size_need(simplifier: Simplifier, name: str) -> str:
     except Spent:
         larger = None
     return f"a size of {size}" if larger is None else f"a size of exactly {size}"
+
+
+def _negative(edit: Edit) -> Edit:
+    """Return the edit with -1 for all normal values; it changes nothing if there are none."""
+
+    def negative(item: TensorInput) -> TensorInput:
+        return replace(item, source=Drawn("full", -1.0)) if item.source == Drawn("randn") else item
+
+    def changed(case: Case) -> Case:
+        redrawn = with_tensors(case, negative)
+        return case if redrawn == case else edit(redrawn)
+
+    return changed
 
 
 def _values_need(item: TensorInput) -> str:

@@ -6,7 +6,7 @@ import pytest
 from chains import chain, names
 from fake_prober import has, passes, raises, when
 
-from minifier.case import State
+from minifier.case import Drawn, State
 from minifier.reduction.needs import nearest, with_needs
 from minifier.reduction.simplify import Simplifier
 
@@ -84,7 +84,20 @@ def test_a_size_is_tried_larger_to_tell_what_is_needed_of_it(make_lab, sentence)
     before = len(prober.asked)
     assert with_needs(made).needs == (sentence,)
     larger = [case.inputs[0].meta.shape for case in prober.asked[before:]]
-    assert larger == ([(6,)] if "more" in sentence else [(6,), (10,)])
+    assert larger == [(1,), (6,), *(() if "more" in sentence else [(10,)])], "size 1 with another value, larger ones"
+
+
+def test_no_size_is_told_where_a_value_is_needed(make_lab):
+    """Size 1 alone passes: its only draw is positive."""
+    case = chain("tanh", shape=(5,))
+
+    def shows(candidate):
+        (item,) = candidate.inputs
+        return max(item.meta.shape) >= 2 or item.source == Drawn("full", -1.0)
+
+    lab, _ = make_lab(case, when(shows, raises()))
+    made = simplified(lab, case)
+    assert made.case.inputs[0].meta.shape == (2,) and with_needs(made).needs == ()
 
 
 def test_a_larger_size_is_none_that_another_dimension_has(make_lab):
