@@ -1,4 +1,4 @@
-"""A Case: all data needed to reproduce one failure, stored in readable files."""
+"""A Case: all data needed to reproduce a failure, stored in readable files."""
 
 from minifier.case.case import (
     EAGER,

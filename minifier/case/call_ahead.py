@@ -1,4 +1,4 @@
-"""Calls of the backend ahead of the failing one, made from Cases; which of them share the failing function."""
+"""Build calls ahead of the failing call from Cases, and tell which of them call the failing function."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from minifier.case.inputs import Drawn, Input, TensorInput
 
 
 def call_ahead(case: Case, like: CallAhead | None = None) -> CallAhead:
-    """Return the call of the Case's graph, with ones for floating point inputs and zeros for others.
+    """Return a call ahead of the Case's graph, with ones for floating point tensors and zeros for other tensors.
 
-    It is made as often as the call `like`, by default once.
+    `like` gives the number of calls and the other settings. The default is a single call.
     """
     inputs = tuple(map(_drawn, case.inputs))
     return CallAhead(case.graph, inputs) if like is None else replace(like, graph=case.graph, inputs=inputs)
@@ -27,7 +27,7 @@ def _drawn(item: Input) -> Input:
 
 
 def shares_function(case: Case, call: CallAhead) -> bool:
-    """Whether the call ahead is of the Case's own function, compiled anew for inputs of other layouts."""
+    """Tell whether the call ahead calls the Case's own function, with layouts of inputs that no other call has."""
     if call.backward or _text(call.graph) != _text(case.graph):
         return False
     layouts = [_layouts(each.inputs) for each in case.ahead if _text(each.graph) == _text(case.graph)]

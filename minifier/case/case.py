@@ -48,7 +48,7 @@ class BackendReference:
     names: the script's own names that the expression or the registration needs.
     folders: entries of the import path beyond this environment's default.
     reason: why no expression exists (BackendSource.NONE).
-    made_by: the function or class that created the backend; the script may have its own expression with it.
+    made_by: the function or class that created the backend; the script may call it in its own expression.
     ahead: imports of the script that precede `imports`, in this order: they patch something for the backend.
     """
 
@@ -119,9 +119,9 @@ class Script:
 class CallAhead:
     """A graph that the backend compiles, and whose compiled code is called, ahead of the failing call.
 
-    calls: how often it is called.
+    calls: the number of its calls.
     backward: whether a backward pass follows each call.
-    late: it is compiled after the Case's own graph, ahead of the last call of that one.
+    late: compiled after the Case's own graph, ahead of the last call of that graph.
     """
 
     graph: Graph
@@ -133,22 +133,22 @@ class CallAhead:
 
 @dataclass(frozen=True)
 class Case:
-    """All data needed to reproduce one failure.
+    """All data needed to reproduce a failure.
 
     tensors: the file of stored values.
-    calls: the number of calls of the compiled function; the last one fails.
+    calls: the number of calls of the compiled function; the last call fails.
     backward: whether a backward pass follows, with seeded random tangents (Dynamo's graphs only).
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
-    symbolic: why sizes are symbolic; None if none are, or if the failure does not need it.
-    symbols: what Dynamo knew of each symbol that the inputs name.
+    symbolic: why sizes are symbolic; None without symbolic sizes, or if the failure does not need them.
+    symbols: Dynamo's facts about each symbol that the inputs name.
     patience: seconds after which a run counts as a hang.
     measure: the tolerance for a result that differs from eager's.
     definitions: source of the script's definitions that the backend and the graph need.
     needs: properties of a reduced Case that no pass could remove.
     any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
     through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
-    while_tracing: torch.compile itself fails, as it traces an op of the graph, before any backend is called.
-    ahead: calls of the backend without which the failing one passes, in their order.
+    while_tracing: torch.compile itself fails while tracing an op of the graph, before any backend is called.
+    ahead: calls of the backend without which the failing call passes, in their order.
     """
 
     graph: Graph
@@ -175,15 +175,15 @@ class Case:
 
     @property
     def ignores_values(self) -> bool:
-        """Whether only the layouts of inputs matter: a backend fails as it compiles.
+        """Whether only the layouts of inputs matter, as for a backend that fails while compiling.
 
-        Where torch.compile itself fails, the same values have to pass without it.
+        A failure while tracing needs the values as well: they must pass without torch.compile.
         """
         return self.failure.fingerprint.stage.compiles and not self.while_tracing
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The Case's own graph, and those of the calls ahead."""
+        """The Case's own graph, and the graphs of the calls ahead."""
         return (self.graph, *(call.graph for call in self.ahead))
 
     @property
@@ -197,7 +197,7 @@ class Case:
         return tuple(call for call in self.ahead if call.late and self.calls > 1)
 
     def of(self, call: CallAhead) -> Case:
-        """Return the Case whose own graph is the graph of a call ahead, with nothing ahead of it."""
+        """Return the Case of a call ahead: its graph, inputs and calls, with no calls ahead."""
         sections = {"graph": call.graph, "inputs": call.inputs, "calls": call.calls, "backward": call.backward}
         return replace(self, **sections, level=Level.DYNAMO, symbolic=None, symbols=(), ahead=())  # type: ignore[arg-type]
 

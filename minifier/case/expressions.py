@@ -32,14 +32,14 @@ def is_plain(expression: str) -> bool:
 
 
 def is_unbacked(expression: str) -> bool:
-    """Tell whether a symbol in it gets its value only when the graph runs."""
+    """Tell whether a symbol of the expression gets its value only when the graph runs."""
     return any(name.startswith(("u", "zu")) for name in symbols_in(expression))
 
 
 def value_of(
     expression: str, values: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
-    """Evaluate the expression; None if it cannot be evaluated.
+    """Evaluate the expression. Return None for a missing symbol, an unknown form or a division by zero.
 
     The values of its symbols may be symbolic themselves: `functions` then replaces `Max` and `Min`."""
     calls: dict[str, Callable[[Any, Any], Any]] = {"Max": max, "Min": min, **(functions or {})}

@@ -38,9 +38,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node. `target` is an importable path (call_function), a method's name, or an attribute's.
+    """A node. `target` is an importable path (call_function), or the name of a method or attribute.
 
-    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, the op of Dynamo's graph behind it. `modules`
+    `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, for the op behind the node. `modules`
     are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`."""
 
     name: str
@@ -59,7 +59,7 @@ class Node:
         return self.op in OPS
 
     def refs(self) -> Iterator[str]:
-        """Yield the names of the nodes this one reads, in order, with repetition."""
+        """Yield the names of the nodes that this node reads, in order, with repetition."""
         yield from refs_in(self.args)
         yield from refs_in(self.kwargs)
 
@@ -243,10 +243,10 @@ def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:
 
 
 def _returned(graph: Graph, node: Node, nodes: tuple[Node, ...], kept: set[str]) -> str | None:
-    """Return the output that shows the value of a live op, or None if another output shows it.
+    """Return the output that shows the value of a live op, or None if another output does.
 
     Nothing reads the result of some in-place ops: the program goes on with a tensor of the same storage. A backend may
-    treat an op without readers in its own way, so it stays without readers.
+    treat an op without readers in its own way, so the op stays without readers.
     """
     if graph.users[node.name] or not is_in_place(node) or not isinstance(node.value, TensorMeta):
         return node.name

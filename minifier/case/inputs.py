@@ -12,10 +12,10 @@ from minifier.case.values import TensorMeta
 class Stored:
     """Values in the Case's tensor file under `key`.
 
-    If `shared`, several inputs are views of one storage, and the key holds that storage as one dimension.
-    If `contiguous`, the key holds the elements in row-major order, whatever the input's stride. The input begins at
-    the `offset`-th element of what the key holds: compiled code may depend on the alignment. It is a view of the input
-    `base`, if that is one of the Case's inputs; the key's values are for Cases without it.
+    If `shared`, the key holds a whole storage, and several inputs are views of this storage.
+    If `contiguous`, the key holds the elements in row-major order, whatever the input's stride.
+    The input begins at the `offset`-th element under the key, because compiled code may depend on the alignment.
+    In a Case with the input `base`, this input is a view of `base`. The key's values are for Cases without `base`.
     """
 
     key: str
@@ -34,10 +34,9 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Generated values. `how` is one of: randn, rand, randint, bools, ones, zeros, full, list, no memory.
+    """Generated values. `how` is randn, rand, randint, bools, ones, zeros, full, list or no memory.
 
-    The last are zeros that have no memory, as torch makes for gradients and tangents that are known to be zero.
-
+    `no memory` means zeros without memory, which torch makes for gradients and tangents known to be zero.
     `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full;
     `values` are the elements of list.
     """
@@ -58,7 +57,7 @@ class Drawn:
 class Adapted:
     """Values of another source, described by `meta`, cut to the input's shape and converted to its dtype.
 
-    A smaller dimension keeps its first values, a removed one index 0."""
+    A smaller dimension keeps its first values, a removed dimension index 0."""
 
     of: Stored | Recorded
     meta: TensorMeta
@@ -69,9 +68,11 @@ Source = Stored | Recorded | Drawn | Adapted
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """A tensor argument: with requires_grad a `leaf` or an op's result, an nn.Parameter, made in inference mode.
+    """A tensor argument.
 
-    `storage` is the number of elements of its storage if the graph may read beyond the tensor, else 0.
+    `leaf` is False for an op's result that requires grad. `parameter` marks an nn.Parameter, `inference` a tensor made
+    in inference mode. `storage` is the number of elements of its storage if the graph may read beyond the tensor, else
+    0.
     """
 
     name: str
@@ -90,7 +91,7 @@ class TensorInput:
 
 @dataclass(frozen=True, slots=True)
 class ScalarInput:
-    """A number, string or None; `symbol` names the symbolic size that the number is."""
+    """A number, string or None. `symbol` is the expression of a symbolic number."""
 
     name: str
     value: int | float | bool | str | None
@@ -101,7 +102,7 @@ Input = TensorInput | ScalarInput
 
 
 def bases(inputs: Iterable[Input]) -> dict[str, TensorInput]:
-    """Return, by name, the inputs that are views of another one of these inputs, with that one."""
+    """Map the name of each view to its base, for bases among these inputs."""
     by_name = {item.name: item for item in inputs if isinstance(item, TensorInput)}
     of = {name: item.source.base for name, item in by_name.items() if isinstance(item.source, Stored)}
     return {name: by_name[base] for name, base in of.items() if base is not None and base in by_name}

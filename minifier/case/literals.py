@@ -19,7 +19,7 @@ def _plain_ref(ref: Ref) -> str:
 
 
 def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
-    """Return an argument as a person writes it, `torch.float32`. For slices in brackets see `index`."""
+    """Return an argument as handwritten source: `torch.float32`. For slices in brackets see `index`."""
 
     def source(item: Any) -> str:
         return literal(item, ref)
@@ -56,7 +56,7 @@ def literal(value: Any, ref: Callable[[Ref], str] = _plain_ref) -> str:
 
 
 def objects_made(value: Any) -> list[SourceExpression]:
-    """Return the objects inside a value that stand for a source expression."""
+    """Return the source expressions inside a value."""
     if isinstance(value, SourceExpression):
         return [value]
     if isinstance(value, dict):

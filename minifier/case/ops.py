@@ -57,7 +57,7 @@ def _join_uncuttable(graph: Graph, position: dict[str, int], sets: _Sets) -> Non
 
 
 def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
-    """Join an in-place op with the earlier views of its storage that are read after it."""
+    """Join an in-place op with the earlier views of its storage that are read after the op."""
     by_storage: dict[int, list[Node]] = {}
     for node in graph.ops:
         if isinstance(node.value, TensorMeta) and node.value.storage is not None:
@@ -109,7 +109,7 @@ def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
 
 
 def parents(graph: Graph, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Return, for each atom, the earlier atoms whose results it reads."""
+    """Return for each atom the indices of the earlier atoms that the atom reads."""
     owner = {name: i for i, group in enumerate(groups) for name in group}
     return tuple(
         tuple(sorted({owner[r] for n in group for r in graph.node(n).refs() if r in owner and owner[r] < i}))
@@ -142,7 +142,7 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
 
 
 def _tangents_last(graph: Graph) -> Graph:
-    """Order the inputs of a backward graph like AOTAutograd: compilers rely on it."""
+    """Put the tangents last, as AOTAutograd does. Compilers rely on this order."""
     inputs = sorted(graph.placeholders, key=lambda node: "tangents" in node.name)
     rest = tuple(node for node in graph.nodes if node.op != "placeholder")
     return replace(graph, nodes=(*inputs, *rest))

@@ -1,4 +1,4 @@
-"""A Case as a folder: case.json, graph.json (one node per line) and, if values are stored, tensors.safetensors.
+"""A Case as a folder: case.json, graph.json (a line for each node) and, if values are stored, tensors.safetensors.
 
 All files are readable by a person, and loading executes and unpickles nothing.
 """
@@ -46,19 +46,19 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write the whole file or leave the old one."""
+    """Write the whole file, or leave the old file."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def copy_atomically(source: Path, path: Path) -> None:
-    """Copy the whole file or leave the old one."""
+    """Copy the whole file, or leave the old file."""
     with written_whole(path) as temporary:
         shutil.copyfile(source, temporary)
 
 
 def graph_to_text(graph: Graph) -> str:
-    """Return the graph as JSON with one node per line. Raises CannotSave, naming the node."""
+    """Return the graph as JSON with a line for each node. Raises CannotSave, naming the node."""
     lines = []
     for node in graph.nodes:
         try:
@@ -88,7 +88,7 @@ def graph_from_text(text: str) -> Graph:
 
 
 def save(case: Case, folder: Path) -> None:
-    """Write the Case and a copy of its tensor file into `folder`, creating it if needed."""
+    """Write the Case and a copy of its tensor file into `folder`, which is created if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / GRAPH, graph_to_text(case.graph))
     has_tensors = case.tensors is not None and case.tensors.exists()
@@ -120,7 +120,7 @@ def _fields() -> dict[str, Any]:
 
 
 def load(folder: Path) -> Case:
-    """Return the Case in `folder`. Raises UsageError, naming file and defect, if it is damaged."""
+    """Return the Case in `folder`. Raises UsageError, naming file and defect, if a file is missing or damaged."""
     path = folder / CASE
     try:
         data = json.loads(_read(path))

@@ -1,4 +1,4 @@
-"""Torch's global switches that a compiler may read, each with source that reads and sets it.
+"""Torch's global switches that a compiler may read, each with source to read and to set the value.
 
 Torch is not imported here: the capture evaluates `read`, a repro contains `write`.
 """
@@ -15,10 +15,10 @@ from minifier.case.literals import literal
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch. `write` has `{}` for the value; `forms` maps special values to whole statements.
+    """A switch. `write` has `{}` for the value; `forms` maps special values to whole statements.
 
-    `implies` maps a value to the other switches that it sets. `sets` lists the configuration values, (module, key),
-    that are set to the same value.
+    `implies` maps a value to the values that other switches get from this setting. `sets` lists the configuration
+    values, (module, key), that are set to the same value.
     """
 
     name: str
@@ -131,7 +131,10 @@ def read_switches(evaluate: Callable[[str], Any]) -> Values:
 
 
 def changed_switches(now: Values, baseline: Values) -> tuple[tuple[str, Any], ...]:
-    """Return (name, value) of each switch that differs from `baseline`, unless another switch implies it."""
+    """Return (name, value) of each switch that differs from `baseline`, without implied switches.
+
+    If the specific switches contradict a general switch, the general switch is left out instead.
+    """
     changed = {name: value for name, value in now.items() if name in baseline and baseline[name] != value}
     for switch in SWITCHES:
         implied = switch.implies.get(now.get(switch.name))

@@ -49,9 +49,9 @@ def is_unseen(value: Value) -> bool:
 def as_dynamo_would(case: Case) -> Case:
     """Return the candidate with the symbols that Dynamo would create for this graph alone.
 
-    Every symbol in an input's size has a placeholder, before the first input that uses it. An expression as a size
-    becomes a new symbol; with dynamic=True so does every size but 0 and 1, one per distinct size. A scalar input
-    becomes such a symbol, an integer argument, or (a constant to Dynamo) a literal.
+    Every symbol in an input's size has a placeholder, before the first input with this symbol. An expression as a size
+    becomes a new symbol. With dynamic=True every distinct size but 0 and 1 gets a symbol. A scalar input becomes a
+    size's symbol, an integer argument, or (a constant to Dynamo) a literal.
     """
     naming = _Naming(case)
     tensors = [naming.sizes(item) if isinstance(item, TensorInput) else item for item in case.inputs]
@@ -87,12 +87,12 @@ def as_dynamo_would(case: Case) -> Case:
 
 
 def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
-    """Tell whether Dynamo makes the integer argument a symbol: yes if it varies between calls."""
+    """Tell whether Dynamo makes the integer argument a symbol, because the number varies between calls."""
     return origin is Symbolic.GIVEN or (origin is not Symbolic.MARKED and not is_unbacked(symbol))
 
 
 class _Naming:
-    """Names of one candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers."""
+    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers."""
 
     def __init__(self, case: Case) -> None:
         self.dynamic = case.symbolic is Symbolic.GIVEN
@@ -168,7 +168,7 @@ def _symbols_of(item: Input) -> tuple[str, ...]:
 
 
 def _free_name(names: set[str], wanted: str) -> str:
-    """Return the wanted name, numbered if a node already has it."""
+    """Return the wanted name, numbered if a node already has this name."""
     name, number = wanted, 1
     while name in names:
         name, number = f"{wanted}_{number}", number + 1
@@ -199,7 +199,7 @@ def _inlined(node: Node, values: dict[str, Any]) -> Node:
 
 
 def specialised(case: Case) -> Case:
-    """Return the Case as Dynamo would capture it without dynamic shapes.
+    """Return the Case that Dynamo would capture without dynamic shapes.
 
     Symbols and numbers computed from sizes become their values; unbacked values stay."""
     if not has_symbols(case.inputs):

@@ -1,4 +1,4 @@
-"""The ops that begin and end torch.func's transforms, and the values that exist only within one."""
+"""The ops that begin and end torch.func's transforms, and the values that exist only within a transform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAVES_LEVEL = {"_remove_batch_dim", "_unwrap_for_grad"}  # the level is their 
 
 
 def wrapped_values(nodes: Iterable[Node]) -> frozenset[str]:
-    """Return the names of the nodes whose values a transform wraps: no such value can be a result of the graph."""
+    """Return the names of the nodes whose values a transform wraps. Wrapped values cannot be results of the graph."""
     wrapped, depth = set(), 0
     for node in nodes:
         target = node.short_target

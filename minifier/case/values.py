@@ -36,7 +36,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements fill memory in row-major order; dimensions of size one do not matter."""
+        """Whether the elements fill memory in row-major order; dimensions of size 1 do not matter."""
         return (
             all(
                 step == natural or size == 1
@@ -119,7 +119,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class SourceExpression:
-    """An object as an expression, the imports and the script's own names that it needs."""
+    """An object as an expression, with the imports and the script's own names that the expression needs."""
 
     expression: str
     imports: tuple[str, ...] = ()
