@@ -1,4 +1,4 @@
-"""Write the calls of the backend ahead of the failing one, and the functions that they compile."""
+"""Write the calls of the backend ahead of the failing call, and the functions that they compile."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from minifier.errors import NoRepro
 
 @dataclass(frozen=True, slots=True)
 class AheadSource:
-    """Source of the calls ahead of the failing one, and the arguments of torch.compile that go with them.
+    """Source of the calls ahead of the failing call, and the arguments of every torch.compile in the script.
 
-    `bindings` are statements that make the backend, if several calls of torch.compile share it. `functions` are
-    definitions. `early` and `late` are statements: `late` ones follow the function's first calls.
+    `bindings` are statements that create a backend for several calls of torch.compile. `functions` are definitions.
+    `early` and `late` are statements. The `late` statements follow the function's first calls.
     """
 
     backend: str
@@ -72,7 +72,7 @@ def _refuse_module(target: str) -> str:
 
 
 def unused(name: str, reserved: Collection[str], number: int = 0) -> str:
-    """Return the name, with a number from 2 if it is reserved or not the first one."""
+    """Return the unreserved name at index `number` in the series name, name2, name3, ..."""
     names = itertools.chain((name,), (f"{name}{n}" for n in itertools.count(2)))
     return next(itertools.islice((each for each in names if each not in reserved), number, None))
 

@@ -13,7 +13,7 @@ _MARK = "of_the_script__"
 
 
 def script_name(expression: str) -> str:
-    """Mark a name of the user's script, so that it is not confused with the template's names."""
+    """Mark a name of the user's script, to tell the name from the template's."""
     return f"{_MARK}{expression}"
 
 

@@ -1,4 +1,4 @@
-"""The last comment of a repro: how it fails, with which versions, and what it needs."""
+"""The last comment of a repro: its failure, versions and needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minifier.slicing import definitions_left, imported_tops
 
 
 def _failure_line(case: Case, names: Mapping[str, str]) -> str:
-    """Return the failure's one-line description, with the script's names for inputs."""
+    """Return a line that describes the failure, with the script's names for inputs."""
     line = case.failure.line
     if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
         return f"Nothing is raised: the failure is this line of the log. {case.failure.message}"
@@ -33,7 +33,7 @@ def versions(*backend: str) -> str:
 
 
 def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
-    """Return the lines of the repro's last comment: its failure, versions, and what it needs."""
+    """Return the lines of the repro's last comment: its failure, versions and needs."""
     backend = case.backend
     version = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     lines = [_failure_line(case, names), versions(*version)]
@@ -66,7 +66,7 @@ def _rate_in_words(rate: float) -> str:
 
 
 def operator_imports(case: Case) -> tuple[str, ...]:
-    """Return the imports that register custom operators, if the graph may still use one."""
+    """Return the imports that register custom operators, if the graph still calls any `torch.ops` function."""
     return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
 
 

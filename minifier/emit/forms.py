@@ -140,10 +140,10 @@ def _other_tolerances(first: Variant) -> Iterator[Variant]:
 
 
 def is_worth_trying(variant: Variant, earlier: Variant, shown: Failure | None, of_eager: bool) -> bool:
-    """Whether this variant of a comparison can do better than an earlier variant of the same template.
+    """Tell whether this variant of a comparison can do better than an earlier variant of the same template.
 
-    `shown` is the failure that the earlier script showed, None for no difference. `of_eager`: it showed that failure
-    without any backend.
+    `shown` is the failure that the earlier script showed, None for no difference. `of_eager`: the backend eager showed
+    the failure.
     """
     if replace(variant, tolerance=False, equal_nan=False) != replace(earlier, tolerance=False, equal_nan=False):
         return True

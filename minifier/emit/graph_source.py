@@ -75,7 +75,7 @@ class _GraphWriter:
         return ", ".join([*map(self.value, args), *(f"{key}={self.value(item)}" for key, item in kwargs.items())])
 
     def function(self, path: str) -> str:
-        """Return the function's name in the script, and record the import that it needs."""
+        """Return the function's name in the script, and record the needed import."""
         if path.startswith(OF_SCRIPT):
             return script_name(path.removeprefix(OF_SCRIPT))
         if ":" in path:
@@ -94,7 +94,7 @@ class _GraphWriter:
         self.lines.append((self.depth, text))
 
     def statement(self, node: Node) -> None:
-        """Append the line for one op."""
+        """Append the line for an op."""
         if node.name in self.contexts:
             context = self.contexts[node.name]
             if context is not None:
@@ -195,7 +195,7 @@ def function_source(
 
     `inputs` names placeholders that the caller has named already. `modules(target)` returns the name of a module that
     the graph calls. `plain_aten` shortens `torch.ops.aten.tanh.default` to `torch.ops.aten.tanh`, for ATen graphs.
-    `unpacked` returns the value of a one-element tuple instead of the tuple.
+    `unpacked` returns the value of a single-element tuple instead of the tuple.
 
     Raises NoRepro if a node cannot be written as source.
     """
@@ -224,7 +224,7 @@ def function_source(
 
 
 def _contexts(graph: Graph) -> dict[str, str | None]:
-    """Map each op that opens a `with` block to the block's context, and each op that closes one to None.
+    """Map each op that opens a `with` block to the block's context, and each op that closes a block to None.
 
     If blocks overlap or stay open, return an empty dict: all these ops are then written as calls.
     """

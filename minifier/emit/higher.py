@@ -15,7 +15,7 @@ _SCAN, _PUBLIC_SCAN = f"{HIGHER_ORDER}scan", "torch._higher_order_ops.scan:scan"
 
 
 def public_call(node: Node) -> Node:
-    """Return the public function's call: `map` and `scan` of one tensor take a tensor, no list."""
+    """Return the public function's call: `map` and `scan` of a single tensor take this tensor, no list."""
     if node.target == _MAP and len(node.args) == 3 and len(node.args[1]) == 1:
         body, (over,), others = node.args
         return replace(node, target=_PUBLIC_MAP, args=(body, over, *others))
@@ -31,7 +31,10 @@ def consumers(graph: Graph, get_attr: Node) -> list[Node]:
 
 
 def needs_tuple(graph: Graph, get_attr: Node) -> bool:
-    """Whether the subgraph must return its single result in a tuple, because later ops index it."""
+    """Tell whether the subgraph must return a single result in a tuple.
+
+    A `cond` needs a tuple only if later ops index its result. Other higher-order ops always need a tuple.
+    """
     ops = consumers(graph, get_attr)
     if any(op.target != COND for op in ops):
         return True
@@ -61,7 +64,7 @@ def _with_output(graph: Graph, results: Any) -> Graph:
 
 
 def autograd_function(graph: Graph, call: Node, name: str, method: Callable[[Graph], Method]) -> str:
-    """Return the class of an autograd function. Raises NoRepro if it saves anything but tensors."""
+    """Return the class of an autograd function. Raises NoRepro if the function saves anything but tensors."""
     forward, backward = (graph.modules[graph.node(ref.name).target].graph for ref in call.args[:2])
     assert forward is not None and backward is not None
     (results,) = forward.output.args

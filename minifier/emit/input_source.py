@@ -38,7 +38,7 @@ def _shape(meta: TensorMeta) -> str:
 
 
 def _operand(meta: TensorMeta, drawn: Drawn, default: str) -> str:
-    """Return the `_drawn` expression, in parentheses where a method call on it needs them."""
+    """Return the `_drawn` expression, in parentheses if a method call needs them."""
     text = _drawn(meta, drawn, default)
     return f"({text})" if drawn.how in ("bools", "rand") else text
 

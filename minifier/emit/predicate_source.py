@@ -41,7 +41,7 @@ def predicate_source(text: str) -> Predicate:
 
 
 def _single_imports(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Return one line for each module, to be merged with the script's imports."""
+    """Return a line for each module, to be merged with the script's imports."""
     if isinstance(node, ast.ImportFrom):
         return [ast.unparse(node)]
     return [ast.unparse(ast.Import([alias])) for alias in node.names]

@@ -1,4 +1,4 @@
-"""Build the text of a Case's repro, and write it with its tensor file."""
+"""Build the text of a Case's repro, and write the script with its tensor file."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _logging(line: str) -> tuple[str, ...]:
 def _constructor(name: str, module: Module) -> str:
     """Return a constructor call like `torch.nn.Linear(4, 8, bias=False)`.
 
-    Arguments come from the module's attributes of their names. Raises NoRepro if it lacks one of a required argument.
+    Arguments come from the module's attributes of the same names. Raises NoRepro if a required argument has none.
     """
     kind: type = resolve(module.type)
     arguments = []
@@ -134,7 +134,7 @@ def guard_seconds(case: Case) -> int:
 def guard_gibibytes(case: Case, memory: int | None = None) -> int:
     """Return the memory limit in GiB of a script that exhausts memory; 0 for any other failure.
 
-    `memory` is the number of bytes that the script may use while it is verified.
+    `memory` is the number of bytes that the script may use during verification.
     """
     on_device = case.failure.type.endswith("OutOfMemoryError")  # a process limit does not cover device memory
     if case.failure.fingerprint.kind is not Kind.OUT_OF_MEMORY or on_device:
@@ -186,8 +186,8 @@ def write_repro(
 ) -> Repro:
     """Return the script in this form, by default without optional additions.
 
-    `memory` is the number of bytes that it may use while it is verified. `variables` are environment variables that
-    it needs, whose values must not appear in it. Raises NoRepro if no script can hold the Case yet.
+    `memory` is the number of bytes that the script may use during verification. `variables` are needed environment
+    variables whose values must not appear in the script. Raises NoRepro if no script can hold the Case yet.
     """
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(without_symbols(_attributes_as_inputs(case)))

@@ -13,7 +13,7 @@ from minifier.errors import NoRepro
 
 @dataclass(frozen=True, slots=True)
 class ReturnValue:
-    """One of the function's results; `differentiable`: it can have a gradient."""
+    """A result of the function. A `differentiable` result can have a gradient."""
 
     ref: str
     meta: TensorMeta | None
@@ -74,8 +74,10 @@ def _ancestors(graph: Graph, results: list[str]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Source texts for `torch.autograd.grad(fn(x)[:2], [x, w], tangents)`: `index` is `[:2]`, `inputs` is `[x, w]`,
-    `tangents` a name, `assignment` the statement that assigns it."""
+    """Source texts for `torch.autograd.grad(fn(x)[:2], [x, w], tangents)`.
+
+    `index` is `[:2]`, `inputs` is `[x, w]`. `tangents` is a name, `assignment` the statement that assigns this name.
+    """
 
     index: str
     inputs: str
@@ -114,8 +116,8 @@ def gradients(case: Case, names: dict[str, str]) -> Gradients:
 class BackwardFunction:
     """A torch.autograd.Function whose backward pass is the graph's function.
 
-    The graph computes gradients of forward inputs that it does not contain. `stand_ins` are statements that create
-    tensors for them. `arguments`, `result` and `tangent` are names.
+    The graph lacks the forward inputs whose gradients it computes. `stand_ins` are statements that create tensors for
+    these inputs. `arguments`, `result` and `tangent` are names.
     """
 
     source: str

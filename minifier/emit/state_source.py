@@ -56,7 +56,7 @@ def environment(state: State) -> tuple[str, ...]:
 def backend_arguments(
     case: Case, template: Template, variant: Variant, script_names: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return further keyword arguments of torch.compile, or of the backend if the template calls it directly.
+    """Return further keyword arguments of torch.compile, or of a backend that the template calls directly.
 
     Names in `script_names` are marked as the user's in the options.
     """

@@ -17,7 +17,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 def parsed(texts: Sequence[str]) -> list[Statement]:
-    """Parse texts of one statement each."""
+    """Parse a statement from each text."""
     return [cst.parse_statement(text) for text in texts]
 
 
@@ -34,7 +34,7 @@ def names_as_arguments(texts: Sequence[str]) -> list[cst.Arg]:
 
 
 def apart(statement: Statement, blank_lines: int) -> Statement:
-    """Return the statement with this number of blank lines above it, and no comments."""
+    """Return the statement with this number of blank lines above, and no comments."""
     return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * blank_lines)
 
 

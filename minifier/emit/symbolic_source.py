@@ -80,7 +80,7 @@ def _symbol_values(case: Case) -> dict[str, int]:
 
 
 def larger_inputs(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return arguments for a call with every symbol increased by one; inputs without symbols stay the same.
+    """Return arguments for a call with every symbol increased by 1; inputs without symbols stay the same.
 
     Raises NoRepro if a size has no known form.
     """

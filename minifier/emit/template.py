@@ -25,7 +25,8 @@ class Filling:
     """Source texts for a template.
 
     `environment` are statements that run before torch is imported, `before` the functions that `fn` calls.
-    `first_imports` keep their order, and precede the sorted `imports` but for those that `environment` needs.
+    `first_imports` keep their order and precede the sorted `imports`. If there is an `environment`, imports of the
+    standard library precede both.
     `replacements` maps texts of the template to new texts, before inputs and backend are filled in. `definitions`
     replaces functions and classes, by name. `script_definitions` come from the user's script; the template's own
     uses of `script_names` are renamed.
@@ -59,7 +60,7 @@ def _keyword(text: str) -> cst.Arg:
 
 
 class _Fill(cst.CSTTransformer):
-    """Replaces the template's backend, backend arguments, inputs, and what its comments mark."""
+    """Replaces the template's backend, backend arguments and inputs, and the statements marked by comments."""
 
     def __init__(self, filling: Filling) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ def _is_marked(end_of_line: cst.TrailingWhitespace, mark: str) -> bool:
 
 
 def _takes_inputs(call: cst.Call) -> bool:
-    """Whether the call is of the function, compiled or not. In other calls, `x` means one tensor."""
+    """Tell whether the function is called, compiled or not. In other calls, `x` means a single tensor."""
     return isinstance(call.func, cst.Call) or code_of(call.func) in _FUNCTIONS_OF_INPUTS
 
 
@@ -121,7 +122,7 @@ def _is_import(statement: cst.CSTNode) -> bool:
 
 
 def _functions(filling: Filling) -> list[Statement]:
-    """Return `fn`, after the functions that it calls."""
+    """Return the functions that `fn` calls, then `fn`."""
     body = "\n".join(f"    {line}" for line in filling.body)
     return parsed([*filling.before, f"def fn({', '.join(filling.parameters)}):\n{body}"])
 

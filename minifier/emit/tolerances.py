@@ -74,7 +74,8 @@ def wants_tolerance(case: Case) -> bool:
 def tolerance(difference: Difference) -> str | None:
     """Return an absolute tolerance between the error of a correct result and the observed error.
 
-    It is a power of ten, else a number of few digits. None if a correct result may be as far off as this one.
+    The tolerance is a power of ten if possible, else a number of few digits. None if the error is unknown, or if a
+    correct result may be as far off.
     """
     error = difference.error
     if error is None or not math.isfinite(error) or error <= 0:
