@@ -104,7 +104,10 @@ def build_graph(
 
 
 def _function(node: Node, fx_node: torch.fx.Node) -> Any:
-    """Return the function that Dynamo notes as the node's source: a module of torch in place of the op within it."""
+    """Return the function that Dynamo notes as the node's source.
+
+    For an op within a module of torch, and for a call of a module, this is the module's class.
+    """
     if node.modules:
         innermost = _class_of(node.modules[-1][2])
         if node.op == "call_module" or _is_of_torch(innermost.__module__):
@@ -116,7 +119,7 @@ def _function(node: Node, fx_node: torch.fx.Node) -> Any:
 def _class_of(name: str) -> type:
     """Return the class of a module around an op.
 
-    The class of a module that this process has not imported, the script above all, is one of the same name.
+    If this process has not imported the class, for example a class of the script, a new class has the same name.
     """
     module, _, qualname = name.partition(":")
     try:

@@ -1,4 +1,4 @@
-"""Who holds an object: the names by which the script, or a module that can be imported, reaches it."""
+"""Find the names under which the script, or a module that can be imported, holds an object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def home_of(value: Any) -> str:
 
 
 def in_module(value: object, module: str) -> str | None:
-    """Return the first name under which the module holds the object; None if there is none, or no such module."""
+    """Return the first name under which the module holds the object, or None. The module may be missing."""
     members = list(getattr(sys.modules.get(module), "__dict__", {}).items())
     return next((name for name, item in members if item is value and name.isidentifier()), None)
 

@@ -69,9 +69,9 @@ def _renamed_builtins() -> dict[int, str]:
 
 
 def path_of(function: Callable[..., Any]) -> str:
-    """Return the function's import path, a public one if possible; `__main__:name` if the script defines it.
+    """Return the function's import path, public if possible; `__main__:name` for a function of the script.
 
-    Raises CannotSave for a function without an import path, such as a lambda or closure.
+    Raises CannotSave for a function without an import path, for example a lambda or a closure.
     """
     name = getattr(function, "__name__", None) or str(function)
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):

@@ -149,8 +149,8 @@ def make_inputs(
 ) -> list[Any]:
     """Return the inputs after `torch.manual_seed(0)`, whatever modes are active. Shared storages stay shared.
 
-    own: copy stored values, so that no two calls share memory. A child that needs its inputs once need not.
-    ready: returns the input if it already exists, else None.
+    own: copy stored values, so that no two calls share memory. A child that uses its inputs once needs no copies.
+    ready: returns an input that already exists, else None.
     """
     if all(isinstance(item, ScalarInput) or item.meta.device == "cpu" for item in inputs):
         torch.default_generator.manual_seed(0)  # the same, without querying every kind of device
@@ -179,7 +179,7 @@ def make_inputs(
 
 
 def _view(base: torch.Tensor, item: Input) -> torch.Tensor | None:
-    """Return the input as a view of its base; None if only one of them must require grad."""
+    """Return the input as a view of its base, or None if the view would differ in requires_grad or is_leaf."""
     assert isinstance(item, TensorInput), "a view is a tensor"
     meta = item.meta
     with torch.set_grad_enabled(not item.leaf):

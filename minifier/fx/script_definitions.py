@@ -1,4 +1,4 @@
-"""The script's own definitions: a module that defines them again, and evaluation in it."""
+"""The script's own definitions: run them again in a new module, and evaluate expressions there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE = "definitions.py"
 
 
 def line_of_script() -> int:
-    """Return the line that the script's module is at; 0 if another thread runs it."""
+    """Return the current line of the script's module, or 0 if this thread does not run the module."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == SCRIPT:
@@ -35,7 +35,7 @@ def define(source: str) -> dict[str, Any]:
 
 
 def evaluated(expression: str, imports: Iterable[str] = ()) -> Any:
-    """Evaluate the expression with the script's globals and these imports. Raises whatever it raises."""
+    """Evaluate the expression with the script's globals and these imports. Raises whatever these raise."""
     names = dict(vars(sys.modules[SCRIPT]))
     for line in imports:
         exec(line, names)

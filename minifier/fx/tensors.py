@@ -28,7 +28,7 @@ _NATIVE_DTYPES = {
 
 
 def refuse_odd(tensor: torch.Tensor, description: str) -> None:
-    """Raise CannotSave for a tensor other than strided numbers, such as a subclass."""
+    """Raise CannotSave for tensor subclasses, and for tensors that are quantised or not strided."""
     if type(tensor) not in _ORDINARY_TYPES:
         kind = type(tensor)
         raise CannotSave(
@@ -40,7 +40,7 @@ def refuse_odd(tensor: torch.Tensor, description: str) -> None:
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the range of storage that the tensor covers, one-dimensional and contiguous."""
+    """Return the range of storage that the tensor covers, as a contiguous 1-D tensor."""
     if tensor.numel() == 0:
         return tensor.new_empty(0)
     count = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
@@ -56,10 +56,10 @@ def restrided(storage_range: torch.Tensor, meta: TensorMeta, offset: int = 0) ->
 
 
 def _offset_to_keep(tensor: torch.Tensor) -> int:
-    """Return how many elements of its storage must lie ahead of the input, so that it is aligned as in the script.
+    """Return the number of elements to store ahead of the input, which gives it the same alignment as in the script.
 
-    A small offset is kept as it is. A large one, or a storage that is itself misaligned, is replaced by the smallest
-    offset with the same alignment.
+    A small offset is kept. Otherwise, for a large offset or a misaligned storage, the smallest offset with the same
+    alignment is used.
     """
     if tensor.device.type != "cpu" or tensor.numel() == 0:
         return 0
@@ -68,7 +68,10 @@ def _offset_to_keep(tensor: torch.Tensor) -> int:
 
 
 def storage_elements(tensor: torch.Tensor) -> int:
-    """Return the number of elements of the tensor's storage, or 0 if the tensor covers all of it or it is too large."""
+    """Return the number of elements of the tensor's storage, or 0 if only the tensor itself is kept.
+
+    The tensor suffices if it covers the storage or is empty. Storages on devices and very large storages are not kept.
+    """
     if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.numel() == 0:
         return 0
     size = tensor.untyped_storage().nbytes()
@@ -77,13 +80,13 @@ def storage_elements(tensor: torch.Tensor) -> int:
 
 
 def _whole_storage(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's storage as a tensor of its dtype with one dimension."""
+    """Return the tensor's storage as a 1-D tensor of the same dtype."""
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
     return tensor.detach().as_strided((count,), (1,), 0)
 
 
 def _own_base(names: list[str], inputs: dict[str, torch.Tensor]) -> str | None:
-    """Return the input that the others are views of and that covers their storage in order, or None."""
+    """Return the base of all other inputs, if it covers the storage in order, else None."""
     for name in names:
         base, others = inputs[name], [inputs[other] for other in names if other != name]
         covers = base.is_contiguous() and base.nbytes == base.untyped_storage().nbytes()
@@ -98,7 +101,7 @@ def _after_zeros(storage_range: torch.Tensor, count: int) -> torch.Tensor:
 
 
 class TensorFile:
-    """Collects tensors, then writes them in one file. Nothing is copied before `write`."""
+    """Collects tensors, then writes them into a file. Before `write`, only inputs with an offset are copied."""
 
     def __init__(self) -> None:
         self._tensors: dict[str, torch.Tensor] = {}
@@ -204,7 +207,7 @@ def _read(file: Any, key: str) -> torch.Tensor:
 
 
 class StoredTensors:
-    """Tensors of a Case's file, loaded on demand, one per key.
+    """Tensors of a Case's file, loaded on demand and kept by key.
 
     The file is mapped once, privately. Misaligned tensors are copied.
     """
