@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Aspect(str, Enum):
-    """A property in which a result differs from eager's. `--ignore` switches it off."""
+    """A property in which a result differs from eager's. `--ignore` takes these names."""
 
     VALUES = "values"
     NON_FINITE = "non-finite"
@@ -26,7 +26,7 @@ class Aspect(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One result that differs from eager's.
+    """A difference between a result and eager's.
 
     where: for example `output 0`, `input x after the call`, `gradient of x`.
     sentence: the description for the user.
@@ -45,7 +45,7 @@ class Difference:
 
     @property
     def is_of_backward(self) -> bool:
-        """Whether only a backward pass shows it, in any property of a gradient."""
+        """Whether only a backward pass shows the difference, in any property of a gradient."""
         return self.aspect is Aspect.GRADIENT or self.where.startswith(("gradient", "the backward pass"))
 
 

@@ -43,15 +43,15 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The properties that all observations of one failure share.
+    """The properties that all observations of a failure share.
 
-    types: the chain of exception types, outermost first, without wrappers that quote a later one.
+    types: the chain of exception types, outermost first, without wrappers that quote a later exception.
     raising: the innermost frame outside generated code.
     site: the backend's innermost frame.
     message: the normalised message.
-    names: its words that are names of graph nodes, and may differ.
+    names: words of the message that are names of graph nodes, and may differ.
     native: the normalised diagnostic or function of native code (`native_identity`); "" if unknown.
-    forms: other failures of the same graph that count as this one. A race may raise one of several errors.
+    forms: other failures of the same graph that count as this failure. A race may raise different errors.
     aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
     name any of them.
     any_message: the message depends on the graph, or on chance. Half of its words suffice.
@@ -75,7 +75,7 @@ class Fingerprint:
         return f"{self.site.module}.{self.site.function}" if self.site else ""
 
     def sentence(self, shown: str = "") -> str:
-        """Return one line for the user, with the message as it was `shown` if that is given."""
+        """Return a line for the user, with the message `shown`, by default the normalised message."""
         where = f" in {self.where}" if self.where else ""
         subject = self.types[0] if self.types else self.kind.value
         lines = self.message.splitlines()
@@ -85,7 +85,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One observation of a failure: its fingerprint, and its text for the user.
+    """An observation of a failure: its fingerprint, and its text for the user.
 
     hints: groups of node names that the error mentions, best first.
     differences: the result of a comparison with eager.
@@ -161,9 +161,9 @@ def _is_wrapper(link: Link) -> bool:
 
 
 def without_wrappers(links: Sequence[Link]) -> list[Link]:
-    """Return the chain without exceptions that only say where another one of the chain was raised.
+    """Return the chain without exceptions that only wrap another exception.
 
-    These are Dynamo's wrapper around a backend's exception, and every exception whose message quotes a later one."""
+    Wrappers are Dynamo's for a backend's exception, and every exception whose message quotes a later exception."""
     inner = [link for link in links if not _is_wrapper(link)] or list(links)
     return [
         link
@@ -250,7 +250,7 @@ def failure_of(
 
 
 def with_native(failure: Failure, output: str) -> Failure:
-    """Add to an exception or a death what the failing process wrote natively."""
+    """Add the native diagnostic or stack in the process's output to an exception or a death."""
     if failure.fingerprint.kind not in (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT):
         return failure
     written = diagnostic(output) or "\n".join(native_frames(output))
@@ -274,7 +274,7 @@ def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool
 
 
 def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
-    """Tell whether one message quotes the other's exception, as in a fingerprint from before wrappers were left out."""
+    """Tell whether a message quotes the other's exception. Fingerprints of earlier versions included wrappers."""
     return any(
         len(inner.types) == 1
         and outer.message != inner.message
@@ -284,7 +284,7 @@ def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
 
 
 def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
-    """Tell whether both are one failure; `renamed` if the second graph's node names are unknown."""
+    """Tell whether both are the same failure; `renamed` if the second graph's node names are unknown."""
     return any(_same(form, seen, renamed) for form in (sought, *sought.forms))
 
 

@@ -1,4 +1,4 @@
-"""One failure from all differences of a comparison."""
+"""Build a failure from all differences of a comparison."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def failure_of_differences(differences: Sequence[Difference], sought: Fingerprin
 
 
 def _place(aspect: Aspect) -> int:
-    """Return the aspect's place among those of one result."""
+    """Return the aspect's rank among the aspects of a result."""
     return _SHOWN_FIRST.index(aspect) if aspect in _SHOWN_FIRST else len(_SHOWN_FIRST) + _RANKS[aspect]

@@ -1,4 +1,4 @@
-"""Further evidence that tells failures of one fingerprint apart: relative error, and function of death."""
+"""Further evidence that tells failures of the same fingerprint apart: relative error, and function of death."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of native code: what a process wrote before it failed, and the native stack at its death."""
+"""Failures of native code: the diagnostic that a process wrote, and the native stack at its death."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LIBRARIES_OF_LIBC = ("libc.so", "libpthread.so", "libc-", "libstdc++.so", "ld-l
 
 
 def diagnostic(output: str) -> str:
-    """Return the first diagnostic of native code in the output, as it stands there; "" if there is none."""
+    """Return the first diagnostic of native code in the output, unchanged, or ""."""
     found = _DIAGNOSTIC.search(output)
     return found.group() if found else ""
 

@@ -73,7 +73,7 @@ def _without_command(text: str) -> str:
 
 
 def _ends(text: str, characters: int) -> str:
-    """Return a text of at most twice as many characters whole, of a longer one both ends."""
+    """Cut the middle out of a text that is longer than `2 * characters`."""
     return text if len(text) <= 2 * characters else f"{text[:characters]}\n{text[-characters:]}"
 
 

@@ -1,7 +1,7 @@
 """Description of an exception as plain data. Standard library only.
 
 The user's script, probes, and the interpreter that verifies a repro all run this file, because their descriptions are
-compared. That interpreter loads it by path.
+compared. The interpreter loads the file by path.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None:
     """Return the exception's cause, or None. A context counts only if raised inside the call.
 
-    `raise ... from None` hides a context from readers; one that the message quotes is the cause all the same.
+    `raise ... from None` hides a context from readers. A context that the message quotes is still the cause.
     """
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
@@ -82,7 +82,7 @@ def _message(error: BaseException) -> str:
 def describe(error: BaseException | None) -> list[dict[str, Any]]:
     """Return the chain of exceptions, outermost first, as type, bases, message, frames (module, function, file, line).
 
-    The members of a group follow it like causes."""
+    The members of an exception group follow the group like causes."""
     links: list[dict[str, Any]] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -112,7 +112,7 @@ def describe(error: BaseException | None) -> list[dict[str, Any]]:
 
 
 def text(error: BaseException) -> str:
-    """Return the traceback as Python prints it, without the frames of this tool."""
+    """Return the traceback in Python's format, without the frames of this tool."""
     summary = traceback.TracebackException.from_exception(error)
     _remove_tool_frames(summary)
     return _printable(_shortened("".join(summary.format())))

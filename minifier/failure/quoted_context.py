@@ -57,7 +57,7 @@ _OPENS_A_DUMP = re.compile(r"\b[A-Z]\w*\($", re.MULTILINE)
 
 
 def without_context(text: str) -> str:
-    """Return the text without the context it quotes. Takes linear time."""
+    """Return the text without quoted context. Takes linear time."""
     text = _without_calls(text, _TENSOR, "<tensor>")
     lines = _without_calls(text, _OPENS_A_DUMP, "<dump>").splitlines()
     kept: list[str] = []
@@ -114,7 +114,7 @@ _PARENTHESES = re.compile(r"[()]")
 
 
 def _closing(text: str, start: int) -> int:
-    """Return the place after the parenthesis that closes the one at `start`; the text's end if none does."""
+    """Return the index after the parenthesis that closes the opening at `start`, or the text's length."""
     depth = 0
     for match in _PARENTHESES.finditer(text, start):
         depth += 1 if match.group() == "(" else -1

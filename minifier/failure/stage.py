@@ -1,4 +1,4 @@
-"""The stage of an exception that ended a script, told by its frames."""
+"""The stage of an exception that ended a script, found from its frames."""
 
 from __future__ import annotations
 
