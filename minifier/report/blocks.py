@@ -63,7 +63,7 @@ Block = Text | Code | Items | Table | Drawing | Folded
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its blocks. A too long report loses its sections of highest `weight` first, never those of 0."""
+    """A heading and its blocks. A report that is too long loses its heaviest sections, but none of weight 0."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -102,9 +102,9 @@ def _changed(block: Block, change: Callable[[str], str]) -> Block:
 
 
 def cut(text: str, max_lines: int) -> str:
-    """Return the text without some lines, if it has more than `max_lines`.
+    """Cut a text of more than `max_lines` lines to about this length.
 
-    A text loses its middle. Of a traceback each exception keeps its innermost frames and the ends of its message.
+    A text loses its middle. In a traceback each exception keeps its innermost frames and the ends of its message.
     """
     lines = text.rstrip().splitlines()
     starts = [0, *(i for i, line in enumerate(lines) if i and _HEADER.match(line)), len(lines)]
@@ -117,7 +117,7 @@ def cut(text: str, max_lines: int) -> str:
 
 
 def _cut_exception(lines: list[str], max_lines: int) -> list[str]:
-    """Cut one exception's traceback, or a text without frames."""
+    """Cut the traceback of an exception, or a text without frames."""
     frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
     if not frames:
         return _without_middle(lines, max_lines, max_lines // 2)
@@ -137,6 +137,6 @@ def _without_middle(lines: list[str], max_lines: int, head: int) -> list[str]:
 
 
 def sections_of(title: str, *blocks: Block | None, level: int = 2, weight: int = 0) -> Iterable[Section]:
-    """Return one section of the blocks that are not None, or no section without any."""
+    """Return a section of the blocks that are not None, or no section without any."""
     present = tuple(block for block in blocks if block is not None)
     return [Section(title, present, level, weight)] if present else []

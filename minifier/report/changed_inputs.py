@@ -13,8 +13,8 @@ _Pair = tuple[TensorMeta, TensorInput]  # the value as captured, and the input a
 def free_aspects(captured: Case, minimal: Case) -> tuple[str, ...]:
     """Return the aspects that were changed in every input of the reduced graph, and that a reader need not keep.
 
-    A size counts if no tensor is empty and no size is symbolic: 0 and 1 are special to a compiler, and so is a size
-    that it does not know.
+    A size counts if no tensor is empty and no size is symbolic, because compilers treat empty and symbolic sizes
+    specially.
     """
     values = {node.name: node.value for node in captured.graph.nodes}
     pairs: list[_Pair] = []

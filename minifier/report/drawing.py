@@ -14,7 +14,7 @@ _MAX_LABEL_CHARS = 28
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node. `kind` is `input`, `op` or `output`; `below` numbers the boxes that it reads."""
+    """A node. `kind` is `input`, `op` or `output`; `below` has the numbers of the boxes that the node reads."""
 
     label: str
     detail: str
@@ -23,7 +23,7 @@ class Box:
 
 
 def boxes_of(graph: Graph) -> tuple[Box, ...]:
-    """Return the graph's nodes in order. Tensors and graphs that it holds count as inputs.
+    """Return the graph's nodes in order. The graph's own tensors and nested graphs count as inputs.
 
     Inputs that no node reads are left out: sizes that became numbers.
     """

@@ -26,7 +26,7 @@ class EnvironmentCollector:
         self._text: str | None = None
 
     def text(self, tick: Callable[[], object] = lambda: None) -> str:
-        """Wait for the collector's text and call `tick` meanwhile. If it fails or is late, return a line about that."""
+        """Wait for the collector's text and call `tick` meanwhile. Return a note if the collector fails or is late."""
         if self._text is None:
             self._child.limit(_MAX_WAIT_SECONDS)
             supervise([self._child], tick)
@@ -37,7 +37,7 @@ class EnvironmentCollector:
         return self._text
 
     def close(self) -> None:
-        """Kill the child if it has not ended, and remove its file, which may be half written."""
+        """Kill the child if still running, and remove its folder."""
         self._child.kill()
         shutil.rmtree(self._file.parent, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Describe a failure in a report: in one sentence, in a table, and in words to search for."""
+"""Describe a failure in a report: in a sentence, in a table, and in words to search for."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def title_of(case: Case) -> str:
 
 
 def _event(failure: Failure) -> str:
-    """The exception's type, the signal, or what else ended the process."""
+    """Return the exception's type, the signal, the exit status, or words for a hang or a lack of memory."""
     if failure.fingerprint.kind is Kind.EXCEPTION:
         return failure.type.rpartition(".")[2]
     return {Kind.TIMEOUT: "no end", Kind.OUT_OF_MEMORY: "out of memory"}.get(
@@ -99,14 +99,14 @@ def sentence_of(outcome: Outcome) -> str:
 
 
 def _shown_failure(outcome: Outcome) -> Failure:
-    """Return the failure as the verified repro shows it: the script's own may name ops that are gone."""
+    """Return the failure that the verified repro shows, else the Case's, which may name removed ops."""
     runs = outcome.verification.runs if outcome.verification is not None and outcome.verification.agrees else ()
     seen = runs[0].failure if runs else None
     return seen if seen is not None else (outcome.minimal or outcome.case).failure
 
 
 def _written(backend: BackendReference) -> str:
-    """Return the `backend=` expression if it is short, else the backend's name."""
+    """Return the `backend=` expression if short, else the backend's name."""
     code = backend.expression
     return code if code and len(code) <= _MAX_EXPRESSION_CHARS and "\n" not in code else f'"{backend.name}"'
 
@@ -128,7 +128,7 @@ def _program(outcome: Outcome) -> str:
 def short_identity(case: Case) -> str:
     """Return twelve hexadecimal digits, equal for equal failures, to find duplicates.
 
-    A wrong result has no message of its own: the backend and the ops stand for it."""
+    A wrong result has no message of its own, so the backend and the ops are included."""
     fingerprint = case.failure.fingerprint
     raising = fingerprint.raising
     frames = [(raising.module, raising.function) if raising is not None else None]

@@ -68,7 +68,7 @@ def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:
 def read_finished(out: Path) -> tuple[Outcome, bool]:
     """Return the finished run of an output folder, and whether its bundle may have real values.
 
-    Raises UsageError if there is no finished run, or if it is damaged.
+    Raises UsageError if there is no finished run, or its data are damaged.
     """
     path = out / FINISHED
     if not path.is_file():

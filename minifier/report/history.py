@@ -13,7 +13,7 @@ from minifier.reduction.journal import JOURNAL
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """One probe. `step` is its phase or pass; `size` counts the candidate's ops, or at source level its lines."""
+    """A probe. `step` is its phase or pass; `size` counts the candidate's ops, or at source level its lines."""
 
     step: str
     size: int
@@ -24,9 +24,9 @@ class Probed:
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """All probes of a phase or pass. `kept` counts those that showed the failure.
+    """All probes of a phase or pass. `kept` counts the probes that showed the failure.
 
-    `size` and `elements` are the minimum over these, None without any.
+    `size` and `elements` are the minimum over these probes, None without any.
     """
 
     name: str

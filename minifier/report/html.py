@@ -1,4 +1,4 @@
-"""report.html: one file with the content of report.md and the pictures. It loads nothing from elsewhere."""
+"""report.html: a self-contained file with the content of report.md and the pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finished run as one value and as result.json."""
+"""A finished run as an object and as result.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 class Status(str, Enum):
-    """How the run ended; each status has one exit code."""
+    """How the run ended. Each status has an exit code."""
 
     REDUCED = "reduced"
     STOPPED = "stopped"
@@ -30,11 +30,11 @@ class Status(str, Enum):
 class Outcome:
     """All data for the report, result.json and the last lines on the terminal.
 
-    `case` is the captured Case, `minimal` the reduced one, or None if the reduction made none. `others` are sentences
-    about the script's other failing graphs. `ops_before` counts the ops of a graph that could not be serialised.
-    `match` and `match_log` are the user's patterns. `nearest` is a diff: the smallest known change of the repro after
-    which the failure vanishes. `environment` is the text of torch's collector about the machine. `phases` has the
-    seconds of each phase; together they are the total.
+    `case` is the captured Case. `minimal` is the reduced Case, or None if the reduction made none. `others` are
+    sentences about the script's other failing graphs. `ops_before` counts the ops of a graph that could not be
+    serialised. `match` and `match_log` are the user's patterns. `nearest` is a diff: the smallest known change of the
+    repro after which the failure vanishes. `environment` is the text of torch's collector about the machine. `phases`
+    has the seconds of each phase, which add up to the total.
     """
 
     status: Status
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def is_of_torch(self) -> bool:
-        """Whether torch.compile itself fails, so that the control runs without it, not with the backend eager."""
+        """Whether torch.compile itself fails, so that the control runs uncompiled, not with the backend eager."""
         return self.case.while_tracing or self.case.level is Level.SOURCE
 
 

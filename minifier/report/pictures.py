@@ -42,7 +42,7 @@ def overview(graph: Graph, kept: Collection[str]) -> str:
 
 
 def draw_reduced(graph: Graph) -> str:
-    """Draw the whole graph: boxes in layers, each below the boxes that it reads."""
+    """Draw the whole graph: boxes in layers, each below its operands."""
     boxes = boxes_of(graph)
     layers = layers_of(boxes)
     widths = [_width(box) for box in boxes]
@@ -86,7 +86,7 @@ def _box(box: Box, x: float, y: float, width: float) -> str:
 
 
 def size_over_probes(history: Sequence[Probed], whole: int) -> str:
-    """Draw the remaining ops after each probe as a line. Each probe is a dot at its size, filled if it failed.
+    """Draw the remaining ops after each probe as a line. Each probe is a dot at its size, filled if the failure showed.
 
     With many ops the scale is logarithmic.
     """

@@ -83,7 +83,7 @@ def _minimality(outcome: Outcome) -> str:
 
 
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
-    """List the backends that fail on the same graph, and describe the failing one."""
+    """List how each control backend fared on the same graph, and describe the failing backend."""
     case = outcome.minimal or outcome.case
     if case.level is Level.SOURCE or case.while_tracing:
         return ()
@@ -170,7 +170,7 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
 
 
 def _original_graph(outcome: Outcome) -> Iterable[Section]:
-    """Show the captured ops by kind, and mark those that the reduced graph still has."""
+    """Show the captured ops by kind, and mark the ops that the reduced graph still has."""
     case, minimal = outcome.case, outcome.minimal
     if case.level is Level.SOURCE or not case.graph.ops:
         return ()
@@ -213,7 +213,7 @@ def _or_none(value: int | None) -> str:
 
 
 def _other(failure: Mapping[str, Any]) -> str:
-    """Describe another failure; runs of earlier versions noted less of it."""
+    """Describe another failure. Runs of earlier versions noted fewer fields."""
     where = f" in `{failure['where']}`" if failure.get("where") else ""
     near = ", raised at the same place by fewer ops" if failure.get("near") else ""
     return (
@@ -223,7 +223,7 @@ def _other(failure: Mapping[str, Any]) -> str:
 
 
 def _met(outcome: Outcome) -> Iterable[Section]:
-    """List other failures and state that is not in the repro."""
+    """List other failures of the search, state that could not be saved, and other failing graphs."""
     if outcome.summary is not None and outcome.summary.others:
         items = tuple(map(_other, outcome.summary.others))
         yield from sections_of("Other failures met on the way, not followed", Items(items), level=3, weight=3)
