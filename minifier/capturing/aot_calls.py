@@ -74,7 +74,7 @@ class AotObserver:
     def _compiling_forward(
         self, forward: Record, gm: torch.fx.GraphModule, inference: bool, call: Callable[[], Any]
     ) -> Any:
-        """Run the forward compiler, and save the ATen graph if it fails; Dynamo's graph is already saved."""
+        """Run the forward compiler, and save the ATen graph on failure; Dynamo's graph is already saved."""
         graph: torch.fx.Graph | None = None
         with forward.undisturbed():
             graph = copied_graph(gm)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def program_definition() -> str:
-    """Return the source of that backend, as in a repro."""
+    """Return the source of the AOTInductor backend, as in a repro."""
     return template_source(AOT_INDUCTOR)
 
 
@@ -70,9 +70,9 @@ def _placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
 
 @dataclass(frozen=True, slots=True)
 class _ExportedProgram:
-    """A compiled exported program: its own tensors (`held`), and the inputs that it was exported with.
+    """A compiled exported program: its own tensors (`held`), and the example inputs of its export.
 
-    A package has copies of the tensors. One that `changes` them cannot be called once more for a comparison.
+    A package has copies of the held tensors. If the package `changes` its copies, no comparison can call it again.
     """
 
     record: Record
@@ -96,7 +96,7 @@ class ExportedObserver:
     def compiling(
         self, program: torch.export.ExportedProgram, configs: dict[str, Any] | None, call: Callable[[], Any]
     ) -> Any:
-        """Observe the compilation of one program."""
+        """Observe the compilation of a program."""
         if not self._observer.is_watching:
             return call()
         try:

@@ -1,4 +1,4 @@
-"""Contexts of one call: of a backend, of a compiled function by the script, and by a comparison."""
+"""Contexts of calls: of a backend, and of a compiled function by the script or by a comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackendCall:
-    """Context of a backend's compilation or of a compiled function's call: marks it as running, collects its logs.
+    """Context of a backend's compilation or a compiled function's call: marks the call as running, collects its logs.
 
     `call` counts a compiled function's calls from 1, and is 0 while compiling. `matched` is the first logged line that
     --match-log matches, or the line about a fallback that --fallbacks asks for.
@@ -48,7 +48,8 @@ class BackendCall:
 class ComparedCall:
     """Reusable context of the compiled function's call in a comparison: gets the time limit of a script's call.
 
-    A backward pass in it, with `retain_graph`, is compiled so that the script may retain its own graph later.
+    A backward pass inside, with `retain_graph`, is compiled without donated buffers: the script may retain its own
+    graph later.
     """
 
     def __init__(self, record: Record) -> None:

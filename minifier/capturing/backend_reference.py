@@ -1,4 +1,4 @@
-"""Name a backend that was called, so that a fresh interpreter finds it."""
+"""Write a reference to a called backend, by which a fresh interpreter finds the backend."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
 
 
 def _home(function: Any) -> str | None:
-    """Return the module that defines a function, as a guess for a backend registered before minify could observe it.
+    """Guess the registration module of a backend that was registered before minify observed registrations.
 
-    Nearly all modules register functions of their own.
+    Return the module that defines the function: nearly all modules register functions of their own.
     """
     module = function.__module__ if inspect.isfunction(function) else ""
     return module if module in sys.modules and module != SCRIPT and not module.startswith("torch.") else None
@@ -119,10 +119,10 @@ def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str
 
 
 def importing_module(stack: Stack) -> str | None:
-    """Return the module whose import ran this code: the outermost importer in the package of the innermost one.
+    """Return the module whose import ran this code: in the innermost importer's package, the outermost importer.
 
-    That is `openvino.torch`, neither a module deep below it nor the script's helper that imports it. None if no import
-    ran the code.
+    For example `openvino.torch`: neither its submodule nor the script's helper that imports the package. None if no
+    import ran the code.
     """
     modules = [module for module, function in stack if function == "<module>"]
     if not modules or modules[0] == SCRIPT:

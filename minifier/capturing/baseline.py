@@ -50,7 +50,8 @@ def baseline_here() -> Baseline:
 def baseline_of_a_repro() -> Baseline:
     """Return the baseline of an interpreter that runs a repro: without torch's environment variables.
 
-    If any is set, a fresh interpreter reports its values. Raises MinifyError if that interpreter fails.
+    If any of these variables is set, a fresh interpreter reports its values. Raises MinifyError if that interpreter
+    fails.
     """
     here = baseline_here()
     return Fresh(here).baseline if own(variables(os.environ)) else here
@@ -59,7 +60,8 @@ def baseline_of_a_repro() -> Baseline:
 class Fresh:
     """A fresh interpreter, without torch's environment variables, that reports torch's defaults.
 
-    It starts at once; reading a default waits for it. `here` has the values that it cannot serialise.
+    The interpreter starts at once; reading a default waits for its report. `here` supplies the values that cannot be
+    serialised.
     """
 
     def __init__(self, here: Baseline) -> None:
@@ -90,7 +92,7 @@ class Fresh:
         return report
 
     def end(self) -> None:
-        """Kill the interpreter if it is still running."""
+        """Kill the interpreter if still running."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.communicate()

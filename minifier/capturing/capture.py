@@ -49,7 +49,7 @@ def capture(
     display: Display = SILENT,
     meanwhile: Callable[[], object] | None = None,
 ) -> Captured:
-    """Run the program in a forked child, and call `meanwhile` while it runs.
+    """Run the program in a forked child; call `meanwhile` in this process during the run.
 
     Cases of failing calls are sub-folders of `folder`, by number.
     """
@@ -224,8 +224,8 @@ def _failure_of_torch(
 ) -> FailingGraph | None:
     """Return the failure of torch.compile itself that ended the script at a known graph, or None.
 
-    It failed as it traced an op, or right after a backend had compiled a graph. The backend may be the cause then: it
-    can leave symbols in Dynamo that no guard can express.
+    torch.compile failed while tracing an op, or right after a backend had compiled a graph. In the second case the
+    backend may be the cause: a backend can leave symbols in Dynamo that no guard can express.
     """
     steps = [event for event in events if event["event"] in _STEPS][-2:]
     if [step["event"] for step in steps] not in (["compiled", "ended"], ["traced", "ended"]):
@@ -258,7 +258,7 @@ def _failure_of_torch(
 def _died(
     folder: Path, event: dict[str, Any], call: Running, failure: Failure, has_case: bool, kept: set[tuple[int, int]]
 ) -> FailingGraph:
-    """Return the failure of a backend call in which the process ended, and add it to the Case saved before the call.
+    """Return the failure of a backend call in which the process ended, and add this failure to the call's saved Case.
 
     Unless `has_case`, the Case has an earlier failure of the graph and stays unchanged.
     """

@@ -1,4 +1,4 @@
-"""What a run of the script showed: its backend calls that failed, and what was seen of the others."""
+"""The outcome of a script's run: its failing backend calls, and facts about its other calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minifier.process.forked_step import StepEnd
 class FailingGraph:
     """A backend call that failed: its number among the script's graphs, and the failure in a sentence.
 
-    unsaved: why the Case could not be saved; empty if it was.
+    unsaved: why the Case could not be saved; else empty.
     inputs_lost: why the Case lacks the call's original inputs, so that the script must run again; else empty.
     call: counts the compiled function's calls from 1; 0 while compiling.
     forward: for a backward graph, the number of its forward graph.
@@ -35,9 +35,9 @@ class FailingGraph:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """A backend call that caught an exception of its own (`sentence`), or left the whole graph to others.
+    """A backend call that caught its own exception or did not compile the graph itself, as `sentence` describes.
 
-    `line` is what it logged about that, or "".
+    `is_whole`: inductor or eager got the whole graph. `line` is the backend's log line about the fallback, or "".
     """
 
     graph: int
@@ -48,7 +48,7 @@ class FellBack:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The outcome of one run of the script.
+    """The outcome of a run of the script.
 
     graphs: how many graphs the backend got.
     repeated: failures with the sentence and op count of an earlier failure.
@@ -61,7 +61,7 @@ class Captured:
     calls: (position in `forwards` from 1, how often that graph was called).
     compared: (graph, call, with gradients) for each call that agreed with eager.
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
-    fallbacks: what the backend caught, or left to others.
+    fallbacks: backend calls that caught an exception, or left the graph to inductor or eager.
     not_compared: (graph, reason).
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
     failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
@@ -92,7 +92,7 @@ class Captured:
 
 
 def is_of_torch(error: str, trace: str) -> bool:
-    """Whether torch.compile itself raised the error, not the script or a library that it calls."""
+    """Whether torch.compile itself raised the error, not the script or one of its libraries."""
     if "InvalidBackend" in error:  # an unregistered backend name
         return False
     if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):

@@ -1,4 +1,4 @@
-"""Read from a finished capture which calls of the backend came ahead of the failing one."""
+"""Read the backend calls ahead of the failing call from a finished capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minifier.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class CapturedCallAhead:
-    """A call of the backend ahead of the failing one, and its captured Case."""
+    """A call of the backend ahead of the failing call, and its captured Case."""
 
     case: Case
     call: CallAhead
@@ -47,9 +47,9 @@ def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCall
 class _LogAhead:
     """The events of a capture up to a failing call.
 
-    `compiled` are the numbers of Dynamo's other graphs that the backend compiled, `late` those of them that it compiled
-    after the failing graph. `runs` counts their calls. `backward` are the graphs with a backward pass, and
-    `of_same_function` the graphs that were compiled by the same object as the failing graph.
+    `compiled` are the numbers of Dynamo's other graphs that were compiled by any backend, `late` the graphs compiled
+    after the failing graph. `runs` counts the logged calls of each graph. `backward` are the graphs whose backward
+    graph was compiled. `of_same_function` are the graphs compiled by the object that compiled the failing graph.
     """
 
     def __init__(self, graphs: Path, number: int, call: int) -> None:

@@ -16,7 +16,7 @@ from minifier.torch_private import storage_key
 
 @dataclass
 class _Seen:
-    """What is known of one graph's calls.
+    """The first call of a graph, and the kinds of its compared calls.
 
     first: weak references to the first call's tensors, with their version counters.
     kinds: the kinds of call that were compared.
@@ -29,9 +29,9 @@ class _Seen:
 class ComparedCalls:
     """Chooses the first call of each graph, its last call, and calls whose inputs are of another kind than before.
 
-    Kinds differ in sizes, strides, dtypes, requires_grad, numbers, shared memory, in which tensors are those of the
-    first call, and in which of them were written since. Once the comparisons of such further calls have taken
-    `comparing.seconds`, no other begins.
+    Kinds differ in grad and inference mode, sizes, strides, dtypes, requires_grad, is_leaf, numbers, shared memory.
+    They also tell which tensors are the first call's, and which of these were written since. Comparisons after the
+    graphs' first calls stop once they have taken `comparing.seconds`.
     """
 
     def __init__(self, comparing: Comparing) -> None:
@@ -62,7 +62,7 @@ class ComparedCalls:
         return True
 
     def compared(self, script_seconds: float) -> None:
-        """Count the time since `chooses` chose this call; `script_seconds` of it were the script's own call."""
+        """Count the time since `chooses` chose this call, without the `script_seconds` of the script's own call."""
         if self._begun is not None:
             self._seconds += time.perf_counter() - self._begun - script_seconds
 

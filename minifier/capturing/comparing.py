@@ -103,7 +103,7 @@ def _results(call: ScriptCall, held: Sequence[torch.Tensor]) -> Results:
 def _judged(
     case: Case, comparison: Comparison, comparing: Comparing, failed: Results | None, backward: bool
 ) -> Compared:
-    """`failed` is the repetition of the call for its gradients, if that raised."""
+    """Return the comparison's outcome. `failed` is the repeated call for gradients, if that call raised."""
     case = replace(case, measure=comparing.measure)
     # A backward pass that raises gives no gradients to compare.
     differences = [each for each in comparison.differences if failed is None or not each.is_of_backward]

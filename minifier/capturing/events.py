@@ -1,4 +1,4 @@
-"""A file of events of a script's graphs: one JSON object a line, each written before the script continues."""
+"""The event log of a script's graphs: a JSON object per line, written before the script continues."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def forward_of(folder: Path, number: int) -> int | None:
 
 
 class EventLog:
-    """Appends events to the file. If `forgiving`, events are lost if the disk is full: the user's process goes on."""
+    """Appends events to the file. If `forgiving`, a failed write (full disk) loses the event: the process goes on."""
 
     def __init__(self, path: Path, *, forgiving: bool = False) -> None:
         self._path = path.absolute()
@@ -47,7 +47,7 @@ class EventLog:
         self._identity = identity(self._file)
 
     def _is_open(self) -> bool:
-        """Whether the descriptor is still this file: the script may close it and reuse its number."""
+        """Whether the descriptor is still this file: the script may close the file and reuse the number."""
         try:
             return identity(self._file) == self._identity
         except OSError:

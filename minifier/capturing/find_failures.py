@@ -1,4 +1,4 @@
-"""Run a script to find its failing backend calls; run it again to compare results with eager's, or in eager mode."""
+"""Run a script to find its failing backend calls; further runs compare results with eager's, or use eager mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the pre
 class FoundFailures:
     """The failures of a script. `captured` is the run that showed them, on `terms`, with its Cases in `graphs`.
 
-    `compared` is the run that compared results with eager's, if there was one. `work` is the folder for all runs.
+    `compared` is the run that compared results with eager's, or None. `work` is the folder for all runs.
     """
 
     program: Program
@@ -35,13 +35,13 @@ class FoundFailures:
 def run_script(
     program: Program, work: Path, terms: Terms, ui: Ui = SILENT, meanwhile: Callable[[], object] | None = None
 ) -> FoundFailures:
-    """Run the script once; `meanwhile` is called while it runs."""
+    """Run the script once; call `meanwhile` in this process during the run."""
     captured = capture(program, work / "graphs", terms, ui, meanwhile)
     return FoundFailures(program, captured, work, work / "graphs", terms)
 
 
 def should_compare(found: FoundFailures, settings: Settings) -> bool:
-    """Whether the script must run again, to compare what was compiled with eager."""
+    """Whether the script must run again, to compare compiled results with eager's."""
     captured = found.captured
     if (
         settings.compare == "never"

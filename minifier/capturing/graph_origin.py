@@ -1,4 +1,4 @@
-"""What made a graph (Dynamo, or AOTAutograd from such a graph), and a finished call of it by the script."""
+"""The origin of a graph (Dynamo, or AOTAutograd from Dynamo's graph), and a finished call by the script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ScriptCall:
     """A finished call of a compiled function by the script.
 
-    args: its inputs, as they are after it. random: the states of the random number generators ahead of it.
+    args: the inputs, as the call left them. random: the random number generators' states before the call.
     """
 
     args: Sequence[Any]
@@ -27,9 +27,9 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class DynamoGraph:
-    """A graph that Dynamo made, its `place`th. `refer` looks how its backend is written back.
+    """Dynamo's `place`th graph, 0 if tracing failed. `refer` returns the reference to the graph's backend.
 
-    `definitions` is the backend's source, if the script does not define it.
+    `definitions` is the source of a backend that the script does not define.
     """
 
     refer: Callable[[], BackendReference]
@@ -39,7 +39,7 @@ class DynamoGraph:
 
 @dataclass(frozen=True, slots=True)
 class AotGraph:
-    """A graph that AOTAutograd made of the graph of `forward`: backward or forward, as `level` says."""
+    """AOTAutograd's backward or forward graph (`level`) of the Dynamo graph in `forward`."""
 
     forward: Record
     level: Level = Level.AOT_BACKWARD

@@ -1,4 +1,4 @@
-"""One graph for a backend: saved before the backend gets it, and again with real inputs when a call fails."""
+"""A graph for a backend: saved before the backend call, and again with real inputs when a call fails."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
 class Record:
-    """One graph and its backend, state and failures.
+    """A graph and its backend, state and failures.
 
     Nothing raises into the user's script: if saving is impossible, or minify itself fails, `unsaved` has the reason.
     While `comparing`, the comparison compiles or runs the graph, not the script.
@@ -147,7 +147,7 @@ class Record:
     def failed(
         self, stage: Stage, error: BaseException, values: Sequence[Any], call: int = 0, changed: bool = False
     ) -> None:
-        """Log the failure, and save the Case if it is the graph's first one.
+        """Log the failure, and save the Case at the graph's first failure.
 
         `values` are the call's inputs; `changed`: the failing call has changed them.
         """
@@ -189,7 +189,7 @@ class Record:
             yield
 
     def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> None:
-        """Compare a call whose inputs were kept with eager; log and save the failure if the results differ."""
+        """Compare the call's results with eager's on the kept inputs; log and save the failure if they differ."""
         unable = ""
         with spare_memory(), _Guard(self):
             from minifier.capturing.comparing import compare_call
@@ -280,7 +280,7 @@ def _input_by_shape(name: str, value: Any) -> Input:
 
 
 class _Guard:
-    """Context that hides an exception from the script and stores it as the record's `unsaved`."""
+    """Context that hides exceptions from the script, and stores their text in the record's `unsaved`."""
 
     def __init__(self, record: Record) -> None:
         self._record = record

@@ -45,7 +45,7 @@ def changed_tensors(live: Tensors, stored: StoredTensors) -> set[str]:
 
 @contextlib.contextmanager
 def as_before(live: Tensors, stored: StoredTensors) -> Iterator[None]:
-    """Give the live tensors their stored values during the context, and their present values back after it.
+    """Give the live tensors their stored values inside the context, and restore their present values afterwards.
 
     Autograd does not notice.
     """
@@ -73,7 +73,7 @@ def written_by_eager(graph: Graph, inputs: Callable[[], list[Any]], tensors: Cal
 
 
 def share_memory(keys: Collection[str], live: Tensors) -> bool:
-    """Whether a tensor under one of the keys shares its memory with another held tensor."""
+    """Whether a tensor under these keys shares its memory with another held tensor."""
     storages = [storage_key(tensor) for tensor in live.values()]
     return any(storages.count(storage_key(live[key])) > 1 for key in keys)
 

@@ -1,4 +1,4 @@
-"""Guess from an exception which ops it is about."""
+"""Guess which ops an exception is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write an object as source: the expression that makes or names it, and the imports that it needs."""
+"""Write an object as source: an expression that makes or names the object, and the needed imports."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NO_INSTANCES = (type, types.FunctionType, types.BuiltinFunctionType, types.Modu
 
 
 def write_object(value: Any, *, part: bool = False) -> SourceExpression:
-    """Return the source of a callable, or (`part`) of an argument or option of one.
+    """Return the source of a callable, or with `part`, of an argument or option.
 
-    Raises CannotSave, with the reason, if there is none.
+    Raises CannotSave, with the reason, if the value has no source.
     """
     own_source = from_own_attribute(value)
     if own_source is not None:
@@ -65,9 +65,10 @@ def option(value: Any) -> Any:
 
 
 def from_own_attribute(value: Any) -> SourceExpression | None:
-    """Return the object's own source, if it has `__minify__`: (import lines, expression), or a callable returning that.
+    """Return the source that the object's `__minify__` gives; None without this attribute, and for classes.
 
-    Raises CannotSave if `__minify__` has another form or raises.
+    `__minify__` is (import lines, expression), or a callable that returns this pair. Raises CannotSave if
+    `__minify__` has another form or raises.
     """
     own_source = inspect.getattr_static(value, MINIFY_ATTRIBUTE, None)
     if own_source is None or isinstance(value, type):
@@ -177,7 +178,7 @@ def _from_closure(value: Any) -> SourceExpression | None:
 
 
 def _may_return(outer: types.FunctionType, name: str) -> bool:
-    """Whether a function may return its inner function `name`: it returns that variable, or a computed value."""
+    """Whether a function may return its inner function `name`: some `return` has that variable or a computed value."""
     previous: dis.Instruction | None = None
     for step in dis.get_instructions(outer):
         if step.opname == "RETURN_VALUE" and previous is not None and previous.opname != "LOAD_CONST":
@@ -189,7 +190,10 @@ def _may_return(outer: types.FunctionType, name: str) -> bool:
 
 
 def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of a call from the known values; None if a required one is missing."""
+    """Return the keyword arguments of a call from the known values.
+
+    None if a required argument is missing, or the parameters are unknown or cannot all be given by keyword.
+    """
     arguments: dict[str, Any] = {}
     try:
         parameters = inspect.signature(function).parameters.values()

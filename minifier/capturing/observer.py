@@ -1,4 +1,4 @@
-"""Wraps every backend call of the user's script: saves the graph before the call, logs the outcome after it.
+"""Wraps every backend call of the user's script: saves the graph before the call, logs the outcome afterwards.
 
 The script sees no change: the backend gets Dynamo's own graph and inputs, and every exception propagates unchanged.
 (Dynamo passes the real tensors to the backend, so a failing compilation already has its inputs.)
@@ -50,7 +50,7 @@ class _ThreadState(threading.local):
 class Observer:
     """The hook around backend calls. Each graph gets a sub-folder of `folder`; `events.jsonl` logs the events.
 
-    `on_failure` is called with each raised failure, after it was logged.
+    `on_failure` is called after each raised failure was logged.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Observer:
         return self.observed(record, compiled)
 
     def _watched(self, record: Record, call: Callable[[], Any], gm: torch.fx.GraphModule | None = None) -> Any:
-        """Call the backend, and log what it caught or left to others. `gm` is the graph that it compiles."""
+        """Call the backend or the compiled function, and log a fallback. `gm` is the graph, if the call compiles."""
         watch = record.watch()
         if watch is None:
             return call()
@@ -123,7 +123,7 @@ class Observer:
     ) -> Record:
         """Create the record of the next graph for a backend.
 
-        `definitions` is the backend's source, if the script does not define it.
+        `definitions` is the source of a backend that the script does not define.
         """
         self.count += 1
         self.graphs += 1
@@ -132,7 +132,7 @@ class Observer:
     def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
 
-        Whether the exception ended the script is told by the log: no other graph is compiled after it.
+        The log shows whether the exception ended the script: then no other graph was compiled afterwards.
         """
         if not self.is_watching:
             return
@@ -154,7 +154,7 @@ class Observer:
         )
 
     def close(self) -> None:
-        """Stop observing, and remove the hook around AOTAutograd unless somebody has wrapped it since."""
+        """Stop observing, and remove the hook around AOTAutograd."""
         self.closed = True
         if self._aot is not None:
             self._aot.end()
@@ -189,7 +189,7 @@ class Observer:
         return compiled
 
     def _keeps(self, record: Record, call: int) -> bool:
-        """Whether the inputs of this call must be saved before it; 0 is the compilation."""
+        """Whether the inputs of this call must be saved first; call 0 is the compilation."""
         return self.keep is not None and (record.number, call) == (self.keep.number, self.keep.call)
 
     def _is_new(self, error: BaseException) -> bool:
@@ -237,9 +237,9 @@ class Observer:
         return chosen and compares
 
     def _compare(self, record: Record, compiled: Callable[..., Any], call: ScriptCall, seconds: float) -> None:
-        """Compare the results of a finished call, which took so many seconds, with eager's.
+        """Compare the results of a finished call with eager's; the script's call took `seconds`.
 
-        The status shows it as a comparison: a crash there is not the script's failure.
+        The status is COMPARE meanwhile: a crash then is not the script's failure.
         """
         assert self._compared_calls is not None and self.terms.comparing is not None
         self.mine.comparing = record.comparing = True

@@ -68,7 +68,7 @@ def _environment() -> tuple[tuple[str, str], ...]:
 def current_state(baseline: Baseline) -> State:
     """Return the state during a compilation.
 
-    Where Dynamo changes the state while it compiles, the value is the one of the compiled code. Configuration and
+    Dynamo disables some modes while it compiles; the state has their values for the compiled code. Configuration and
     switches are included only where they differ from `baseline`.
     """
     switches = _switches(baseline)

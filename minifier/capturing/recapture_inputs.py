@@ -1,4 +1,4 @@
-"""Run the script a second time, to record the inputs of a call that died, hung, or changed them before it failed."""
+"""Run the script a second time, to record the inputs of a call that died, hung, or changed its inputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The running backend calls of the script's process, in memory shared with the waiting process.
 
-A process that dies or hangs reports nothing more, but the shared memory keeps each call that it has begun.
+A dead or hanging process reports nothing more, but the shared memory keeps its unfinished calls.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Running:
     """A backend call that has not returned.
 
     number: of the graph.
-    call: counts the compiled function's calls; 0 while compiling. At stage COMPARE it is 1 for the call of the compiled
-        function, and 0 for the rest of the comparison.
-    thread: as `threading.get_ident` returns it.
+    call: counts the compiled function's calls; 0 while compiling. At stage COMPARE: 1 for the call of the compiled
+        function, 0 for the rest of the comparison.
+    thread: the result of `threading.get_ident`.
     begun: monotonic clock, in seconds.
     """
 

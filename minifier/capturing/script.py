@@ -58,7 +58,7 @@ class Program:
         return self.target if self.is_module else Path(self.target).stem
 
     def source(self) -> str:
-        """Return the text of the script; empty if it cannot be read."""
+        """Return the text of the script; empty if unreadable."""
         path = _file_of(self.target) if self.is_module else self.target
         with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError), tokenize.open(path) as file:
             return file.read()
@@ -94,7 +94,7 @@ def _run_script(target: str) -> None:
 
 
 def take_the_place_of(program: Program) -> None:
-    """Let this process look like the program's own to what it imports: `sys.argv`, and an empty `__main__`."""
+    """Make this process look like the program's own to imported modules: set `sys.argv` and an empty `__main__`."""
     sys.argv = [program.target, *program.arguments]
     main = ModuleType("__main__")
     main.__dict__.update(__file__=program.target, __builtins__=builtins)
@@ -175,7 +175,7 @@ class ScriptEnd:
 def run_program(program: Program, ended: Callable[[ScriptEnd], None]) -> int:
     """Run the program to its end, with its threads and exit handlers; return the exit status.
 
-    `ended` is called when the program's own code is done. An exception of the script is printed as Python prints it.
+    `ended` is called when the program's own code is done. The script's exception goes to `sys.excepthook`.
     """
     sys.argv = [program.target, *program.arguments]
     status, line, text = 0, "", ""

@@ -17,7 +17,7 @@ _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 @dataclass(frozen=True, slots=True)
 class SilentFallback:
-    """What a backend did instead of compiling a graph. `is_whole`: it left the whole graph to others."""
+    """A backend's fallback, as a sentence. `is_whole`: inductor or eager got the whole graph."""
 
     sentence: str
     is_whole: bool
@@ -42,14 +42,14 @@ def _module_of(compiler: Any) -> str:
 
 
 def is_unchanged(compiled: Any, gm: torch.fx.GraphModule) -> bool:
-    """Whether the compiled function is the graph module itself, or a method of it, such as `forward`."""
+    """Whether the compiled function is the graph module itself, or its method (`gm.forward`)."""
     return compiled is gm or getattr(compiled, "__self__", None) is gm
 
 
 def fallback(watch: CallWatch, unchanged: bool) -> SilentFallback | None:
-    """Describe what the watch saw in a call that returned; None if the backend did the work itself.
+    """Describe the backend's fallback in a finished call; None without a fallback.
 
-    unchanged: it returned the graph as it was.
+    unchanged: the backend returned the original graph.
     """
     caught = watch.caught
     deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []

@@ -1,4 +1,4 @@
-"""Standard input for a script that is run more than once: each run reads what the first one read."""
+"""Standard input for several runs of a script: each run reads the first run's input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StandardInput:
     """This process's standard input, for several runs. A terminal stays unchanged, a file is rewound for each run.
 
     From a pipe the first run copies its reads of `sys.stdin` to the file `copy`, and later runs read that file. Nothing
-    is read from the pipe before the script asks for it.
+    is read from the pipe before the script reads.
     """
 
     def __init__(self, copy: Path) -> None:
@@ -47,7 +47,7 @@ class StandardInput:
 
 
 class _Copying(io.FileIO):
-    """Standard input that appends the bytes read from it to a copy."""
+    """Standard input that appends the bytes read to a copy, up to `_MAX_STDIN_BYTES`."""
 
     def __init__(self, copy: Path) -> None:
         super().__init__(0, "rb", closefd=False)

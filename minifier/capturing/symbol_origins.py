@@ -21,14 +21,14 @@ _SET_BY_DYNAMIC = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A graph's symbols. `expressions` has one tuple for each placeholder: a tensor's sizes, or one number."""
+    """A graph's symbols. `expressions` has a tuple for each placeholder: a tensor's sizes, or a single number."""
 
     origin: Symbolic | None = None
     symbols: tuple[Symbol, ...] = ()
     expressions: tuple[tuple[str | None, ...], ...] = ()
 
     def named(self, inputs: tuple[Input, ...]) -> tuple[Input, ...]:
-        """Add the expressions to the inputs, and to each number without a value the size of the same expression."""
+        """Add the expressions to the inputs. A number without a value gets the size that has the same expression."""
         if self.origin is None:
             return inputs
         named = [_named(item, expressions) for item, expressions in zip(inputs, self.expressions, strict=True)]
@@ -42,7 +42,7 @@ class Sizes:
         return tuple(_valued(item, sizes) for item in named)
 
     def with_dynamic_once(self, backend: BackendReference, state: State) -> tuple[BackendReference, State]:
-        """Return backend and state with `dynamic=` in one of them only: the backend, if it has it."""
+        """Return backend and state with `dynamic=` only once: if the backend has a value, the state loses its own."""
         if self.origin is Symbolic.GIVEN:
             backend = replace(backend, dynamic=True)
         if backend.dynamic is not None:

@@ -10,9 +10,9 @@ from minifier.failure import Tolerance
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """One call of a compiled graph whose inputs are saved before it begins.
+    """A call of a compiled graph, or its compilation (call 0), whose inputs must be saved beforehand.
 
-    patience: seconds until the call counts as hung, if it is known to hang; None: as for any other call.
+    patience: seconds until a call that is known to hang counts as hung; None: as for any other call.
     """
 
     number: int
@@ -45,15 +45,15 @@ class Comparing:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Limits and options of one run of a script.
+    """Limits and options of a script's run.
 
     timeout: seconds for each backend call; None: `Watch` chooses.
     memory: bytes beyond the process's initial memory; None: any reservation, and use of most of the free memory.
-    match_log: a regular expression; a log line that it matches is a failure.
-    silent_fallbacks: a call in which a backend leaves the work to others is a failure, if the backend logs that.
-    keep: the call whose inputs are saved before it begins.
-    keep_all: save the inputs of every call before it begins.
-    in_place: the process is the user's own; minify's failures must not end it.
+    match_log: a regular expression; a matching log line is a failure.
+    silent_fallbacks: a fallback that the backend logs is a failure.
+    keep: the call whose inputs are saved beforehand.
+    keep_all: save the inputs of every call beforehand.
+    in_place: this is the user's own process, which minify's failures must not end.
     comparing: compare calls of each graph with eager.
     in_eager: torch.compile runs everything in eager mode.
     """

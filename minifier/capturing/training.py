@@ -17,7 +17,7 @@ _MAX_NODES_PER_PASS, _MAX_NODES = 200_000, 5_000_000  # visited autograd nodes, 
 class Training:
     """Maps autograd's nodes to the graphs that made them; calls `note(number)` once for each trained graph.
 
-    It only reads autograd's graph: the script could see a hook in it.
+    Autograd's graph is only read: the script could see a hook there.
     """
 
     def __init__(self, note: Callable[[int], None]) -> None:

@@ -1,4 +1,4 @@
-"""Supervise the script's process: kill it if a backend call hangs or exhausts memory; find the call that it died in."""
+"""Supervise the script's process: kill the process if a call hangs or exhausts memory, and find the fatal call."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _STACK_SECONDS = 2.0  # that a hanging process gets to write its stack
 class Watch:
     """Looks at the script's process for `run_step`.
 
-    hung: the backend call for which the process was killed, because it hung or took all memory; or None.
+    hung: the backend call that hung or took all memory, so that the process was killed; or None.
     seconds: how long that call had been running.
     stack: the call's traceback.
-    exhausted: bytes in use when the process was killed for its memory; 0 if it was not.
+    exhausted: bytes in use when the process was killed for its memory; else 0.
     """
 
     def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
@@ -73,7 +73,7 @@ class Watch:
     def _is_idle(self) -> bool:
         """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
 
-        The total shrinks when a process ends that nobody waited for: such a tree was not idle.
+        The total shrinks when a process ends that nobody waited for: then the tree was not idle.
         """
         until, total = self._samples[-1]
         first = self._samples[0]
@@ -107,7 +107,7 @@ class Watch:
         return poll_seconds
 
     def _look_at_memory(self, child: Child, calls: Sequence[Running]) -> float | None:
-        """Stop the script if it exhausts memory, and blame the backend call begun last; return when to poll again."""
+        """Stop a script that exhausts memory, and blame the call begun last; return the seconds until the next poll."""
         if self._memory is None:
             return None
         poll_seconds = self._memory([child])
@@ -117,7 +117,7 @@ class Watch:
         return poll_seconds
 
     def _blame(self, call: Running, lasted: float) -> None:
-        """Take the call for the one that hung or took the memory, even if it has returned since."""
+        """Record this call as the cause of the hang or the memory use, even if it has returned since."""
         self.hung, self.seconds = call, lasted
         self.stack = read_stack(self.stacks.path, call.thread)
 
@@ -127,7 +127,7 @@ _SIGNALS_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SI
 
 
 def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -> Running | None:
-    """Return the backend call in which the process died; None if it ended by itself or was stopped from outside."""
+    """Return the backend call in which the process died; None after a normal end or a stop from outside."""
     if watch.hung is not None:
         return watch.hung
     running = status.running()
@@ -152,7 +152,7 @@ def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Fai
 def failure_of_script(end: StepEnd, final: Mapping[str, Any]) -> Failure | None:
     """Return how the script itself failed, by its last event and the end of its process.
 
-    None if it did not fail, or was stopped from outside.
+    None without a failure, or after a stop from outside.
     """
     if end.interrupted or end.signal in _SIGNALS_FROM_OUTSIDE:
         return None
