@@ -1,6 +1,6 @@
 """All uses of torch's private APIs, read against torch 2.13.
 
-Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes the API it needs.
+Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes the needed API.
 """
 
 # The names imported here are this package's public names.

@@ -27,7 +27,7 @@ OnRun = Callable[[Any, list[Any], Call], Any]
 
 
 class _ByIdentity:
-    """A mapping by the identity of its keys, which it references weakly if their type allows it."""
+    """A mapping by the identity of its keys, with weak references to keys whose type allows them."""
 
     def __init__(self) -> None:
         self._items: dict[int, tuple[Callable[[], Any], Any]] = {}
@@ -53,7 +53,7 @@ def observe_aot_compilers(
     `on_compile(token, part, graph_module, example_inputs, call)` wraps each call of a compiler. `part` is FORWARD or
     BACKWARD for a training graph, or INFERENCE. `on_run(token, args, call)` wraps each call of a compiled backward
     whose token is not None. Both must return the result of `call()`. `token` is the result of `begin()`, which is
-    called when AOTAutograd receives the graph: it compiles the backward graph later, on demand.
+    called when AOTAutograd has traced the graph. The backward graph may be compiled much later, on demand.
 
     Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is not read: the graph of a cached
     backward is unknown. The compilers' own caches still save time.
@@ -104,7 +104,7 @@ def observe_aot_compilers(
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
     """Call `note(roots)` before each backward pass of this process, from now on.
 
-    The roots are the tensors or gradient edges at which it begins.
+    The roots are the tensors or gradient edges at which the pass begins.
     """
     import torch.autograd.graph as module
 
@@ -120,7 +120,7 @@ def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
 
 
 def backward_arguments() -> list[Any] | None:
-    """Return the real saved tensors and tangents of the backward pass that calls this code, or None outside one.
+    """Return the real saved tensors and tangents of the backward pass that calls this code; None in other code.
 
     A backward graph is compiled on demand with fake tensors; the real ones are in an outer frame.
     """
@@ -134,7 +134,7 @@ def backward_arguments() -> list[Any] | None:
 
 
 class _LeaveBackend(BaseException):
-    """Leaves the backend with a result. Not an Exception, so that no handler in the backend catches it."""
+    """Leaves the backend with a result. A BaseException, since a backend may catch every Exception."""
 
 
 class NoCompiler(Exception):
@@ -184,7 +184,7 @@ def as_aot_calls_backward() -> Iterator[None]:
 
 
 def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
-    """Call a compiled graph like AOTAutograd: with a list if it is boxed."""
+    """Call a compiled graph like AOTAutograd: with a list for boxed calls."""
     with as_aot_calls_backward():
         return compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)
 

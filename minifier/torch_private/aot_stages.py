@@ -1,4 +1,4 @@
-"""The step of AOTAutograd that calls a backend's compilers, in the form that each release of torch gives it."""
+"""AOTAutograd's functions that call a backend's compilers; their form depends on the release of torch."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _around(original: Callable[..., Any], name: str, stage: Callable[..., Any]) 
 
 
 def replace_stages(training: Training, inference: Inference) -> Callable[[], None]:
-    """Call `training` or `inference` wherever AOTAutograd has traced a graph and is about to compile it.
+    """Call `training` or `inference` in the place of AOTAutograd's functions that compile a traced graph.
 
     Return a function that ends this; the last replacement has to end first.
     """

@@ -44,7 +44,7 @@ Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..
 def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     """Wrap every backend call of this process in `observe(compiler_fn, graph_module, example_inputs, call)`.
 
-    `observe` must call `call()` and return its result or a wrapper of it. Return a function that ends this. Observers
+    `observe` must call `call()` and return its result, perhaps wrapped. Return a function that ends this. Observers
     must end in reverse order.
     """
     original = OutputGraph.call_user_compiler

@@ -43,9 +43,9 @@ def is_default_config(module: str, key: str) -> bool:
 
 
 def set_config(module: str, key: str, value: Any) -> None:
-    """Set one configuration value, even if an environment variable forces another one.
+    """Set a configuration value, even if an environment variable forces another value.
 
-    Raises ImportError or AttributeError if this torch does not have it.
+    Raises ImportError or AttributeError if this torch lacks the module or the value.
     """
     config = importlib.import_module(module)
     if isinstance(config, ConfigModule) and key in config._config:
@@ -56,6 +56,6 @@ def set_config(module: str, key: str, value: Any) -> None:
 
 
 def has_config(module: str, key: str) -> bool:
-    """Import the module and return whether it has this configuration value."""
+    """Import the module, and return whether this configuration value exists."""
     config = importlib.import_module(module)
     return key in config._config if isinstance(config, ConfigModule) else hasattr(config, key)

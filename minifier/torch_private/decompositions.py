@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 
 def parts_of(function: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
-    """Trace the function on these inputs as an ATen graph. A single op is replaced by torch's decomposition of it."""
+    """Trace the function on these inputs as an ATen graph. A single op is decomposed, unless that gives prims."""
     with torch.no_grad():
         traced: torch.fx.GraphModule = make_fx(function, tracing_mode="real")(*inputs)
         ops = _ops(traced)

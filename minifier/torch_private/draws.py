@@ -1,4 +1,4 @@
-"""Record the random numbers of one eager run and replay them in another."""
+"""Record the random numbers of an eager run, and replay them in another run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OtherDraws(Exception):
 
 @dataclass(frozen=True)
 class Draw:
-    """The random numbers of one op: its name, its results, and the arguments that it wrote, by position."""
+    """The random numbers of an op: its name, its results, and its written arguments, by position."""
 
     op: str
     results: tuple[Any, ...]
@@ -97,6 +97,6 @@ def noting_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
 def giving_draws(draws: list[Draw]) -> contextlib.AbstractContextManager[Any]:
     """Replace the results of random ops by recorded ones in double precision. The context can be entered again.
 
-    Raises OtherDraws if an op is not the recorded one.
+    Raises OtherDraws if an op differs from the recorded op.
     """
     return _Replaying(draws)

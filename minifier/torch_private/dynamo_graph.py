@@ -1,4 +1,4 @@
-"""What Dynamo adds to a graph for its backend: arguments and sources of placeholders, attributes of the module."""
+"""Dynamo's additions to a graph for its backend: arguments and sources of placeholders, attributes of the module."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LOCAL = re.compile(r"l_(\w+?)_")  # Dynamo's placeholder for the local variable
 
 
 def complete_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Give the module the attributes and the metadata of Dynamo's, and return it.
+    """Add the attributes and metadata of Dynamo's modules, and return the module.
 
-    AOTAutograd takes the module for Dynamo's by them.
+    AOTAutograd recognises Dynamo's modules by them.
     """
     module.meta.update(dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=COMPILE_ID, backend_id=_BACKEND_ID)
     held = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]

@@ -17,7 +17,7 @@ OnLoad = Callable[[str, Callable[..., Any]], "Callable[..., Any] | None"]
 
 
 class _Loader:
-    """Replaces a package's loader during one call, so that its run is observed."""
+    """Replaces a package's loader during a call, so that the package's run is observed."""
 
     def __init__(self, loader: Any, run: Callable[..., Any]) -> None:
         self.get_call_spec = loader.get_call_spec
@@ -33,7 +33,7 @@ class _Loader:
 def observe_aot_inductor(on_compile: OnCompile, on_load: OnLoad) -> Callable[[], None]:
     """Observe the compilation and loading of packages.
 
-    `on_compile(program, configs, call)` wraps every call of `torch._inductor.aoti_compile_and_package`. It must return
+    `on_compile(program, configs, call)` wraps every call of `torch._inductor.aoti_compile_and_package`, and must return
     the result of `call()`, a path. `on_load(path, run)` is called for each loaded package; `run(*tensors)` returns the
     list of its outputs. A result of `on_load` that is not None replaces `run`.
 

@@ -39,7 +39,7 @@ def as_dynamo_calls(
 ) -> Iterator[None]:
     """Enter the tracing context in which Dynamo calls a backend with these inputs of constant sizes.
 
-    `fake_mode` is the mode of the example values. Dynamo calls the backend under another one with the same shape
+    `fake_mode` is the mode of the example values. Dynamo calls the backend under another mode with the same shape
     environment. Without an entry for a tensor, AOTAutograd would treat all of its sizes as symbolic. `known` maps the
     ids of tensors to existing results of `static_context`.
     """
@@ -72,7 +72,7 @@ def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
 
 
 def mode_of_call(environment: ShapeEnv) -> FakeTensorMode:
-    """Return a fake mode like the one under which Dynamo calls a backend, as Dynamo is configured now."""
+    """Return a fake mode like Dynamo's at a backend call, by Dynamo's present configuration."""
     environment.settings = replace(
         environment.settings,
         allow_scalar_outputs=dynamo_config.capture_scalar_outputs,
@@ -93,7 +93,7 @@ def local_source(name: str) -> Source:
 
 
 def static_context(tensor: torch.Tensor, source: Source) -> Any:
-    """Return the context that declares the sizes of a tensor, and of its base if it is a view, constant."""
+    """Return the context that declares all sizes of a tensor constant, and those of a view's base."""
     base = tensor._base
     return StatefulSymbolicContext(
         dynamic_sizes=[DimDynamic.STATIC] * tensor.dim(),
@@ -103,7 +103,7 @@ def static_context(tensor: torch.Tensor, source: Source) -> Any:
 
 
 def new_fake_mode() -> FakeTensorMode:
-    """Return a fake mode like Dynamo's, with its own shape environment. It rejects real inputs."""
+    """Return a fake mode like Dynamo's, with its own shape environment. The mode rejects real inputs."""
     # Without a list of tracked fakes, torch.export refuses to work inside a backend.
     return _safe_mode(ShapeEnv(tracked_fakes=[]))
 
@@ -126,7 +126,7 @@ def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.Graph
 
 
 def as_hint(value: Any) -> Any:
-    """Return the concrete number of a symbolic one, None without a hint. Other values are returned unchanged."""
+    """Return the hint of a symbolic number, or None without a hint. Other values are returned unchanged."""
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         node = value.node
         return node.hint if node.has_hint() else None
@@ -134,7 +134,7 @@ def as_hint(value: Any) -> Any:
 
 
 def expression_of(value: Any) -> str | None:
-    """Return the expression of a symbolic number; None if it turned out to be constant, and for other values."""
+    """Return the expression of a symbolic number; None for a constant expression, and for other values."""
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return None
     expression = value.node.expr

@@ -31,7 +31,7 @@ def tame_inductor() -> None:
 
 
 def forget_threads() -> None:
-    """Let inductor start its compile threads anew, in a forked child: it would wait forever for its parent's.
+    """Let inductor in a forked child start new compile threads, instead of waiting forever for the parent's threads.
 
     torch forgets its worker processes after a fork, but not these threads.
     """
@@ -51,7 +51,7 @@ def inductor_headers() -> Path | None:
 
 @functools.cache
 def inductor_folder() -> Path:
-    """Return inductor's default cache folder. It is in the temporary folder at the time of the first call."""
+    """Return inductor's default cache folder, in the temporary folder at the time of the first call."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     return Path(default_cache_dir())
@@ -93,7 +93,7 @@ def _is_check(source: Path) -> bool:
 def warm_up_inductor(cache: Path) -> None:
     """Make inductor, if imported, check for vector instructions once for all children.
 
-    This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. It runs no op.
+    This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. No op runs.
     """
     if "torch._inductor.cpu_vec_isa" not in sys.modules:
         return

@@ -1,4 +1,4 @@
-"""Modes of the user's thread that Dynamo disables while it compiles."""
+"""Modes of the user's thread that Dynamo disables during compilation."""
 
 from __future__ import annotations
 

@@ -6,5 +6,5 @@ import torch
 
 
 def print_native_stacks() -> None:
-    """From now on a fatal signal prints the native stack of each thread to stderr; earlier handlers run afterwards."""
+    """Make a fatal signal print the native stack of each thread to stderr; earlier handlers run afterwards."""
     torch._C._set_print_stack_traces_on_fatal_signal(True)

@@ -25,7 +25,7 @@ def _stack() -> Stack:
 
 
 class _Registrations(dict[str, Any]):
-    """The registry's table. It records the stack at the registration of each backend."""
+    """The registry's table, with the stack at the registration of each backend."""
 
     def __init__(self, table: dict[str, Any]) -> None:
         super().__init__(table)
@@ -71,7 +71,7 @@ def registered_names(function: Any) -> list[str]:
 
 @functools.cache
 def entry_point_of(name: str) -> EntryPoint | None:
-    """Return the backend's entry point or None. Torch forgets a loaded one, hence the cache."""
+    """Return the backend's entry point or None. Torch forgets loaded entry points, hence the cache."""
     points = entry_points(group="torch_dynamo_backends", name=name)
     return registry._BACKENDS.get(name) or next(iter(points), None)
 

@@ -77,10 +77,10 @@ class _Named(ShapeEnv):
 
 
 class SymbolicSizes:
-    """Symbols, fake tensors and tracing context of one backend call, like Dynamo's.
+    """Symbols, fake tensors and tracing context of a backend call, like Dynamo's.
 
-    Dynamo traces with one fake mode, whose tensors are the nodes' example values, and calls the backend with another
-    one. Both share a shape environment and have the same symbols for the same inputs.
+    Dynamo traces with a fake mode whose tensors are the nodes' example values. It calls the backend with a second fake
+    mode. Both share a shape environment and have the same symbols for the same inputs.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Dynamo's failures while it traces an op."""
+"""Dynamo's failures during the tracing of an op."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslator, InstructionTra
 
 @dataclass(frozen=True, slots=True)
 class TracedGraph:
-    """What Dynamo has traced of a frame: the graph up to its last op, and the graph's inputs."""
+    """Dynamo's trace of a frame: the graph up to its last op, and the graph's inputs."""
 
     module: torch.fx.GraphModule
     inputs: list[Any]
@@ -25,10 +25,10 @@ FindGraph = Callable[[], "TracedGraph | None"]
 
 
 def observe_tracing(observe: Callable[[Any, FindGraph], None]) -> None:
-    """Call `observe(compiler_fn, find_graph)` when Dynamo raises an exception as it traces a frame of this process.
+    """Call `observe(compiler_fn, find_graph)` when Dynamo raises an exception while tracing a frame of this process.
 
-    `find_graph()` returns the graph whose only output is the op at which Dynamo failed; None if it did not fail at an
-    op. The exception propagates unchanged. `observe` must not raise.
+    `find_graph()` returns the graph whose only output is the op at which Dynamo failed; None if no op failed. The
+    exception propagates unchanged. `observe` must not raise.
     """
     original = InstructionTranslatorBase.run
 
@@ -41,7 +41,7 @@ def observe_tracing(observe: Callable[[Any, FindGraph], None]) -> None:
 
 
 def _before_cleanup(output: OutputGraph, observe: Callable[[Any, FindGraph], None]) -> None:
-    """Look at the graph at the end of its tracing, while it still has its inputs."""
+    """Call `observe` after a failed trace, before Dynamo's cleanup removes the graph's inputs."""
     handled = sys.exc_info()[1]  # the script may compile within `except`
     cleanup = output.cleanup
 
@@ -56,7 +56,7 @@ def _before_cleanup(output: OutputGraph, observe: Callable[[Any, FindGraph], Non
 
 
 def _up_to_failing_op(output: OutputGraph) -> TracedGraph | None:
-    """Return a copy of the traced graph, or None if Dynamo knows what its last op results in."""
+    """Return a copy of the traced graph; None if its last node is not an op, or already has an example value."""
     nodes = list(output.graph.nodes)
     if not nodes or not nodes[-1].op.startswith("call_") or "example_value" in nodes[-1].meta:
         return None

@@ -14,7 +14,7 @@ from torch._C import _functorch as functorch
 def outside_transforms(value: Any) -> Iterator[Any]:
     """Unwrap a value inside `torch.vmap` or `torch.func.grad`, in a context without active transforms.
 
-    Of a batch the value is the first element, None if it is empty. Any other value is yielded unchanged.
+    A batch is replaced by its first element, an empty batch by None. A value outside of transforms stays unchanged.
     """
     if not isinstance(value, torch.Tensor) or functorch.peek_interpreter_stack() is None:
         yield value

@@ -62,8 +62,8 @@ def _base(name: str) -> str:
 def _has_memory(value: torch.Tensor) -> bool:
     """Whether the elements are in memory, and can be written.
 
-    Those of a sparse tensor are elsewhere. The zeros that forward-mode autograd makes for a derivative that vanishes
-    have no memory: a write ends the process. Their products are computed with meta tensors.
+    A sparse tensor has its elements elsewhere. The zeros that forward-mode autograd makes for a derivative that
+    vanishes have no memory: a write ends the process. Their products are computed with meta tensors.
     """
     return value.layout == torch.strided and not value.is_meta and not value._is_zerotensor()
 
@@ -120,7 +120,7 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
     def _move_sum(self, value: torch.Tensor, magnitude: torch.Tensor) -> None:
         """Move each element by a fraction of eps times the sum of magnitudes, `magnitude`.
 
-        The fraction is random: with a constant one the errors of two sums would cancel too well.
+        The fraction is random: with a constant fraction, the errors of two sums would cancel too well.
         """
         if not (value.is_floating_point() or value.is_complex()) or value.dtype.itemsize < 2 or not value.numel():
             return
@@ -149,7 +149,7 @@ def unsettled(steps: float = 1.0, seed: int = 0) -> contextlib.AbstractContextMa
 
     Every op that rounds does so differently: each element of its result moves by `steps` times eps, up or down, and a
     sum also by a fraction of its summands' magnitudes. Unwritten memory is NaN, or 1 in integers. Among equal elements,
-    sort, topk, kthvalue, median and mode choose another one. erf is as inexact as torch's vectorised one.
+    sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact as torch's vectorised versions.
     """
     return _Unsettled(steps, seed)
 
