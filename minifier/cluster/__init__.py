@@ -1,6 +1,6 @@
 """Probes on a Ray cluster: candidates go out as edits of the Case, and the ends of their children come back.
 
-    reduction ─ pipe ─ driver (knows Ray) ─ Ray ─ actor, one a slot ─ pipe ─ worker (has the Case) ─ probe, a child
+    reduction ─ pipe ─ driver (knows Ray) ─ Ray ─ actor of a slot ─ pipe ─ worker (has the Case) ─ probe, a child
 
-Ray starts threads, which do not survive a fork: no process that forks imports it.
+Ray starts threads, which do not survive a fork: no process that forks imports Ray.
 """

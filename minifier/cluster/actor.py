@@ -1,4 +1,4 @@
-"""Runs in a Ray worker: owns a process with the Case, restarts it when it dies, and forwards messages."""
+"""Runs in a Ray worker: owns a process with the Case, restarts a dead process, and forwards messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minifier.process.child import kill_tree
 
 
 class Actor:
-    """One slot of the cluster. It does not import Ray."""
+    """A slot of the cluster. This class does not import Ray."""
 
     def __init__(self, variables: dict[str, str]) -> None:
         self._environment = {**os.environ, **variables}
@@ -47,7 +47,7 @@ class Actor:
         return self._ask({"recorded": str(self._folder / "recorded")})
 
     def probe(self, question: Message) -> Message:
-        """Probe one candidate."""
+        """Probe a candidate."""
         return self._ask(question)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ _DELIVERY_SECONDS = 120.0  # for the answer of a probe, in addition to the probe
 
 
 class Slots:
-    """The workers, each an actor that has the Case or is loading it. Ray is asked to replace a lost one."""
+    """The workers: actors that have the Case or are loading it. Ray is asked to replace a lost worker."""
 
     def __init__(self, ray: Any, count: int, talk: Talk) -> None:
         self._ray, self._count, self._talk = ray, count, talk
@@ -37,7 +37,7 @@ class Slots:
         self._errors: list[str] = []
 
     def load(self, folder: Path, gpus: int, late: bool) -> Message:
-        """Send the Case to every worker; wait for the first that has it. `gpus` is the number for each worker.
+        """Send the Case to every worker; wait until the first is ready. `gpus` is the number for each worker.
 
         With `late`, each probe imports the backend.
         """
@@ -63,7 +63,7 @@ class Slots:
         return {"slots": self._count}
 
     def record(self, folder: Path) -> Message:
-        """Send the values of an eager run to every worker, including those that are still loading the Case."""
+        """Send the values of an eager run to every worker, also to workers that are still loading the Case."""
         self._recorded = self._ray.put(packed(folder))
         actors = [*self._idle, *self._loading.values()]
         self._idle = []
@@ -150,7 +150,7 @@ class Slots:
 
 
 def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
-    """Connect to Ray; return it and the number of workers."""
+    """Connect to Ray; return the module `ray` and the number of workers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -166,7 +166,7 @@ def _connect(address: str, slots: int, folder: str) -> tuple[Any, int]:
 
 
 def main() -> None:
-    """Serve one reduction after another until standard input ends."""
+    """Serve reductions until standard input ends."""
     address, slots = sys.argv[1], int(sys.argv[2])
     talk = Talk(os.dup(0), os.dup(1))
     os.dup2(2, 1)  # Ray prints to standard output

@@ -1,4 +1,4 @@
-"""The reduction's side of a cluster: a prober that sends candidates to it."""
+"""The reduction's side of a cluster: a prober that sends candidates to the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipes to the driver of a cluster. It does not import torch, so that the driver can start first."""
+"""Pipes to the driver of a cluster. This module does not import torch, so that the driver can start first."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Cluster:
         self._greeting: Message | None = None
 
     def wait(self, tick: Callable[[], object] = lambda: None) -> int:
-        """Wait until the driver is connected; return how many probes it runs at once.
+        """Wait until the driver is connected; return the number of concurrent probes.
         Calls `tick` several times a second. The first call must precede the first fork: the driver reports its
-        connection only once. Raises UsageError if there is no such cluster."""
+        connection only once. Raises UsageError if the driver cannot connect."""
         if self._greeting is None:
             try:
                 while not self._talk.is_due:
@@ -88,7 +88,7 @@ def _check_address(address: str) -> None:
 
 @contextlib.contextmanager
 def connected(address: str, slots: int | None) -> Iterator[Cluster]:
-    """Start a driver for this cluster, or for this machine's cores (`local`); it ends with the block.
+    """Start a driver for this cluster, or for this machine's cores (`local`); the driver ends with the block.
     It connects in the background. Raises UsageError if Ray is not installed, or nobody listens at the address."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--cluster takes Ray, which is not installed: `pip install torch-minify[ray]`.")

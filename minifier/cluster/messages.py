@@ -40,7 +40,7 @@ class Talk:
         return bool(self._data or select.select([self.read], [], [], 0)[0])
 
     def hear(self) -> Message:
-        """Return the next message; skip invalid lines: a killed process may have read the start of one.
+        """Return the next message. Skip invalid lines: a killed process may have read the start of a line.
         Raises ConnectionEnded if no further message can come."""
         while True:
             line, newline, rest = self._data.partition(b"\n")

@@ -1,5 +1,5 @@
 """`python -m minifier.cluster.worker FOLDER`: holds a Case, and probes its candidates in children.
-All its files are in FOLDER, which it removes at the end."""
+All its files are in FOLDER, which is removed at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from minifier.torch_private import inductor_cache, inductor_folder
 
 
 class CaseWorker:
-    """One Case, and the answers to questions about it."""
+    """A Case, and the answers to questions about its candidates."""
 
     def __init__(self, folder: Path, scratch: Path, late: bool) -> None:
         self.base = load(folder)
@@ -69,7 +69,7 @@ def serve(talk: Talk, scratch: Path) -> None:
 
 
 def main() -> None:
-    """Serve questions on standard input, answers on standard output; discard the output of backends."""
+    """Answer questions from standard input on standard output; discard the standard output of backends."""
     talk = Talk(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
