@@ -68,7 +68,7 @@ def compare(
 def compare_results(
     compiled: Results, eager: Results, runs: EagerRuns, measure: Tolerance, names: Sequence[str]
 ) -> Comparison:
-    """Compare the results of a compiled call with those of eager's first run. `names` are the inputs' names."""
+    """Compare the results of a compiled call with eager's first run. `names` are the inputs' names."""
     return _ComparisonRun(runs, measure, names).compare(compiled, eager)
 
 

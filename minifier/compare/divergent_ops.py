@@ -27,9 +27,9 @@ def divergent_ops(
 ) -> list[tuple[str, Difference]]:
     """Return the ops of `order` whose compiled result differs from eager's, each with its first difference.
 
-    `make_inputs` makes fresh inputs for a graph of one op: the op's inputs when the whole graph ran eagerly.
+    `make_inputs` makes fresh inputs for a graph of a single op: the op's inputs when the whole graph ran eagerly.
     The search ends after `seconds` and returns the ops found so far. An op that cannot be compiled alone, or whose
-    compiled result raises, is skipped: it tells nothing about values.
+    compiled result raises, tells nothing about values and is skipped.
     """
     deadline = time.monotonic() + seconds
     divergent = []

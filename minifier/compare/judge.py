@@ -87,7 +87,7 @@ def _jumped(eager: torch.Tensor, moved: torch.Tensor, steps: float, eps: float) 
 def judge_floats(
     compiled: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor | None, samples: Sequence[Sample] = ()
 ) -> Judgement:
-    """Judge tensors of one shape. Without a reference eager is its own, and samples are needed to judge."""
+    """Judge tensors of equal shape. Without a reference, eager's result is the reference, and samples are needed."""
     eps = eps_of(eager.dtype)
     limit = torch.finfo(eager.dtype).max * (1 - OVERFLOW_MARGIN_EPS * eps)
     c, e = _numbers(compiled), _numbers(eager)
@@ -139,7 +139,7 @@ def judge_floats(
 def visible_elements(compiled: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
     """Mark the elements that differ in more than half of their digits, by the size of the tensor's elements.
 
-    Of integers and bools, all that differ.
+    For integers and bools, mark all elements that differ.
     """
     if not (eager.is_floating_point() or eager.is_complex()):
         return (compiled != eager).flatten()
@@ -159,7 +159,7 @@ def judge_exact(
 ) -> Judgement:
     """Judge integers and bools: all must equal eager's, except elements that a rounding error decides.
 
-    Every run flips other ones of these elements, so twice as many as were seen may differ.
+    Every run flips different elements of this kind, so twice as many as were seen may differ.
     """
     c, e = compiled.flatten(), eager.flatten()
     unsettled = torch.zeros_like(e, dtype=torch.bool)

@@ -46,7 +46,8 @@ def judge_all(
 ) -> Judgements:
     """Judge each pair, and the outputs with a difference in `shapes`.
 
-    same_draws: the backend drew eager's random numbers. strict: what eager's own variation would excuse is wrong.
+    same_draws: the backend drew eager's random numbers.
+    strict: eager's variation by rounding does not excuse a difference in values.
     """
     return _Judging(runs, pairs).judge(shapes, same_draws, strict)
 
@@ -110,7 +111,7 @@ class _Judging:
         return tuple(difference for difference in differences if difference is not None)
 
     def _references(self) -> dict[Key, torch.Tensor | None]:
-        """Return the tensors in double precision, where they can be had."""
+        """Return the tensors in double precision, or None where unavailable."""
         pairs = self.pairs
         if not any(is_float(pair.eager) for pair in pairs.values()):
             return dict.fromkeys(pairs)
@@ -151,7 +152,7 @@ class _Judging:
         return values
 
     def _judge_by_draws(self, judgements: dict[Key, Judgement]) -> set[Key]:
-        """Judge the tensors that depend on random numbers, if the backend draws other ones. Return their keys."""
+        """Judge the tensors that depend on random numbers, if the backend draws other numbers. Return their keys."""
         runs = [self.runs.redrawn(1)]
         near = [_is_near(pair, value_of(runs[0], key, pair)) for key, pair in self.pairs.items()]
         if True in near and False not in near:

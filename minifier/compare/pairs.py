@@ -18,7 +18,7 @@ Key = tuple[str, int]  # ("output" | "input" | "gradient", position)
 
 @dataclass
 class TensorPair:
-    """A compiled tensor and eager's, of one shape; `where` names it for the user."""
+    """A compiled tensor and eager's, of equal shape; `where` is their name for the user."""
 
     where: str
     aspect: Aspect
@@ -142,7 +142,7 @@ def _real(value: torch.Tensor) -> torch.Tensor:
 
 
 def _distance(value: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the largest distance between two elements; infinite if only one of them is finite."""
+    """Return the largest distance between two elements; infinite where non-finite elements differ."""
     a, b = _real(value).double(), _real(other).double()
     distance = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
     return float(distance.nan_to_num(nan=float("inf"), posinf=float("inf")).max()) if distance.numel() else 0.0

@@ -12,7 +12,7 @@ _NAME = "<predicate file>"  # in tracebacks
 
 
 def _read_predicate(text: str) -> Callable[[list[Any], list[Any]], bool | str]:
-    """Return the text's function `differs(compiled, eager)`. Raises UsageError if it defines none."""
+    """Return the text's function `differs(compiled, eager)`. Raises UsageError if the text fails or lacks it."""
     scope: dict[str, Any] = {"__name__": "minify_predicate", "__file__": _NAME}
     linecache.cache[_NAME] = (len(text), None, text.splitlines(keepends=True), _NAME)
     try:
@@ -31,7 +31,7 @@ def _read_predicate(text: str) -> Callable[[list[Any], list[Any]], bool | str]:
 
 
 def predicate_sentence(text: str, compiled: list[Any], eager: list[Any]) -> str:
-    """Return the predicate's sentence, empty if the outputs do not differ. Raises UsageError if it fails."""
+    """Return the predicate's sentence, empty if the outputs do not differ. Raises UsageError if the predicate fails."""
     function = _read_predicate(text)
     try:
         answer = function(compiled, eager)

@@ -19,14 +19,14 @@ _MAX_COMPILER_SEEDS = 64  # a compiler draws at most so many seeds for random op
 
 @dataclass
 class Results:
-    """Everything observed of one call.
+    """All observed results of a call.
 
     `outputs` are the output's leaves, detached; `structure` is their nesting. `inputs` are the inputs after the call,
-    detached. `gradients` has an entry for each input: None without a gradient or a backward pass. `tangents` has an
-    entry for each output: None if it does not require grad. `error` was raised by the call (stage RUN) or by its
-    backward pass (BACKWARD_RUN).
+    detached. After a backward pass, `gradients` has an entry for each input (None without a gradient), and `tangents`
+    an entry for each output (None if the output does not require grad); else both are empty. `error` was raised by the
+    call (stage RUN) or by its backward pass (BACKWARD_RUN).
 
-    `from_inputs` has for each output the positions of the inputs whose storage it shares. `together` numbers the
+    `from_inputs` has for each output the positions of the inputs with the same storage. `together` numbers the
     outputs' storages. `autograd` has (requires_grad, is_leaf) for each output that is a tensor, else None. `drew`: the
     run used a random number generator. `random`: the generators' states afterwards.
     """
@@ -82,12 +82,12 @@ def set_random_states(states: RandomStates) -> None:
 
 
 def _same_states(a: RandomStates, b: RandomStates) -> bool:
-    """Whether the generators' states are equal; generators that only one list has are ignored."""
+    """Whether the generators' states are equal; the longer list's further generators are ignored."""
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
 
 
 def _states_after_seeds(start: RandomStates | None) -> Iterator[RandomStates]:
-    """Yield the generators' states after drawing 1, 2, ... seeds from one of them, like a compiler with random ops of
+    """Yield the generators' states after a draw of 1, 2, ... seeds from a generator, like a compiler with random ops of
     its own. Changes the generators' states."""
     devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
     for device in devices:
@@ -98,7 +98,7 @@ def _states_after_seeds(start: RandomStates | None) -> Iterator[RandomStates]:
 
 
 def _begin(seed: int, start: RandomStates | None) -> None:
-    """Set the generators to `start` if it is given and the seed is 0, else seed them."""
+    """Set the generators to `start`, if given and the seed is 0; else seed them."""
     if start is None or seed:
         set_seed(seed)
     else:
@@ -131,9 +131,9 @@ def is_float(value: Any) -> bool:
 
 
 def _tangent(output: Any, position: int, seed: int, tangent: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the given tangent if it fits, or normally distributed numbers.
+    """Return the given tangent if its shape fits, else normally distributed numbers; None if there is no gradient.
 
-    The numbers depend only on the seed, the position and the shape.
+    The numbers depend only on the seed and the position, and on the output's shape, dtype and device.
     """
     if not is_float(output) or not output.requires_grad:
         return None
@@ -166,8 +166,7 @@ def _note_aliases(results: Results) -> None:
 def observe_outputs(results: Results, value: Any, inputs: Sequence[Any]) -> list[Any]:
     """Put the outputs of a finished call, and its inputs as they are now, into the results. Return the leaves.
 
-    Without grad mode the outputs' place in autograd's graph means nothing, and that of a view depends on how it was
-    made.
+    Without grad mode, `autograd` is None for all outputs: a view's flags then depend on how the view was made.
     """
     outputs, results.structure = leaves(value)
     tracked = torch.is_grad_enabled()
@@ -182,7 +181,7 @@ def observe_outputs(results: Results, value: Any, inputs: Sequence[Any]) -> list
 
 
 def finish(results: Results, before: RandomStates) -> None:
-    """Put the present states of the generators into the results; `before` are those ahead of the call."""
+    """Put the present states of the generators into the results; `before` are the states ahead of the call."""
     results.random = random_states()
     results.drew = not _same_states(before, results.random)
 
@@ -203,9 +202,9 @@ def observe(
 
     With seed 0 the generators begin in the states `start` instead, if these are given.
 
-    With `backward`, compute the gradients of all inputs that require grad. Tangents are the given ones, converted to
-    the outputs' dtypes, or normally distributed. `before_backward` is called before the backward pass. `within` makes
-    one context for call and backward pass. `retain_graph` is for the backward pass. Exceptions, except
+    With `backward`, compute the gradients of all inputs that require grad. `tangents` are converted to the outputs'
+    dtypes; missing tangents are normally distributed. `before_backward` is called before the backward pass. `within`
+    makes the context for both call and backward pass. `retain_graph` is for the backward pass. Exceptions, except
     KeyboardInterrupt, go into the results. The generators are not restored.
     """
     results = Results()

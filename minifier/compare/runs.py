@@ -39,7 +39,8 @@ def _unless_failed(results: Results) -> Results | None:
 class EagerRuns:
     """Run a graph eagerly in different ways. After `first`, `drew` says whether it draws random numbers.
 
-    `start` are the random number generators' states at the beginning of each run, by default those of seed 0.
+    `start` are the random number generators' states at the beginning of a run, by default the states of seed 0.
+    `redrawn` and `reference` do not use `start`.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class EagerRuns:
         self._count = 0
 
     def first(self) -> Results:
-        """Run eager to compare with. Its tangents are used in all later runs."""
+        """Run the graph for the comparison. All later runs use its tangents."""
         results = self._run()
         self.tangents, self.drew = results.tangents, results.drew
         return results
@@ -95,7 +96,7 @@ class EagerRuns:
     def reference(self) -> Results | None:
         """Run in double precision, else half types in single. None if neither works or fits in memory.
 
-        A graph that draws random numbers gets those of the last `observed` run.
+        A graph that draws random numbers replays the numbers of the last `observed` run, and is not run without them.
         """
         if self.drew and not self._draws:
             return None  # other numbers would be drawn than in the first run
@@ -149,7 +150,7 @@ class EagerRuns:
 
 
 def can_wait(value: Any, width: Width) -> bool:
-    """Whether an input may stay narrow until an op reads it: widening must change its dtype but not its strides."""
+    """Whether an input may stay narrow until first read: widening must change its dtype but not its strides."""
     if not isinstance(value, torch.Tensor) or not is_number(value) or value.layout is not torch.strided:
         return False
     return width.of(value.dtype) is not value.dtype and flat(value).numel() == value.numel()
@@ -159,8 +160,8 @@ class WidenedAsTaken(torch.fx.Interpreter):
     """Run a widened graph that never holds all inputs wide: a model's weights already take their memory twice, in the
     script and in the store of inputs.
 
-    The graph has no in-place ops, and no gradient is computed. The inputs at the positions `waiting` are narrow. Each
-    is widened anew for every op that reads it, and stays wide once an op has written to it.
+    The graph has no in-place ops, and no gradient is computed. The inputs at the positions `waiting` are narrow. Every
+    op gets new wide copies of its narrow inputs. A copy to which the op has written takes the input's place.
     """
 
     def __init__(self, module: torch.fx.GraphModule, width: Width, waiting: Sequence[int]) -> None:
@@ -169,7 +170,7 @@ class WidenedAsTaken(torch.fx.Interpreter):
         self._width, self._waiting = width, {placeholders[i] for i in waiting}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        """Run one node with its narrow inputs widened."""
+        """Run a node with its narrow inputs widened."""
         narrow = {node: self.env[node] for node in n.all_input_nodes if node in self._waiting}
         for node, value in narrow.items():
             self.env[node] = value.detach().to(self._width.of(value.dtype))

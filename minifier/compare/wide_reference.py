@@ -17,14 +17,14 @@ from minifier.torch_private import move, storage_key
 
 @dataclass(frozen=True)
 class Width:
-    """A mapping from dtypes to wider ones, by name, the same for conversion methods, and a default dtype."""
+    """Mappings from dtypes and conversion methods to wider ones, by name, and a default dtype."""
 
     dtypes: dict[str, str]
     methods: dict[str, str]
     default: torch.dtype | None
 
     def of(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype that replaces this one."""
+        """Return the dtype that replaces `dtype`."""
         name = str(dtype).removeprefix("torch.")
         return getattr(torch, self.dtypes.get(name, name))  # type: ignore[no-any-return]
 
@@ -78,7 +78,7 @@ def _widened_module(module: Module, width: Width) -> Module:
 
 
 def widened(graph: Graph, width: Width) -> Graph:
-    """Return the graph with each narrower floating point dtype that it names replaced."""
+    """Return the graph with its dtypes and conversion methods mapped by `width`."""
     return Graph(
         tuple(_widened_node(node, width) for node in graph.nodes),
         graph.attributes,
