@@ -55,7 +55,6 @@ class ComparedCall:
     def __init__(self, record: Record) -> None:
         self._record = record
         self._token: Token | None = None
-        self._keeping_buffers = without_donated_buffers()
 
     def __enter__(self) -> None:
         self._keeping_buffers = without_donated_buffers()

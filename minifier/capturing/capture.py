@@ -265,7 +265,7 @@ def _died(
     case_folder = folder / str(call.number)
     unsaved = "the graph could not be saved"
     reference = None
-    if (case_folder / "case.json").exists():
+    if (case_folder / CASE).exists():
         case = load(case_folder)
         reference, unsaved = case.backend, ""
         if has_case:

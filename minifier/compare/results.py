@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -125,7 +125,7 @@ def random_state_kept() -> Iterator[None]:
         set_random_states(states)
 
 
-def is_float(value: Any) -> bool:
+def is_float(value: Any) -> TypeGuard[torch.Tensor]:
     """Whether a value is a tensor of real or complex floating point numbers."""
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 

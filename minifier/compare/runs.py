@@ -11,13 +11,12 @@ import torch
 
 from minifier.case.graph import Graph
 from minifier.case.in_place import is_in_place
-from minifier.compare.results import RandomStates, Results, observe
+from minifier.compare.results import RandomStates, Results, is_float, observe
 from minifier.compare.wide_reference import (
     DOUBLE,
     SINGLE,
     Width,
     default_dtype,
-    is_number,
     move_inputs,
     narrow_dtypes,
     widen_inputs,
@@ -86,8 +85,8 @@ class EagerRuns:
     def variation(self, steps: float) -> Results | None:
         """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
         (unwritten memory, the order of equal elements) varies. None if eager raises."""
-        results = self._run(steps=steps, within=functools.partial(unsettled, steps, self._count))
-        return results if results.error is None else self.moved(steps)
+        results = _unless_failed(self._run(steps=steps, within=functools.partial(unsettled, steps, self._count)))
+        return results or self.moved(steps)
 
     def redrawn(self, seed: int) -> Results | None:
         """Run with other random numbers and no other change. None if eager raises."""
@@ -145,13 +144,13 @@ class EagerRuns:
         """Whether inputs and gradients of a wide backward pass exceed the limit."""
         if not self._backward:
             return False
-        numbers = [value for value in self._make_inputs() if isinstance(value, torch.Tensor) and is_number(value)]
+        numbers = [value for value in self._make_inputs() if is_float(value)]
         return sum(v.numel() * width.of(v.dtype).itemsize * (1 + v.requires_grad) for v in numbers) > _MAX_WIDE_BYTES
 
 
 def can_wait(value: Any, width: Width) -> bool:
     """Whether an input may stay narrow until first read: widening must change its dtype but not its strides."""
-    if not isinstance(value, torch.Tensor) or not is_number(value) or value.layout is not torch.strided:
+    if not is_float(value) or value.layout is not torch.strided:
         return False
     return width.of(value.dtype) is not value.dtype and flat(value).numel() == value.numel()
 

@@ -11,6 +11,7 @@ import torch
 
 from minifier.case.graph import Graph, Module, Node
 from minifier.case.values import Constant
+from minifier.compare.results import is_float
 from minifier.fx.tensors import flat
 from minifier.torch_private import move, storage_key
 
@@ -96,11 +97,6 @@ def widen_module(module: torch.nn.Module, width: Width) -> None:
             setattr(submodule, name, buffer.to(width.of(buffer.dtype)))
 
 
-def is_number(tensor: torch.Tensor) -> bool:
-    """Whether the elements are real or complex floating point numbers."""
-    return tensor.is_floating_point() or tensor.is_complex()
-
-
 def _with_grad_of(original: torch.Tensor, wide: torch.Tensor) -> torch.Tensor:
     if not original.requires_grad:
         return wide
@@ -116,7 +112,7 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
     stretches: dict[object, tuple[torch.Tensor, int]] = {}  # of a storage: the wide part in use, and its start
     shared: dict[object, list[torch.Tensor]] = {}
     for i, value in enumerate(values):
-        if i not in but and isinstance(value, torch.Tensor) and is_number(value):
+        if i not in but and is_float(value):
             shared.setdefault((storage_key(value), value.dtype), []).append(value.detach())
     for key, members in shared.items():
         start = min(int(m.storage_offset()) for m in members)
@@ -129,7 +125,7 @@ def widen_inputs(values: Sequence[Any], width: Width, but: Collection[int] = ())
     del shared
     inputs: list[Any] = []
     for i, value in enumerate(values):
-        if i not in but and isinstance(value, torch.Tensor) and is_number(value):
+        if i not in but and is_float(value):
             stretch, start = stretches[storage_key(value), value.dtype]
             wide = stretch.as_strided(value.shape, value.stride(), value.storage_offset() - start)
             inputs.append(_with_grad_of(value, wide))
@@ -162,5 +158,5 @@ def move_inputs(values: Sequence[Any], steps: float, seed: int) -> None:
     """Move each floating point input in place by `steps` times its dtype's eps, up or down at random."""
     with torch.no_grad():
         for i, value in enumerate(values):
-            if isinstance(value, torch.Tensor) and is_number(value) and value.numel():
+            if is_float(value) and value.numel():
                 move(flat(value.detach()), steps, 1000 * seed + i)
