@@ -8,7 +8,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.slicing.module_statements import dotted
-from minifier.source.put_value import Changes, PutValue, applied, is_operation, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, is_operation, uses_of
 
 _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
 _Line = cst.SimpleStatementLine
@@ -85,7 +85,7 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
             result = _expression(result.visit(PutValue(param, value)))
         yield from applied(module, Changes({call: [func], function: []}), PutValue(name, result))
         return
-    line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _is_line_of(each, call)), None)
+    line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _evaluates(each, call)), None)
     body = list(_body(function))
     if line is None or not body or len(m.findall(function, m.Return())) != isinstance(body[-1], cst.Return):
         return
@@ -97,18 +97,22 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
     ]
     statements += [s if isinstance(s, cst.BaseCompoundStatement) else _Line([s]) for s in body]
     if isinstance(body[-1], cst.Return):
-        last = cst.Name("None") if body[-1].value is None else body[-1].value
-        statements[-1] = _Line([line.body[0].with_changes(value=last)])
-    elif not isinstance(line.body[0], cst.Expr):
+        put = PutValue(name, cst.Name("None") if body[-1].value is None else body[-1].value)
+        statements[-1:] = [
+            each for module in applied(cst.Module([line]), Changes({call: [func]}), put) for each in module.body
+        ]
+    elif not m.matches(line.body[0], m.Expr(m.MatchIfTrue(lambda value: value is call))):
         return
     yield from applied(module, Changes({line: statements, function: []}))
 
 
-def _is_line_of(line: cst.CSTNode, call: cst.Call) -> bool:
-    """Whether the line is `f(x)`, `a = f(x)` or `return f(x)` with this call."""
+def _evaluates(line: cst.CSTNode, call: cst.Call) -> bool:
+    """Whether the line is an expression, an assignment or a `return`, and evaluates this call once."""
     assert isinstance(line, _Line)
     only = line.body[0] if len(line.body) == 1 else None
-    return isinstance(only, (cst.Expr, cst.Assign, cst.Return)) and only.value is call
+    if not isinstance(only, (cst.Expr, cst.Assign, cst.Return)) or call not in m.findall(only, m.Call()):
+        return False
+    return not any(call in m.findall(each, m.Call()) for each in m.findall(only, EVALUATED_LATER))
 
 
 def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression] | None:

@@ -15,7 +15,7 @@ from minifier.source.plain_forms import (
     shorter_tuples,
     with_unread_value_returned,
     without_aliases,
-    without_stars,
+    without_displays,
     without_targets,
 )
 from minifier.source.statement_edits import bodies, elements, ones, operands
@@ -42,7 +42,9 @@ PASSES: tuple[SourcePass, ...] = (
     SourcePass(
         "aliases", "a variable that is used once, or names a name, its value being put in its place", without_aliases
     ),
-    SourcePass("stars", "`f(*xs)` to `f(x)` where `xs` is `x,`", without_stars),
+    SourcePass(
+        "displays", "a list or tuple of one element to the element, its loops to their bodies", without_displays
+    ),
     SourcePass("returns", "an unread last value to the value returned", with_unread_value_returned),
     SourcePass(
         "functions", "a function that is called once, its body being put in the place of the call", without_functions

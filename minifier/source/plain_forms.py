@@ -8,12 +8,11 @@ from itertools import pairwise
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import Changes, PutValue, applied, replaced, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
 _RETURN = m.SimpleStatementLine(body=[m.Return()])
-_EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 
 
 def _assignments(module: cst.Module) -> list[cst.Assign]:
@@ -90,7 +89,7 @@ def _is_used_once(following: Sequence[cst.BaseStatement], name: str) -> bool:
         return False
     if any(m.findall(line, m.AssignTarget(target=m.Name(name))) for line in following[:until]):
         return False
-    return not any(uses_of(each, name) for each in m.findall(lines[0], _EVALUATED_LATER))
+    return not any(uses_of(each, name) for each in m.findall(lines[0], EVALUATED_LATER))
 
 
 def _are_short(lines: Sequence[cst.BaseStatement], before: Sequence[cst.BaseStatement]) -> bool:
@@ -130,14 +129,25 @@ def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
             yield from replaced(module, block, changed)
 
 
-def without_stars(module: cst.Module) -> Iterator[cst.Module]:
-    """`xs = x,` ahead of `f(*xs)` becomes `xs = x` ahead of `f(xs)`."""
+def without_displays(module: cst.Module) -> Iterator[cst.Module]:
+    """`xs = [x]` becomes `xs = x`, ahead of `f(*xs)`, `xs[0]` and `for y in xs` only, whose body is then run once."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value
         if not isinstance(target, cst.Name) or not isinstance(value, (cst.Tuple, cst.List)) or len(value.elements) != 1:
             continue
-        starred = m.findall(module, m.Arg(star="*", value=m.Name(target.value)))
-        if starred and len(starred) == len(uses_of(module, target.value)):
-            changes: dict[cst.CSTNode, list[cst.CSTNode]] = {value: [value.elements[0].value]}
-            changes |= {arg: [arg.with_changes(star="")] for arg in starred}
-            yield from applied(module, Changes(changes))
+        changes = _reads_of_single(module, target.value)
+        if changes and len(changes) == len(uses_of(module, target.value)):
+            yield from applied(module, Changes({value: [value.elements[0].value], **changes}))
+
+
+def _reads_of_single(module: cst.Module, name: str) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+    """Return what replaces each place that reads the display of one element by this name as a display."""
+    read = m.Name(name)
+    first = m.Subscript(value=read, slice=[m.SubscriptElement(m.Index(m.Integer("0")))])
+    changes: dict[cst.CSTNode, list[cst.CSTNode]] = {each: [cst.Name(name)] for each in m.findall(module, first)}
+    for arg in m.findall(module, m.Arg(star="*", value=read)):
+        changes[arg] = [arg.with_changes(star="")]
+    for loop in m.findall(module, m.For(iter=read, body=m.IndentedBlock(), orelse=None)):
+        assert isinstance(loop, cst.For)
+        changes[loop] = [_Line([cst.Assign([cst.AssignTarget(loop.target)], cst.Name(name))]), *loop.body.body]
+    return changes

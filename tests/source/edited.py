@@ -6,7 +6,7 @@ import libcst as cst
 
 from minifier.source.passes import PASSES
 
-FORMS = ("classes", "tuples", "targets", "aliases", "stars", "returns")
+FORMS = ("classes", "tuples", "targets", "aliases", "displays", "returns")
 
 
 def edited(text, *passes):

@@ -73,7 +73,6 @@ def test_a_function_that_is_called_once(text, result):
         "def f(a):\n    return f(a - 1)\ny = f(x)\n",
         "def f(a):\n    return a * a\ny = f(x + 1)\n",  # computed twice
         "def f(a):\n    if a:\n        return 1\n    return 2\ny = f(x)\n",
-        "def f(a):\n    b = a\n    return b\ny = f(x) + 1\n",
         "def f(a):\n    for b in a:\n        g(b)\ny = f(x)\n",
         "def f(a, b):\n    return a + b\ny = f(x)\n",
         "def f(a, b):\n    return a + b\ny = f(*x)\n",
@@ -153,3 +152,23 @@ def test_a_block_begins_without_a_blank_line():
     assert ReducedScript(blank, 9, 2, True, (), 0.0, 0.0, failure, (), ()).text.startswith(
         text + "\n# exit: exit status 1\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("def f(x):\n    y = g(x)\n    return y\nf(a).backward()\n", "x = a\ny = g(x)\ny.backward()"),
+        ("def f(x):\n    y = g(x)\n    return x + y\nk(f(a), 1).b\n", "x = a\ny = g(x)\nk(x + y, 1).b"),
+        ("def f():\n    y = g(1)\n    return y + 1\nf().b\n", "y = g(1)\n(y + 1).b"),
+        ("def f():\n    g(1)\n    h(2)\nf()\n", "g(1)\nh(2)"),
+    ],
+)
+def test_a_function_of_some_lines_that_is_called_once(text, result):
+    assert result in made(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["def f():\n    g(1)\n    h(2)\nk(f())\n", "def f(x):\n    y = g(x)\n    return y\nk(lambda: f(a))\n"]
+)
+def test_a_function_stays_whose_lines_cannot_go_ahead_of_its_call(text):
+    assert made(text) == []

@@ -174,3 +174,29 @@ def test_a_class_with_parameters_or_more_than_methods_stays(text):
 )
 def test_a_class_becomes_functions(text, result):
     assert made(text)[0].strip() == textwrap.dedent(result).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("xs = [x]\nf(*xs)\n", "xs = x\nf(xs)\n"),
+        ("xs = x,\nf(xs[0])\n", "xs = x\nf(xs)\n"),
+        ("xs = [f()]\nfor y in xs:\n    g(y)\n    h(y)\n", "xs = f()\ny = xs\ng(y)\nh(y)\n"),
+        ("xs = (f(),)\ndef k(a):\n    for y in xs:\n        y(a)\n", "xs = f()\ndef k(a):\n    y = xs\n    y(a)\n"),
+    ],
+)
+def test_a_display_of_one_element(text, result):
+    assert edited(text, "displays") == [result]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "xs = [x]\nf(xs)\n",
+        "xs = [x]\nf(*xs, xs)\n",
+        "xs = [x, y]\nf(*xs)\n",
+        "xs = [x]\nfor y in xs:\n    a\nelse:\n    b\n",
+    ],
+)
+def test_a_display_that_is_read_as_one_stays(text):
+    assert edited(text, "displays") == []
