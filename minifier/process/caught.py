@@ -1,4 +1,4 @@
-"""Watch one call of a library: which exceptions its own code catches, and what it logs, at any level."""
+"""Watch a library call: the exceptions that the library catches, and its log lines of any level."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _is_in(module: object, packages: Collection[str]) -> bool:
 
 
 class CallWatch:
-    """Context of one call in this thread. `packages` are the library's top-level modules.
+    """Context of a library call in this thread. `packages` are the library's top-level modules.
 
-    caught: the exceptions that the library's functions caught, as "type: message" in one line.
-    entered: whether the function with the code `entry()` was called. logged: records of the library's loggers that
-    their levels hold back, as `LEVEL logger: message` in one line.
+    caught: the exceptions that the library's functions caught, each as a line `type: message`.
+    entered: whether the function with the code `entry()` was called.
+    logged: the library's debug and info records that its loggers suppress, each as a line `LEVEL logger: message`.
 
-    Nothing is watched under another trace function, such as a debugger's.
+    Watches nothing while another trace function is set, for example a debugger's.
     """
 
     def __init__(self, packages: Collection[str], entry: Callable[[], CodeType | None]) -> None:
@@ -54,9 +54,9 @@ class CallWatch:
 
     @property
     def first_line(self) -> str:
-        """The line that tells of a caught exception: the first that was logged, or warned of, while one was handled.
+        """The first line that was logged, or warned of, while an exception was handled.
 
-        Without such a line it is the first of the library's own loggers; "" if there is none.
+        Without a line from a handler, the first line that the library logged; "" without any.
         """
         lines = sorted(self._lines, key=lambda line: not line[1])
         return lines[0][0] if lines else ""
@@ -98,7 +98,7 @@ class CallWatch:
         return log
 
     def _is_own(self, logger: str, caller: FrameType) -> bool:
-        """Whether the library logs: by the logger's name, or by the module that calls it."""
+        """Whether the library logs, judged by the logger's name or by the calling module."""
         return _is_in(logger, self._packages) or _is_in(caller.f_globals.get("__name__"), self._packages)
 
     def _hear(self, said: LogLine, is_own: bool = False) -> None:

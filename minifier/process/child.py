@@ -1,4 +1,4 @@
-"""Child processes: forked or started, supervised by one loop, killed with all their descendants."""
+"""Child processes: forked or started, supervised in a loop, killed with all their descendants."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _CHUNK = 1 << 16
 
 
 class Child:
-    """A process that this one forked or started, and waits for once.
+    """A child process, forked or started, and waited for once.
 
     pid: its process id, which no other process gets until `code` is known.
     started, deadline: monotonic clock; `supervise` kills the child at the deadline, and sets `timed_out`.
-    exhausted: bytes in use when a memory watch killed it; else 0.
-    is_stopped: whether `stop` killed it.
-    data: what it has written into its pipe, if it has one.
-    pipe: the open descriptor to read from, if there is one.
-    code: its exit status, or a negative signal; None until it was waited for.
+    exhausted: bytes in use when a memory watch killed the child; else 0.
+    is_stopped: whether `stop` killed the child.
+    data: the bytes that the child has written into its pipe.
+    pipe: the open descriptor to read from, or None.
+    code: its exit status, or a negative signal; None until the wait for the child is over.
     """
 
     def __init__(
         self, pid: int, seconds: float = math.inf, *, pipe: int | None = None, stacks: StackFile | None = None
     ) -> None:
-        """`pipe` is the end to read from. Without `stacks` the child is not asked for its stack before it is killed."""
+        """`pipe` is the end to read from. With `stacks`, `stop` asks the child for its stack first."""
         self.pid = pid
         self.timed_out = False
         self.exhausted = 0
@@ -63,7 +63,7 @@ class Child:
     ) -> Child:
         """Fork a child that runs `run`, has the signal handlers of a new process, and dies with this process.
 
-        To be called within `uninterrupted`: a Ctrl-C right after the fork would lose the child. `run` sets the child's
+        Call this within `uninterrupted`: a Ctrl-C right after the fork would lose the child. `run` sets the child's
         signal mask.
         """
         sys.stdout.flush()
@@ -89,39 +89,39 @@ class Child:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """The child's run time so far, in seconds."""
         return (time.monotonic() if self.code is None else self._ended) - self.started
 
     @property
     def status(self) -> int | None:
-        """Its exit status; None if a signal killed it or it runs."""
+        """The exit status; None if the child still runs or died of a signal."""
         return self.code if self.code is not None and self.code >= 0 else None
 
     @property
     def signal(self) -> int | None:
-        """The signal that killed it, if one did."""
+        """The signal that killed the child, or None."""
         return -self.code if self.code is not None and self.code < 0 else None
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, waited for or not."""
+        """Whether the child has ended, waited for or not."""
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return self.code is not None or os.waitid(os.P_PID, self.pid, ended) is not None
 
     def send(self, number: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the child has ended."""
         if not self.has_ended:
             os.kill(self.pid, number)
 
     def stop(self, stack_seconds: float = math.inf) -> None:
-        """Ask for its stack, for at most so many seconds, and kill it with all its descendants."""
+        """Ask for the stack, for at most so many seconds, and kill the child with all its descendants."""
         self.is_stopped, self.deadline = True, math.inf
         if self._stacks is not None:
             self._ask_for_stack(self._stacks, min(stack_seconds, self._stacks.seconds))
         kill_tree(self.pid)
 
     def kill(self) -> None:
-        """Kill it with all its descendants, and wait for it; do nothing if it was waited for."""
+        """Kill the child with all its descendants, and wait for its end; do nothing after `wait`."""
         if self.code is None:
             kill_tree(self.pid)
             self.wait()
@@ -138,7 +138,7 @@ class Child:
                 return
 
     def read(self) -> None:
-        """Read the pipe until it is empty; close it at its end."""
+        """Read all available bytes from the pipe; close the pipe at end-of-file."""
         with contextlib.suppress(BlockingIOError):
             while self.pipe is not None:
                 chunk = os.read(self.pipe, _CHUNK)
@@ -147,7 +147,7 @@ class Child:
                     self._close_pipe()
 
     def wait(self) -> None:
-        """Wait for the end, once. Kill what is left of the child's process group, if it had one of its own."""
+        """Wait for the end, once. Kill the remaining processes of the child's own process group, if any."""
         with uninterrupted():
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -173,8 +173,8 @@ Returns the seconds until its next look, or None if there is no hurry.
 def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: None, looks: Sequence[Look] = ()) -> None:
     """Wait until all the children have ended, and read their pipes.
 
-    Each is stopped at its deadline. `tick` is called several times a second. Each of `looks` is called with the
-    children that run, every quarter of a second, or as often as one of them asks for.
+    Each child is stopped at its deadline. `tick` is called several times a second. All `looks` are called with the
+    running children, every quarter of a second or as often as any look asks for.
     """
     next_look = time.monotonic() + LOOK
     with contextlib.ExitStack() as stack:
@@ -203,7 +203,7 @@ def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: No
 
 
 def _readable(files: Sequence[int], seconds: float) -> set[int]:
-    """Wait for at most so many seconds until one of these files can be read; return all that can be."""
+    """Wait for at most so many seconds until any of the files can be read; return all readable files."""
     poll = select.poll()
     for file in files:
         poll.register(file, select.POLLIN)

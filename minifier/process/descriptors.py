@@ -1,6 +1,6 @@
 """Files that the tool keeps open in processes that run the user's code.
 
-That code may close every file it finds open, or open files until there are no descriptors left.
+The user's code may close every open file, or open files until no descriptors are left.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _MAX_DESCRIPTOR = 1024  # that is used, even where the limit is higher
 
 
 def out_of_the_way(file: int) -> int:
-    """Move an open file to a high descriptor, and return that.
+    """Move an open file to a high descriptor, and return the new descriptor.
 
-    The system assigns the lowest free descriptor. A script that closes all low ones does not get this one for a file
-    of its own.
+    The system assigns the lowest free descriptor. A script that closes all low descriptors gets low ones for its new
+    files, never this descriptor.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, max(3, min(soft, _MAX_DESCRIPTOR) - 40))
@@ -27,7 +27,7 @@ def out_of_the_way(file: int) -> int:
 
 
 class Reserve:
-    """Open files that make room for others within `with`, so that a script that ran out of descriptors can be saved."""
+    """Open files that are closed within `with`, so that a Case can be saved after a script ran out of descriptors."""
 
     def __init__(self) -> None:
         self._held: list[tuple[int, tuple[int, int]]] = []
@@ -51,7 +51,7 @@ class Reserve:
 
 
 def identity(number: int) -> tuple[int, int]:
-    """Return (device, inode), by which the file is told from a later one with its descriptor.
+    """Return (device, inode), to tell the file from a later file with the same descriptor.
 
     Raises OSError if the descriptor is closed.
     """
@@ -63,13 +63,13 @@ _hidden: list[int] = []  # descriptors of pipes to the tool's own processes
 
 
 def keep_from_scripts(number: int) -> int:
-    """Note a descriptor that no process with the user's code may have, and return it."""
+    """Note a descriptor for `close_for_scripts` to close, and return the descriptor."""
     _hidden.append(number)
     return number
 
 
 def let_go(number: int) -> None:
-    """Close the descriptor, and forget it: its number may become the user's."""
+    """Close a noted descriptor, and forget its number: a file of the user's may get the number next."""
     _hidden.remove(number)
     os.close(number)
 

@@ -1,4 +1,4 @@
-"""What is installed: the distributions of imported modules, with their versions and commits."""
+"""Installed distributions: their names, versions and commits, and the modules that each has."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def _top_modules(distribution: metadata.Distribution) -> set[str]:
 
 
 def imported_beside_torch(packages: Collection[str]) -> list[str]:
-    """Return `name version` of each distribution that has one of the top-level modules.
+    """Return `name version` of each distribution that has any of the top-level modules.
 
-    torch and what it needs itself are left out. An editable installation from a git checkout has its commit too.
+    torch, its requirements and this tool are left out. Installations from git, and editable checkouts, have the commit
+    too.
     """
     names = {_canonical(name) for package in packages for name in names_by_package().get(package, ())}
     return [_described(name) for name in sorted(names - _needed_by("torch") - {"torch", "torch-minify"})]
@@ -60,7 +61,7 @@ def _canonical(name: str) -> str:
 
 @functools.cache
 def _needed_by(name: str) -> frozenset[str]:
-    """Return the canonical names of all distributions that this one requires, directly or not."""
+    """Return the canonical names of all distributions that `name` requires, directly or not."""
     needed: set[str] = set()
     left = [name]
     while left:
@@ -82,7 +83,7 @@ def _described(name: str) -> str:
 
 
 def _commit(found: metadata.Distribution) -> str:
-    """Return the commit that a distribution was installed from, or the one of its editable checkout; "" if unknown."""
+    """Return the commit that was installed, or the commit of an editable checkout; "" if unknown."""
     told = found.read_text("direct_url.json")
     if told is None:
         return ""

@@ -28,7 +28,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)  # erro
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended: its exit status, or the signal that killed it; and whether Ctrl-C was pressed."""
+    """How a step ended: its exit status or fatal signal, and whether Ctrl-C was pressed."""
 
     status: int | None
     signal: int | None
@@ -44,14 +44,14 @@ def run_step(
     stacks: StackFile | None = None,
     interrupting: Callable[[], object] = lambda: None,
 ) -> StepEnd:
-    """Fork, run `work` in the child, and wait for it; its return value is the child's exit status.
+    """Run `work` in a forked child, and wait for the end. The return value of `work` is the child's exit status.
 
-    This process calls `meanwhile` first. Then it calls `tick` and `looks` as `supervise` does, and asks for the child's
-    stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its loop, and
-    waits on.
+    This process calls `meanwhile` first, then `tick` and `looks` as `supervise` does. A child that must be stopped is
+    asked for its stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its
+    loop, and waits on.
 
-    What `work` raises is raised by `run_step`: a MinifyError with its class and message, MachineFailed for a file that
-    cannot be written, and ToolFailed with the traceback for any other exception, which is this tool's own fault.
+    An exception of `work` is raised again in this process: a MinifyError with its class and message, MachineFailed for
+    a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
     """
     previous = signal.getsignal(signal.SIGINT)
     raised = mmap.mmap(-1, _MAX_ERROR_BYTES)  # not a pipe or a file, which the user's script may close
@@ -98,7 +98,7 @@ def run_step(
 
 @calls_user_code
 def _work_and_exit(work: Callable[[], int], raised: mmap.mmap, mask: set[int | signal.Signals]) -> NoReturn:
-    """In the child: exit with the status that `work` returns; what it raises goes into `raised`."""
+    """Run `work` in the child, and exit with the returned status; an exception goes into `raised`."""
     status = RAISED
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -113,7 +113,7 @@ def _work_and_exit(work: Callable[[], int], raised: mmap.mmap, mask: set[int | s
 
 
 def _serialised(error: BaseException) -> bytes:
-    """The class of an exception and the beginning of its message, or the end of its traceback."""
+    """Serialise the class of an exception with the beginning of its message, or the end of its traceback."""
     kind, message = type(error), str(error)[:_MAX_ERROR_CHARACTERS]
     if isinstance(error, OSError) and error.errno in FULL:
         kind, message = MachineFailed, f"a file cannot be written to: {error}"
@@ -124,7 +124,7 @@ def _serialised(error: BaseException) -> bytes:
 
 
 def _error_in(raised: mmap.mmap) -> MinifyError | None:
-    """The exception that a child serialised, if there is one."""
+    """Return the exception that the child serialised, or None."""
     data = raised[:].rstrip(b"\0")
     if not data:
         return None

@@ -12,7 +12,7 @@ _PRIVATE_MAP = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0 +(\[heap\])?\
 
 
 def collapse() -> int:
-    """Ask the kernel to move this process's private memory to huge pages; return how many it made.
+    """Ask the kernel to move this process's private memory to huge pages; return how many were made.
 
     A fork copies the page table of all written memory: 65,000 entries for 256 MiB of small pages, 128 for huge ones. A
     kernel without this call, or without a free huge page, changes nothing.

@@ -1,8 +1,8 @@
-"""Fresh interpreters for the verification; some are started ahead of it.
+"""Fresh interpreters for the verification; some start ahead of time.
 
 A short script spends nearly all its time importing torch. An interpreter that was started ahead has imported torch when
-the script is ready. It waits in its `sitecustomize`, before it opens the script. This module imports no torch, so that
-the first interpreter can start before this process imports torch.
+the script is ready. It waits in its `sitecustomize`, before Python opens the script. This module imports no torch, so
+that the first interpreter can start before this process imports torch.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def launch_fresh(
 class Interpreter:
     """An interpreter that runs a script in `work`, an empty folder of its own.
 
-    Its `sitecustomize` notes in the folder `observer` how the script fails. `child` is None until it is started.
+    Its `sitecustomize` notes in the folder `observer` how the script fails. `child` is None before `start`.
     """
 
     def __init__(self, launch: Launch = launch_fresh) -> None:
@@ -88,7 +88,7 @@ class Interpreter:
         first: Callable[[], None] | None = None,
         given: Sequence[int] = (),
     ) -> Child:
-        """Start it; the new process calls `first`, and inherits the descriptors `given`."""
+        """Start the interpreter; the new process calls `first`, and inherits the descriptors `given`."""
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
         environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
@@ -110,11 +110,11 @@ class Interpreter:
             os.write(self.word, json.dumps(word).encode() + b"\n")
 
     def output(self) -> str:
-        """Return the text it printed, standard error included."""
+        """Return the printed text, standard error included."""
         return (self.folder / "output").read_text(errors="replace")
 
     def kill(self) -> None:
-        """Kill it and all its descendants, if it was started."""
+        """Kill the interpreter, if started, with all its descendants."""
         if self.child is None:
             return
         self.child.kill()
@@ -122,7 +122,7 @@ class Interpreter:
         self._printed.close()
 
     def remove(self) -> None:
-        """Kill it, and remove its folder."""
+        """Kill the interpreter, and remove its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -154,9 +154,10 @@ def may_do_more() -> bool:
 
 
 class Interpreters:
-    """Starts the interpreters of a verification: some ahead of their script, which wait for it.
+    """Starts the interpreters of a verification; some wait for their script.
 
-    `launch` starts each; a test forks instead, and lets none wait (`most_ahead`). `running` are those with a script.
+    `launch` starts an interpreter. Tests fork instead, and start none ahead (`most_ahead`). `running` holds the
+    children that run a script.
     """
 
     def __init__(self, launch: Launch = launch_fresh, most_ahead: int = _MAX_AHEAD) -> None:
@@ -171,9 +172,9 @@ class Interpreters:
         self._wanted = min(count, self._most_ahead)
 
     def start_ahead(self) -> None:
-        """Start an interpreter that imports torch and waits for a script, if one is wanted and the machine has room.
+        """Start an interpreter ahead of its script, if wanted and if the machine has room.
 
-        `end_ahead` ends it; it ends itself if this process does.
+        The interpreter imports torch and waits, until `end_ahead` or the end of this process.
         """
         if self._wanted < 1 or not may_do_more():
             return
@@ -199,9 +200,9 @@ class Interpreters:
             interpreter.say(imports=list(modules))
 
     def take_ahead(self, script: Path) -> Interpreter | None:
-        """Take a waiting interpreter, or None.
+        """Take a waiting interpreter for the script, or None.
 
-        A script that sets environment variables before it imports torch needs a new interpreter.
+        A script that sets environment variables before importing torch needs a new interpreter.
         """
         first, _, _ = script.read_text(encoding="utf-8").partition("import torch\n")
         if script.name != SCRIPT or "environ" in first:

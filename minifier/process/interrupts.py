@@ -26,10 +26,10 @@ def uninterrupted() -> Iterator[set[int | signal.Signals]]:
 
 @contextlib.contextmanager
 def interrupted_afterwards() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block for a Ctrl-C within it.
+    """Delay a Ctrl-C within the block: raise KeyboardInterrupt at its end.
 
-    An import that is interrupted may swallow the exception and leave half a module. In threads other than the main one,
-    which get no signals, this changes nothing.
+    An interrupted import may swallow the exception and leave half a module. Only the main thread gets signals; in other
+    threads this changes nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -52,7 +52,7 @@ def interrupted_afterwards() -> Iterator[None]:
 def interrupt_once() -> None:
     """Ignore a second SIGINT within seconds of the first.
 
-    A process that gets the signal by itself and with its group would be interrupted while it saves.
+    A Ctrl-C may arrive twice, directly and through the process group. The second would interrupt the saving.
     """
     last = float("-inf")
 

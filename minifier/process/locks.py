@@ -1,4 +1,4 @@
-"""Locks on files, by which a process that runs is told from one that has died."""
+"""Locks on files, to tell a running process from a dead process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _held: dict[int, tuple[int, int]] = {}  # descriptors of locked files, with the 
 def hold(path: Path) -> int:
     """Lock the file until this process ends or calls `release` with the returned descriptor.
 
-    Several processes may hold the same lock. Forks of this process, and programs that it starts, do not hold it.
+    Several processes may hold the same lock. Forks of this process, and programs started by it, do not
+    hold the lock.
     """
     number = out_of_the_way(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     _held[number] = identity(number)
@@ -25,7 +26,7 @@ def hold(path: Path) -> int:
 
 
 def release(number: int) -> None:
-    """Give up a lock, and close its file, unless somebody has closed that already."""
+    """Release a lock by closing its file, unless somebody has closed the file already."""
     held = _held.pop(number)
     with contextlib.suppress(OSError):
         if identity(number) == held:
@@ -33,7 +34,7 @@ def release(number: int) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process that runs, this one included, holds the lock of the file."""
+    """Whether a running process, possibly this process, holds the lock of the file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

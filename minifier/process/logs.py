@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A log record or a warning (whose logger is then its category): `level` as `logging` numbers it."""
+    """A log record, or a warning with its category as the logger. `level` is a number of `logging`."""
 
     logger: str
     level: int

@@ -54,10 +54,10 @@ def free_memory(share: float) -> int | None:
 
 
 def limit_data(beyond: int) -> None:
-    """Limit this process to `beyond` bytes more than it has reserved; a further allocation fails.
+    """Limit this process to `beyond` bytes more than are reserved now; a further allocation fails.
 
     The limit counts private writable memory (heap, anonymous maps, stacks), and no mapped files, unlike a limit on
-    address space. Each child inherits it for itself. Only the soft limit is set, and never raised.
+    address space. Each child inherits the limit for itself. Only the soft limit is set, and never raised.
     """
     held = data_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -67,7 +67,7 @@ def limit_data(beyond: int) -> None:
 
 @contextlib.contextmanager
 def spare_memory() -> Iterator[None]:
-    """Raise the limit for a while, so that a failure that met it can be saved."""
+    """Raise the memory limit within the block, so that a failure at the limit can be saved."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft == resource.RLIM_INFINITY:
         yield

@@ -1,4 +1,4 @@
-"""Processes whose parent ends: they die with it, or this process adopts and kills them."""
+"""Processes whose parent ends: they die as well, or this process adopts and kills them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def adopt_orphans() -> None:
 
 
 def spare_children() -> None:
-    """Let `kill_orphans` spare every process that this one has started so far: a run starts with none of its own."""
+    """Let `kill_orphans` spare all present descendants: none is of the run that begins."""
     _spared.update(descendants(os.getpid()))
 
 

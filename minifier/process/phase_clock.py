@@ -26,7 +26,7 @@ class PhaseClock(Ui):
         return time.monotonic() - self._begun
 
     def seconds(self) -> dict[str, float]:
-        """Return the seconds of each phase so far, by its name; what comes ahead of the first one belongs to it."""
+        """Return the seconds of each phase so far, by name; the time before the first phase belongs to that phase."""
         if self._phase is not None:
             self._count(self._phase)
         return dict(self._seconds)

@@ -1,6 +1,6 @@
-"""Progress of a run: what a phase reports, and the pipe through which a forked phase reports it to its parent.
+"""Progress of a run: the reports of a phase, and the pipe for the reports of a forked phase.
 
-One process draws, the one that the user started: it starts no thread, but draws from the loops in which it waits.
+Only the process that the user started draws. That process starts no thread, and draws from its waiting loops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 1 << 16
 
 
 class Phase(enum.Enum):
-    """What a run is busy with, in words for the user."""
+    """The current activity of a run, in words for the user."""
 
     LOADING = "loading torch"
     CONNECTING = "connecting to the cluster"
@@ -37,11 +37,12 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a phase has come; zero or empty where that is unknown or means nothing for the phase.
+    """How far a phase has come. A field that is unknown, or has no meaning for the phase, is zero or empty.
 
-    `subject` is the file or folder that the phase works on. Of a reduction, `size` counts the smallest program so far
-    in `unit`s; `step` is the search phase and the pass, `probe` the last probe in words, `to_prove` how many probes the
-    proof takes at most, in `seconds_to_prove`. A verification is in interpreter `run` of `runs`.
+    `subject` is the file or folder that the phase works on. A reduction sets `size`, the number of `unit`s in the
+    smallest program so far; `step`, the search phase and the pass; and `probe`, the last probe in words. `to_prove` is
+    the maximal number of probes that the proof takes, in `seconds_to_prove`. A verification is in interpreter `run` of
+    `runs`.
     """
 
     phase: Phase
@@ -58,7 +59,7 @@ class Progress:
 
     @property
     def title(self) -> str:
-        """The phase, and what it is about."""
+        """The phase and its subject."""
         return f"{self.phase.value} {self.subject}".strip()
 
     def describe(self, seconds: float) -> str:
@@ -84,29 +85,29 @@ def counted(number: int, noun: str) -> str:
 
 
 class Display:
-    """Shows progress; this one shows nothing."""
+    """Shows progress; this base class shows nothing."""
 
     def show(self, progress: Progress) -> None:
         """Take in how far the run has come."""
 
     def tick(self) -> None:
-        """Let time pass on the display: every loop that waits calls it, several times a second."""
+        """Let time pass on the display. Every waiting loop calls `tick`, several times a second."""
 
 
 class Ui(Display):
-    """A display that also tells the user lines and asks questions; this one is silent."""
+    """A display that also prints lines and asks questions; this base class is silent."""
 
     def say(self, text: str) -> None:
-        """Tell a line."""
+        """Print a line."""
 
     def detail(self, text: str) -> None:
-        """Tell a line that only a verbose run shows."""
+        """Print a line that only a verbose run shows."""
 
     def error(self, text: str) -> None:
-        """Tell what went wrong, however quiet the user wants the run."""
+        """Print an error, however quiet the user wants the run."""
 
     def ask(self, question: str) -> bool:
-        """Ask a question that is answered by yes or no; no where nobody can be asked."""
+        """Ask a yes-or-no question. Return False if nobody can be asked."""
         return False
 
 
@@ -155,7 +156,7 @@ class Channel(Display):
 
 
 def _read(line: bytes) -> Progress | str | None:
-    """Return a line of the pipe as a message; None if the user's code, which inherits the pipe, wrote it."""
+    """Return a line of the pipe as a message; None for a line of the user's code, which inherits the pipe."""
     try:
         message = json.loads(line)
         if "line" in message:
@@ -168,7 +169,7 @@ def _read(line: bytes) -> Progress | str | None:
 
 
 def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] = lambda: None) -> StepEnd:
-    """Run `work` in a forked child, as `run_step` does, and display what it sends through the channel."""
+    """Run `work` in a forked child, as `run_step` does, and display the messages of its channel."""
     with Channel() as channel:
 
         def listen() -> None:

@@ -1,4 +1,4 @@
-"""The Python stack of a process that is dying or hanging, written down by `faulthandler` and read by another."""
+"""The Python stack of a dying or hanging process: `faulthandler` writes the stack, another process reads the file."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class StackFile:
-    """The file into which a child writes its stacks when it is asked, and the seconds it has for that."""
+    """The file into which a child writes its stacks on request, and the time limit in seconds."""
 
     path: Path
     seconds: float
 
 
 def calls_user_code(function: _Function) -> _Function:
-    """Mark the function as the one that calls the user's code: a stack that is read begins below it."""
+    """Mark the function as a caller of the user's code: `read_stack` omits its frame and the outer frames."""
     _USER_CODE_CALLERS.add((function.__code__.co_filename, function.__name__))
     return function
 
 
 def stack_file(path: Path) -> None:
-    """From now on a fatal signal (SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS) writes this process's Python stacks
-    into the file before the process dies of it, and so does `ASK`, of which it does not die.
+    """From now on, write this process's Python stacks into the file upon a fatal signal or `ASK`.
 
-    Where the user has switched `faulthandler` on, fatal signals stay the user's; where `ASK` has a handler, that
-    one stays. Processes forked from this one write nothing.
+    The fatal signals are SIGSEGV, SIGABRT, SIGFPE, SIGILL and SIGBUS. The process survives `ASK`.
+
+    If the user has switched `faulthandler` on, fatal signals stay the user's. A handler of `ASK` stays as well. Forks
+    of this process write nothing.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     number = out_of_the_way(file)
@@ -64,9 +65,10 @@ def stack_file(path: Path) -> None:
 
 
 def read_stack(path: Path, thread: int | None = None, *, dying: bool = False) -> str:
-    """What the file holds, as a traceback without this tool's frames, the innermost frame last; of one thread,
-    that which `threading.get_ident` calls `thread` or else that which got the signal. Empty if there is nothing, or
-    if it has to be `dying` (have got the signal) and is another.
+    """Return a stack of the file as a traceback without this tool's frames, the innermost frame last.
+
+    The stack is of `thread`, a number of `threading.get_ident`, or else of the thread that got the signal. With
+    `dying`, only a `thread` that got the signal counts. "" if the file has no matching stack.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -83,7 +85,7 @@ def read_stack(path: Path, thread: int | None = None, *, dying: bool = False) ->
 
 
 def _as_traceback(frames: str) -> str:
-    """faulthandler's lines, which have the innermost frame first, in the order and words of a traceback."""
+    """Convert faulthandler's lines, the innermost frame first, to the order and words of a traceback."""
     lines = []
     for line in frames.splitlines():
         found = _FRAME.fullmatch(line)

@@ -39,7 +39,7 @@ def processor_seconds(pids: Iterable[int]) -> float:
 
 
 def private_bytes(pid: int) -> int:
-    """Return the memory that the process holds and no file backs, in bytes; 0 if it has ended."""
+    """Return the resident memory of the process that no file backs, in bytes; 0 after its end."""
     with contextlib.suppress(*_GONE):
         memory = psutil.Process(pid).memory_info()
         return int(memory.rss - memory.shared)
