@@ -1,4 +1,4 @@
-"""What a run knows of a failing backend call, on its way from the capture to a verified repro."""
+"""The state of a run for a failing backend call, from the capture to a verified repro."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all steps of a run share. `ui` counts the seconds of its phases."""
+    """The settings and resources that all steps of a run share. `ui` counts the seconds of its phases."""
 
     settings: Settings
     ui: PhaseClock = field(default_factory=PhaseClock)
@@ -35,9 +35,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class FailingCall:
-    """A backend call that failed: the failure as a run of the script showed it, and the folder of its Case.
+    """A failing backend call: its failure in a run of the script, and the folder of its Case.
 
-    A second run for its inputs takes place in `place`. `other_failures` are the script's other ones, in sentences.
+    A second run, to record the inputs, takes place in `place`. `other_failures` are the script's other failures, in
+    sentences.
     """
 
     found: FoundFailures
@@ -49,7 +50,7 @@ class FailingCall:
 
     @classmethod
     def of(cls, found: FoundFailures, failing: FailingGraph) -> FailingCall:
-        """One of the failures that were found."""
+        """Build the failing call from a found failure."""
         others = tuple(f"graph {f.number}: {f.sentence}" for f in found.captured.failing if f is not failing)
         place = found.work / f"again-{failing.number}-{failing.call}"
         return cls(found, failing, found.graphs / str(failing.number), place, others)
@@ -71,7 +72,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The search for a repro: `case` is the Case it was last written from; `reason` says why there is no repro.
+    """The result of a search for a repro. `case` is the Case of the last script; `reason` says why there is no repro.
 
     `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful` are the
     Cases whose script ran to its end although all probes of the Case had failed.
@@ -86,11 +87,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The attempt to make a repro of one captured Case: what each step has found so far.
+    """The attempt to make a repro of a captured Case, with the results of the steps so far.
 
     `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
     a folder. `capture_seconds` is how long the script ran. `late_imports` has each probe import the backend. `error`
-    says why the last step came to nothing. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
+    says why the last step failed. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
     """
 
     run: Run
@@ -107,16 +108,16 @@ class Attempt:
 
     @property
     def repro(self) -> Repro | None:
-        """The verified repro, if there is one."""
+        """The verified repro, or None."""
         return self.proof.repro if self.proof is not None else None
 
     @property
     def reason(self) -> str:
-        """Why there is no repro; empty where there is one."""
+        """Why there is no repro; "" for an attempt with a repro."""
         if self.error is not None:
             return str(self.error)
         return self.proof.reason if self.proof is not None else ""
 
     def failed(self, error: MinifyError) -> Attempt:
-        """This attempt after a step that came to nothing."""
+        """Return this attempt after a failed step."""
         return replace(self, error=error)

@@ -1,4 +1,4 @@
-"""From a minimal backward graph to a small module: what a maintainer would rather read."""
+"""From a minimal backward graph to a small module, which a maintainer would rather read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def keep_forward(captured: Path, backward: Case, place: Path) -> None:
 
 
 def _with_values(item: Input) -> Input:
-    """The call of the forward graph succeeded, so its inputs were not kept; few backward passes fail on zeros."""
+    """Replace zeros by random values: a successful call leaves no inputs, and few backward passes fail on zeros."""
     floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
     if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
         return replace(item, source=Drawn("randn"))
@@ -43,7 +43,7 @@ def _with_values(item: Input) -> Input:
 
 
 def accused(minimal: Case, forward: Case) -> tuple[str, ...]:
-    """The ops of the forward graph that the minimal backward graph's ops belong to, in the graph's order."""
+    """Return the ops of the forward graph that the minimal backward graph's ops belong to, in the graph's order."""
     return _named(forward, (*minimal.graph.ops, *minimal.graph.placeholders))
 
 
@@ -53,9 +53,9 @@ def _named(forward: Case, nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
-    """These ops and all ops on the paths between them.
+    """Return these ops and all ops on the paths between them.
 
-    A gradient passes unchanged through an addition, which has no op in the backward graph, and yet joins two others.
+    A gradient passes unchanged through an addition, which has no op in the backward graph, and yet joins two other ops.
     """
     below, above = set(names), set(names)
     for node in forward.graph.ops:
@@ -68,7 +68,7 @@ def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def limited(settings: Settings, summary: Summary | None) -> Settings:
-    """Return the limits that a reduction has left; `_MIN_PROBES` probes if it was stopped."""
+    """Return the settings with the limits that a reduction has left; `_MIN_PROBES` probes after a stopped reduction."""
     if summary is None:
         return settings
     if summary.stopped_because:
@@ -91,7 +91,11 @@ def add_hints(folder: Path, minimal: Case) -> None:
 
 
 def reduce_forward(attempt: Attempt) -> Attempt:
-    """Reduce the forward graph; its small module comes first among the candidates, the backward graph stays."""
+    """Reduce the forward graph to a small module.
+
+    The module comes first among the candidates, the minimal backward graph second. A stopped reduction may leave a much
+    larger module, which then comes second.
+    """
     before, folder = attempt.reduced, attempt.folder
     if before is not None:
         add_hints(folder.forward, before.minimal)
@@ -124,7 +128,7 @@ def reduce_forward(attempt: Attempt) -> Attempt:
 
 
 def _without_module(attempt: Attempt, error: MinifyError) -> Attempt:
-    """The attempt after the forward graph did not show the failure."""
+    """Return the attempt after the forward graph did not show the failure."""
     stopped = isinstance(error, StoppedEarly)
     if attempt.reduced is None:
         if stopped:
@@ -138,7 +142,7 @@ def _without_module(attempt: Attempt, error: MinifyError) -> Attempt:
 
 
 def add_probes(first: Summary, second: Summary) -> dict[str, int]:
-    """The probes of two reductions, by verdict."""
+    """Add the probes of two reductions, by verdict."""
     return {verdict: count + second.probes.get(verdict, 0) for verdict, count in first.probes.items()}
 
 

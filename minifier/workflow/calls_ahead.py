@@ -13,7 +13,7 @@ from minifier.workflow.reduction import reduce, reduce_through_dynamo
 
 
 def calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
-    """Return the backend's calls ahead of the failing one; none if the graph shows the failure, or has them already."""
+    """Return the backend's calls ahead of the failing call; none if the Case shows the failure or has them already."""
     call = attempt.call
     if not isinstance(attempt.error, NoRepro) or call is None or call.unsaved or attempt.case.ahead:
         return ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # importing it would import torch before the arguments are ch
 
 
 def choose(captured: Captured, graph: int | None, every: bool) -> tuple[FailingGraph, ...]:
-    """Return the first failing graph, the one with the number `graph`, or with `every` all.
+    """Return the first failing graph, the failing graph number `graph`, or with `every` all failing graphs.
 
     Raises UsageError if graph `graph` did not fail.
     """
@@ -41,6 +41,6 @@ def list_failing(ui: Ui, failing: tuple[FailingGraph, ...], chosen: tuple[Failin
 
 
 def call_folder(out: Path, failing: FailingGraph, chosen: Sequence[FailingGraph]) -> Path:
-    """Return the sub-folder of `out` for the results of one of the chosen failures."""
+    """Return the sub-folder of `out` for the results of a chosen failure."""
     is_only_call = sum(call.number == failing.number for call in chosen) == 1
     return out / (f"graph-{failing.number}" if is_only_call else f"graph-{failing.number}-call-{failing.call}")

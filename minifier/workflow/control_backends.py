@@ -25,9 +25,9 @@ _MIN_TIMEOUT_SECONDS = 60.0
 
 
 def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> str:
-    """Return in words what the Case's repro does with the backend `aot_eager`; "" if that could not be tried.
+    """Run the Case's repro with the backend `aot_eager`, and describe the result; "" if that is not possible.
 
-    Nothing is tried for a graph that AOTAutograd made, or if the failure is only a logged line.
+    Nothing runs for a graph that AOTAutograd made, or if the failure is only a logged line.
     """
     is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
     if case.level is not Level.DYNAMO or repro.template is None or is_line:
@@ -65,7 +65,7 @@ def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]
 
 
 def _result(end: ChildEnd) -> str:
-    """Return the result of a run in words; "" if it could not be tried."""
+    """Describe the result of a run; "" if this tool was at fault."""
     if end.fault:
         return ""
     if end.timed_out:

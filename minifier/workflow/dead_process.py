@@ -32,8 +32,8 @@ _DEATHS = (Kind.SIGNAL, Kind.EXIT, Kind.OUT_OF_MEMORY)
 def take_up(out: Path, settings: Settings, ui: Ui) -> None:
     """Make `out`/case from the leftovers of a dead process.
 
-    How the process died is unknown. So each backend call that it was in is repeated in a child, to see which one dies,
-    and how. Raises UsageError if the process still runs, or died in no backend call, and NoRepro if no call dies again.
+    How the process died is unknown. So its running backend calls are repeated in children, to see which call dies, and
+    how. Raises UsageError if the process still runs, or died in no backend call, and NoRepro if no call dies again.
     """
     ui.show(Progress(Phase.REPLAY, subject=str(out)))
     dead = dead_captures(out)
@@ -57,7 +57,7 @@ def take_up(out: Path, settings: Settings, ui: Ui) -> None:
 
 
 def _keep_dying_call(leftover: Path, call: Running, settings: Settings, tick: Callable[[], None]) -> str:
-    """Make a Case of the call in the leftover folder if it dies again; else return the reason."""
+    """Make a Case of the call in the leftover folder, and return ""; return a reason if the call does not die again."""
     place = leftover / str(call.number)
     when = f"in call {call.call} of what its backend had made of it" if call.call else "while it was compiled"
     died = f"the process died with graph {call.number}, {when}"
@@ -82,9 +82,9 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, tick: Ca
 
 
 def _failure_in_child(case: Path, settings: Settings, late: bool, tick: Callable[[], None]) -> Failure | None:
-    """Run the Case's call in a child, which imports the user's modules; return its failure, or None if it passes.
+    """Run the Case's call in a child, which imports the user's modules; return the failure, or None for a pass.
 
-    Raises NoRepro if the call cannot be made, and MachineFailed if the child is killed.
+    Raises NoRepro if the call cannot be made, and MachineFailed if the child is killed or exits early.
     """
     answer = case.with_name(_FAILURE_FILE)
     answer.unlink(missing_ok=True)

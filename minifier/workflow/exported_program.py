@@ -45,7 +45,7 @@ def check_exported(program: Program, backend: str | None) -> None:
 def as_script(program: Program, backend: str, folder: Path) -> Program:
     """Write a script that compiles the exported program and calls it with its example inputs.
 
-    `backend` is a registered name, MODULE:NAME of one that the module registers or holds, or `aot_inductor`.
+    `backend` is a registered name; MODULE:NAME, for a backend that the module registers or holds; or `aot_inductor`.
     """
     path = Path(program.target)
     module, _, name = backend.rpartition(":")

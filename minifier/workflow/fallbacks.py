@@ -1,7 +1,7 @@
 """The fallbacks of a run, in the order in which they are tried.
 
-After each step of `run.py` the rows of that step are checked in turn. A row that applies tells the user its sentence
-and makes its attempt; the rows below it see the result. The row of lost inputs begins with its step's rows again.
+After each step of `run.py` the rows of that step are checked in turn. A row that applies prints its sentence
+and makes its attempt; the rows below see the result. The row of lost inputs goes through its step's rows again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True)
 class Fallback(Generic[State]):
-    """One fallback: whether it applies to the state after a step, what it tries, and what the user is told ahead."""
+    """A fallback: its condition on the state after a step, its attempt, and the sentence that is printed before."""
 
     name: str
     after: Step
@@ -62,7 +62,7 @@ class Fallback(Generic[State]):
 class ProgramAtFault:
     """A failing call whose program fails without the backend as well.
 
-    `following` are the failing calls after it. `remaining` are the calls still to try; none ends the run.
+    `following` are the next failing calls. `remaining` are the calls still to try; if there are none, the run ends.
     """
 
     call: FailingCall
@@ -85,7 +85,7 @@ def _reduce_with_late_imports(attempt: Attempt, _run: Run) -> Attempt:
 
 
 def _may_need_dynamo(attempt: Attempt, _run: Run) -> bool:
-    """Whether the backend can be called by Dynamo instead: for a graph of Dynamo's that no direct call shows."""
+    """Whether probes can call torch.compile instead: a direct call with a graph of Dynamo's shows no failure."""
     case = attempt.case
     return isinstance(attempt.error, NoRepro) and case.level is Level.DYNAMO and not case.through_dynamo
 

@@ -1,4 +1,4 @@
-"""A backend that comes up only after imports that the script makes for their effect: they precede its own imports."""
+"""A backend that needs other imports of the script: these are put ahead of the backend's own imports."""
 
 from __future__ import annotations
 

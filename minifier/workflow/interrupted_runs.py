@@ -22,21 +22,21 @@ _RUN_FILE = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The program to reduce, and the number of the failing graph if one was named."""
+    """The program to reduce, and the number of the failing graph, if named."""
 
     program: Program
     graph: int | None = None
 
 
 def note_run(place: Path, asked: Asked) -> None:
-    """Write into an output folder which program it is of, and lock it."""
+    """Record the program and the graph in the output folder, and lock the folder."""
     place.mkdir(parents=True, exist_ok=True)
     write_atomically(place / _RUN_FILE, json.dumps(_record(asked), indent=1) + "\n")
     lock_run(place)
 
 
 def lock_run(place: Path) -> None:
-    """Lock the run folder until this process ends, so that no other process takes its run for an interrupted one."""
+    """Lock the run folder until this process ends, so that no other process takes the run for interrupted."""
     if (place / _RUN_FILE).exists():
         hold(place / _RUN_FILE)
 
@@ -49,7 +49,7 @@ def _interrupted_run(asked: Asked, folders: Sequence[Path]) -> Path | None:
 
 
 def asked_there(place: Path) -> Asked | None:
-    """Return the program and graph that an output folder is of, or None if the script has changed."""
+    """Return the program and graph recorded in an output folder, or None if the script has changed."""
     record = _read(place / _RUN_FILE)
     try:
         program = Program(record["target"], tuple(record["arguments"]), record["is_module"])
@@ -88,7 +88,7 @@ def _read(path: Path) -> Any:
 
 
 def goes_on(asked: Asked, ui: Ui) -> Path | None:
-    """Return the output folder of an interrupted run of the same script, if the user agrees to go on with it."""
+    """Return the output folder of an interrupted run of the same script, if the user agrees to continue; else None."""
     folder = _interrupted_run(asked, list(RESULTS.glob(f"{asked.program.name}-*")))
     if folder is None or ui.ask(f"{folder} was interrupted, and the script is the same: go on with that?"):
         return folder

@@ -1,4 +1,4 @@
-"""Copy a captured Case into the output folder, with what it needs of the script."""
+"""Copy a captured Case into the output folder, with the needed definitions of the script."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from minifier.workflow.run_folder import RunFolder
 
 
 def keep_case(captured: Path, out: Path, forward: int | None = None, source: str = "") -> Case:
-    """Copy the captured Case to `out`/case, with its ATen graph and its forward graph, and return it.
+    """Copy the captured Case to `out`/case, with its ATen graph and its forward graph; return the copy.
 
-    `forward` is the number of the forward graph that a backward graph belongs to. `source` is the script's text, from
-    which definitions are taken that no import reaches.
+    `forward` is the number of the forward graph that a backward graph belongs to. `source` is the script's text,
+    for definitions that no import reaches.
     """
     place = out / "case"
     case = with_definitions(load(captured), source)
@@ -38,13 +38,13 @@ def keep_case(captured: Path, out: Path, forward: int | None = None, source: str
 
 
 def keep_call(call: FailingCall, folder: RunFolder, asked: Asked) -> Case:
-    """Copy the Case of a failing call to the output folder, and note there which script it is of."""
+    """Copy the Case of a failing call to the output folder, and record the script there."""
     note_run(folder.path, asked)
     return keep_case(call.folder, folder.path, call.failing.forward, asked.program.source())
 
 
 def case_without_graph(failing: FailingGraph, script: str) -> Case:
-    """The Case of a failure whose graph could not be saved: its failure and backend, and no op."""
+    """Build a Case with the failure and the backend, but no op, for a graph that could not be saved."""
     assert failing.failure is not None, "what failed is known, its graph is not"
     backend = failing.reference or BackendReference(failing.backend, BackendSource.NONE)
     return Case(EMPTY_GRAPH, (), backend, failing.failure, script=Script(script))

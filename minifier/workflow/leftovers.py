@@ -20,7 +20,7 @@ _NAME = re.compile(r"unfinished-\d+(-\d+)?")
 def new_folder(out: Path) -> tuple[Path, list[Path]]:
     """Make a folder for this process in the output folder.
 
-    Return it, and the parents that were made for it, the innermost first.
+    Return the folder, and the parents that had to be made, the innermost first.
     """
     new_parents = [place for place in (out, *out.parents) if not place.exists()]
     out.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def dead_captures(out: Path) -> list[tuple[Path, list[Running]]]:
 
 
 def clear_finished(out: Path) -> bool:
-    """Remove the folders of processes that died in no backend call; return whether no other dead process left one."""
+    """Remove the folders of processes that died in no backend call; return whether all dead processes did."""
     dead = dead_captures(out)
     for folder, running in dead:
         if not running:

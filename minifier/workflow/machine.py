@@ -58,8 +58,8 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
 def import_torch() -> None:
     """Import everything the children need, once, before the first fork.
 
-    The garbage collector is off meanwhile: it would scan millions of permanent objects again and again.
-    Raises UsageError if torch cannot be imported, or lacks what this tool needs.
+    The garbage collector is off meanwhile: the imports make millions of permanent objects, and every collection would
+    scan them. Raises UsageError if torch cannot be imported, is too old, or lacks an interface that this tool needs.
     """
     gc.disable()
     try:
@@ -70,7 +70,7 @@ def import_torch() -> None:
 
 
 def _refuse_older_torch() -> None:
-    """Raise UsageError for a release whose private interfaces are too different: its failures would be this tool's."""
+    """Raise UsageError for a torch release before `OLDEST_TORCH`: its private interfaces are too different."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # a torch that was built in place
         release = importlib.metadata.version("torch")
         if tuple(map(int, re.findall(r"\d+", release)[:2])) < OLDEST_TORCH:
@@ -104,7 +104,7 @@ def _forget_threads_in_forks() -> None:
 
 @contextlib.contextmanager
 def _connected(settings: Settings) -> Iterator[Cluster | None]:
-    """Yield the cluster of the settings, which connects while the script runs; None if none is set."""
+    """Yield the cluster of the settings, which connects while the script runs, or None."""
     if settings.cluster is None:
         yield None
         return
@@ -115,7 +115,7 @@ def _connected(settings: Settings) -> Iterator[Cluster | None]:
 
 
 def get_ready(interpreters: Interpreters) -> None:
-    """Start another interpreter and make forks of this process cheaper, while the script uses one core."""
+    """Start another interpreter and make forks of this process cheaper, while the script uses a core."""
     interpreters.start_ahead()
     if may_do_more():
         collapse()
@@ -123,7 +123,7 @@ def get_ready(interpreters: Interpreters) -> None:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make one folder for all temporary files of this process and its children; it is always removed."""
+    """Make a folder for all temporary files of this process and its children, and remove the folder at the end."""
     from minifier.torch_private import inductor_cache, inductor_folder
 
     inductor_folder(), inductor_cache()  # cached: they are in the user's temporary folder

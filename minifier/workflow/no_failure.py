@@ -33,7 +33,7 @@ def fails_in_eager_too(captured: Captured, in_eager: Captured) -> bool:
 def nothing_failed(
     program: Program, captured: Captured, compared: Captured | None, in_eager: Captured | None = None
 ) -> MinifyError:
-    """Build the error that says why there is nothing to reduce, and what was checked.
+    """Build the error with the reason why there is nothing to reduce, and with the checks that were made.
 
     `in_eager` is the run of a script that fails outside of its backend calls, with torch.compile in eager mode.
     """
@@ -129,7 +129,7 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
 
 
 def _fallbacks(compared: Captured | None) -> str:
-    """List what a backend caught, and the graphs that it left to others."""
+    """List the exceptions that a backend caught itself, and the graphs that ran elsewhere."""
     if compared is None or not compared.fallbacks:
         return ""
     left = len({seen.graph for seen in compared.fallbacks if seen.is_whole})
@@ -153,7 +153,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _left_out(first: Captured, compared: Captured | None) -> str:
-    """Say what was not compared, if the script itself finds something wrong."""
+    """Say how many calls were compared, if the script itself finds something wrong."""
     if compared is None or not compared.compared or first.failure is None:
         return ""
     calls = sum(count for _, count in first.calls)
@@ -178,7 +178,7 @@ def _excused(compared: Captured | None) -> str:
 
 
 def _second_end(first: Captured, second: Captured) -> str:
-    """Describe the end of the comparing run if it differs from the first's: it may have missed graphs."""
+    """Describe how the comparing run ended, unless both runs ended alike: graphs may be missing."""
     if second.lost is not None:
         how = "did not survive the comparison"
     elif second.end.interrupted:
@@ -212,7 +212,7 @@ def _cut(line: str) -> str:
 
 
 def _similar(trace: str) -> str:
-    """Suggest backends whose names resemble the unknown one."""
+    """Suggest backends whose names resemble the unknown name."""
     from minifier.torch_private import backend_table
 
     unknown = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | None = None) -> Summary:
     """Reduce a Case in a forked child; the result goes to minimal/ in the task's folder.
 
-    Raises what `reduce_case` raises, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
-    dies, as in an import of the user's modules.
+    Raises the errors of `reduce_case`, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
+    dies, for example in an import of the user's modules.
     """
     out = task.folder
     out.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,10 @@ def with_memory_limit(settings: Settings, case: Case) -> Settings:
 def run_reduction(
     attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
 ) -> tuple[Summary, Case]:
-    """Reduce the Case in `source` into `out`, as the attempt's run has it; return the summary and the minimal Case."""
+    """Reduce the Case in `source` into `out`; return the summary and the minimal Case.
+
+    The default settings are the settings of the attempt's run.
+    """
     run = attempt.run
     program = attempt.asked.program if attempt.asked is not None else None
     task = ReductionTask(source, out, settings or run.settings, attempt.late_imports, doubtful, program)
@@ -96,8 +99,9 @@ def run_reduction(
 def reduce(attempt: Attempt) -> Attempt:
     """Reduce the attempt's Case.
 
-    A graph that does not show the failure again is the attempt's error; so is a backend that starts threads when it is
-    imported. Raises NothingToReduce if the program fails without the backend, and StoppedEarly.
+    An error that a fallback may get around becomes the attempt's error: the graph does not show the failure again, say,
+    or the import of the backend starts threads. Raises all other errors, NothingToReduce if the program fails without
+    the backend, and StoppedEarly.
     """
     folder, settings = attempt.folder, attempt.run.settings
     if folder.has_forward:  # the user reads the small module, which is simplified by itself
@@ -114,7 +118,7 @@ def reduce(attempt: Attempt) -> Attempt:
 def reduce_through_dynamo(attempt: Attempt) -> Attempt:
     """Reduce the attempt's Case with probes that call torch.compile; return the attempt unchanged if that fails too.
 
-    Dynamo then calls the backend, with all that it hands over, and goes on with what the backend left.
+    Dynamo then calls the backend as in the script, and handles the result of the backend itself.
     """
     folder = attempt.folder.case
     save(replace(load(folder), through_dynamo=True), folder)
@@ -127,7 +131,7 @@ def reduce_through_dynamo(attempt: Attempt) -> Attempt:
 
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:
-    """Whether another reduction can do without this one: with late imports, or from the forward graph."""
+    """Whether another reduction may still succeed after the error: with late imports, or of the forward graph."""
     if isinstance(error, (MachineFailed, ToolFailed)):
         return False
     return isinstance(error, StartsThreads) or (error.exit_code is ExitCode.INTERNAL and attempt.folder.has_forward)

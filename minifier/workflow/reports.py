@@ -1,4 +1,4 @@
-"""Report the outcome of an attempt: what its repro does with other backends, result.json, the reports, the bundle."""
+"""Report the outcome of an attempt: the controls, result.json, the reports, the bundle."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
 
 
 def _with_controls(attempt: Attempt) -> Summary | None:
-    """The summary with what the repro does with `eager` and `aot_eager`; without the latter if the user interrupts."""
+    """Return the summary with the results of the controls; Ctrl-C skips the control with `aot_eager`."""
     if attempt.reduced is None:
         return None
     summary, proof = attempt.reduced.summary, attempt.proof
@@ -93,7 +93,7 @@ def _may_include_data(attempt: Attempt, outcome: Outcome) -> bool:
 
 
 def _nearest(attempt: Attempt) -> str:
-    """The smallest known change of the repro with which the failure vanishes, as a diff; empty if none is known."""
+    """Return the smallest known change of the repro that removes the failure, as a diff; "" if none is known."""
     folder, repro = attempt.folder.path / NEAREST, attempt.repro
     if repro is None or repro.template is None or attempt.folder.has_forward or not (folder / CASE).exists():
         return ""

@@ -35,7 +35,7 @@ EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expressio
 
 @dataclass(frozen=True, slots=True)
 class ReproSearch:
-    """The search for the repro of one Case, in any of its forms. `timeout` is in seconds, for each script."""
+    """The search for a repro of a Case, in any form. `timeout` is in seconds, for each script."""
 
     case: Case
     out: Path
@@ -45,9 +45,9 @@ class ReproSearch:
     interpreters: Interpreters = field(default_factory=Interpreters)
 
     def search(self, variables: tuple[str, ...] = ()) -> Proof:
-        """Return the first form that shows the failure in every run, written to `out`; or why there is none.
+        """Write to `out` the first form that shows the failure in every run. Without any, return the reasons.
 
-        The scripts run with these environment variables and those that every shell has.
+        The scripts run with these environment variables and the ones of every shell.
         """
         adopt_orphans()
         case = self.case
@@ -96,7 +96,7 @@ class ReproSearch:
     def with_variables(self) -> Proof | None:
         """Return a repro that shows the failure with environment variables of this process; None if there is none.
 
-        The script sets the variables that the failure needs. It names those whose values are private in its last lines.
+        The script sets the variables that the failure needs. Its last lines name the variables with private values.
         """
         needed = self._needed_variables()
         if not needed:
@@ -109,7 +109,7 @@ class ReproSearch:
         return proof if proof.repro is not None else None
 
     def _needed_variables(self) -> tuple[str, ...]:
-        """The environment variables without which no script shows the failure, at most `_MAX_VARIABLES`."""
+        """Find the environment variables that a script needs to show the failure, at most `_MAX_VARIABLES`."""
         names = others(os.environ)
         for template, variant in forms_for(self.case)[:_MAX_FORMS_WITH_VARIABLES] if names else ():
             try:
@@ -121,7 +121,7 @@ class ReproSearch:
         return ()
 
     def _bisected(self, repro: Repro, names: Sequence[str]) -> tuple[str, ...]:
-        """The variables that the script needs of those with which it shows the failure."""
+        """Find the needed variables by halving `names`, with which the script shows the failure."""
         needed: list[str] = []
         remaining = list(names)
         while len(needed) < _MAX_VARIABLES and remaining:
@@ -162,10 +162,10 @@ class ReproSearch:
         return check
 
     def _control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
-        """The script with eager in the place of the backend, whose imports stay: they may bring operators and drivers.
+        """Return the script with eager in the place of the backend.
 
-        Where torch.compile itself fails, with any backend, the control runs without it. Raises NoRepro if the script
-        cannot be written.
+        The backend's imports stay: they may bring operators and drivers. If torch.compile itself fails, with any
+        backend, the control runs in eager mode. Raises NoRepro if the script cannot be written.
         """
         if self.case.while_tracing:
             return replace(repro, text=in_eager(repro.text))
@@ -183,7 +183,7 @@ def _may_be_flaky(case: Case, check: Verification) -> bool:
 
 
 def _with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
-    """The repro with the exception that it shows in its last comment; the script's may name ops that are gone."""
+    """Return the repro with its own exception in the last comment; the captured exception may name removed ops."""
     if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
         return repro
     head, found, rest = repro.text.rpartition(f"\n# {case.failure.line}\n")
@@ -191,7 +191,7 @@ def _with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Rep
 
 
 def _at_once(case: Case, memory: int | None, runs: int) -> int:
-    """How many scripts run at once, the control among them: one if the machine has too little memory or one core."""
+    """Return how many scripts run at once, the control among them: 1 with too little memory or a single core."""
     most = min(runs, RUNS) + 1
     hungry = most * guard_gibibytes(case, memory) * 2**30
     return most if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
@@ -206,7 +206,7 @@ def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]
 
 
 def prove(attempt: Attempt) -> Attempt:
-    """Search for a repro of each candidate of the reduction, until there is one."""
+    """Search for a repro of the reduction's candidates, until a candidate has a repro."""
     if attempt.reduced is None:
         return attempt
     proofs: list[Proof] = []
@@ -229,7 +229,7 @@ def prove_with_variables(attempt: Attempt) -> Attempt:
 
 
 def prove_as_flaky(attempt: Attempt) -> Attempt:
-    """Measure how often the failure shows, and search for a repro of a Case that does not show it each time."""
+    """Measure the rates of the doubtful Cases, and search for a repro of a flaky Case."""
     for case in attempt.proof.doubtful if attempt.proof is not None else ():
         place = attempt.folder.empty("flaky")
         save(case, place / "case")
@@ -254,7 +254,7 @@ def prove_as_flaky(attempt: Attempt) -> Attempt:
 
 
 def prove_with_captured_values(attempt: Attempt) -> Attempt:
-    """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro of that."""
+    """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro again."""
     assert attempt.reduced is not None, "the ops are known from the first reduction"
     settings, folder = attempt.run.settings, attempt.folder
     place, before = folder.empty("captured-values"), folder.empty("simplified")
@@ -283,7 +283,7 @@ def prove_with_captured_values(attempt: Attempt) -> Attempt:
 
 
 def _with_minimal(attempt: Attempt) -> Attempt:
-    """The attempt with the Case in its folder minimal/ as the only one that a repro is made from."""
+    """Return the attempt with the Case in its folder minimal/ as the only candidate."""
     assert attempt.reduced is not None, "a Case was reduced before it was tried"
     minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
     return replace(attempt, reduced=replace(attempt.reduced, minimal=minimal, candidates=(minimal,)))

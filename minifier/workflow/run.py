@@ -1,6 +1,6 @@
 """A run, from a failing script or a captured Case to a verified repro: its steps, in their order.
 
-`fallbacks.py` has what is tried when a step fails.
+`fallbacks.py` has the attempts that follow a step without a result.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ def minify(
 ) -> Outcome:
     """Run the program, reduce its failing backend call, and write a verified repro to `out`, a new or empty folder.
 
-    `program` is a script's path, or a `Program` for one with arguments. `out` is by default `minify-out/<name>-<n>`.
-    `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts those of the
-    verification. Raises NothingToReduce if neither a backend call nor torch.compile is at fault, UsageError,
-    StoppedEarly if the run is interrupted before it has a result, and MinifyError.
+    `program` is a script's path, or a `Program`, which may have arguments. `out` is by default `minify-out/<name>-<n>`.
+    `graph` is the number of the failing graph to reduce, by default the first. `interpreters` starts the interpreters
+    of the verification.
+
+    Raises NothingToReduce if neither a backend call nor torch.compile is at fault, UsageError, StoppedEarly for an
+    interrupt before there is a result, and MinifyError.
     """
     program = program if isinstance(program, Program) else Program(str(program))
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
@@ -63,11 +65,11 @@ def minify(
 
 
 def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, backend: str = "") -> Iterator[Outcome]:
-    """Yield one outcome, of the first failing call that can be reduced.
+    """Yield the outcome of the first failing call that can be reduced.
 
-    With `every`, yield one for each failing call, each in its own sub-folder of `folder`.
+    With `every`, yield an outcome for each failing call, in its own sub-folder of `folder`.
 
-    `backend` is what compiles an exported program. Raises as `minify` does.
+    `backend` compiles an exported program. Raises as `minify` does.
     """
     program = asked.program
     with temporary_folder() as work:
@@ -87,9 +89,9 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, 
 
 
 def _minify_own_failure(program: Program, found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
-    """Reduce the script if it fails outside of its backend calls, and eager mode does not show that failure.
+    """Reduce a script that fails outside of its backend calls, unless eager mode shows the failure too.
 
-    Otherwise raise the error that says what was checked.
+    Otherwise raise the error that lists the checks.
     """
     captured = found.captured
     if not fails_outside(captured):
@@ -134,7 +136,7 @@ def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
 
 
 def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run: Run, every: bool) -> Iterator[Outcome]:
-    """Reduce the first failing call whose program passes without the backend; with `every`, all such calls."""
+    """Reduce the first failing call whose program passes without the backend; with `every`, reduce all of these."""
     chosen = choose(found.captured, asked.graph, every)
     list_failing(run.ui, found.captured.failing, chosen)
     existed = folder.path.exists()
@@ -162,7 +164,7 @@ def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run:
 
 
 def _attempt_for(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
-    """Return the attempt for a failing call. Its Case, if it was saved, is kept in the output folder."""
+    """Return the attempt for a failing call, and copy its Case, if saved, to the output folder."""
     call = fall_back(call, Step.CHOOSE, run)
     failing, seconds = call.failing, call.found.captured.seconds
     if call.unsaved:
@@ -209,7 +211,7 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
 
 
 def _minify_source(program: Program, folder: RunFolder, run: Run, captured: Captured | None = None) -> Outcome:
-    """Reduce the script itself. `captured` is what its first run showed."""
+    """Reduce the script itself. `captured` is its first run, if any."""
     existed = folder.path.exists()
     folder = make_folder(folder)
     seconds, expected = (captured.seconds, captured.failure) if captured is not None else (0.0, None)

@@ -1,4 +1,4 @@
-"""The output folder of a run: every path in it, and how one is found, made and emptied."""
+"""The output folder of a run: its paths, and how to find, make and empty the folder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ RESULTS = Path("minify-out")
 
 
 def next_place(name: str, results: Path = RESULTS) -> Path:
-    """`minify-out/<name>-<n>` with the first n for which nothing is there; nothing is made."""
+    """Return `minify-out/<name>-<n>` with the first free n; nothing is made."""
     return next(place for n in itertools.count(1) if not (place := results / f"{name}-{n}").exists())
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The output folder of a run, or of one of its failing graphs.
+    """The output folder of a run, or of a failing graph.
 
-    `default_for` is the program's name if nobody named the folder, so that the next free one would do as well.
+    `default_for` is the program's name if the user named no folder, so that the next free folder would do as well.
     """
 
     path: Path
@@ -37,7 +37,7 @@ class RunFolder:
 
     @property
     def aten(self) -> Path:
-        """The Case of the ATen graph that AOTAutograd made of the captured one."""
+        """The Case of the ATen graph that AOTAutograd made of the captured graph."""
         return self.case / ATEN
 
     @property
@@ -77,11 +77,11 @@ class RunFolder:
 
     @property
     def has_forward(self) -> bool:
-        """Whether the Case is of a backward graph, and the forward graph was captured with it."""
+        """Whether the Case is of a backward graph whose forward graph was captured too."""
         return (self.forward / CASE).exists()
 
     def empty(self, name: str) -> Path:
-        """Return a new, empty sub-folder; what a killed run left there is removed."""
+        """Return a new, empty sub-folder; remove the leftovers of a killed run."""
         folder = self.path / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -104,9 +104,9 @@ class RunFolder:
 
 
 def choose_folder(wanted: Path | None, name: str) -> RunFolder:
-    """Return the folder that a run will write to, by default the next free one; nothing is made yet.
+    """Return the output folder for a run, by default the next free folder; nothing is made yet.
 
-    Raises UsageError if it is not empty, or cannot be written to.
+    Raises UsageError for a folder that is not empty, or cannot be written to.
     """
     default_for = name if wanted is None else ""
     if wanted is None:
@@ -128,7 +128,7 @@ def choose_folder(wanted: Path | None, name: str) -> RunFolder:
 
 
 def make_folder(folder: RunFolder) -> RunFolder:
-    """Make the output folder; if another run has taken a default one by now, make the next free one."""
+    """Make the output folder. If another run has taken a default folder by now, make the next free folder."""
     while True:
         try:
             folder.path.mkdir(parents=True, exist_ok=not folder.default_for)
@@ -147,7 +147,7 @@ def _entries(folder: Path) -> list[str]:
 def case_folder(given: Path) -> Path:
     """Return the Case folder that `given` names: itself, or the case/ of an output folder.
 
-    Raises UsageError if it is not a folder.
+    Raises UsageError if `given` is not a folder.
     """
     if not given.exists():
         raise UsageError(f"{given} does not exist.")

@@ -1,4 +1,4 @@
-"""A failure whose message is another one for each graph, or each time: its type and its place identify it."""
+"""A failure whose message varies with the graph, or each time: its type and its place identify the failure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of t
 def may_vary(attempt: Attempt) -> bool:
     """Whether the exception may have been raised again with another message.
 
-    Either the whole graph raised it with another one, or smaller graphs than the reduced one raised the same type of
-    exception in the same function, each with a message of its own.
+    The whole graph raised the exception with another message, or many graphs smaller than the reduced graph raised the
+    same type of exception in the same function, each with its own message.
     """
     if attempt.case.failure.fingerprint.any_message:
         return False
@@ -31,7 +31,7 @@ def may_vary(attempt: Attempt) -> bool:
 
 
 def said_of_message(attempt: Attempt) -> str:
-    """Return what the user is told ahead."""
+    """Return the sentence that is printed before the fallback."""
     in_parts = "smaller graphs fail in the same function with other messages"
     why = f"{attempt.error}\nthe message varies" if attempt.error else in_parts
     return f"{why}: trying again with any message from the same function that shares half of its words"

@@ -26,9 +26,9 @@ _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 def prove_by_script(
     program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None, expected: Failure | None = None
 ) -> Attempt:
-    """Return the attempt with the reduced script as its repro, or the reason why that shows no failure.
+    """Reduce the script. Return the attempt with the reduced script as its repro, or with the reason for no repro.
 
-    `of_backend`, `expected` and what is raised are as in `reduce_script`.
+    `of_backend`, `expected` and the raised errors are as in `reduce_script`.
     """
     reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, expected)
     script = Script(program.name, path=reduced.path, folders=reduced.folders)
@@ -74,9 +74,9 @@ def time_limit(settings: Settings, reduced: ReducedScript) -> float:
 
 
 def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
-    """Reduce the script where no repro of its graph shows the failure; return why if that fails too.
+    """Reduce the script, since no repro of its graph shows the failure. If that fails too, return the reasons.
 
-    Raises NothingToReduce if the script fails by itself.
+    If torch.compile itself failed, with any backend, raises NothingToReduce for a script that fails without it too.
     """
     assert attempt.asked is not None, "a Case from elsewhere has no script"
     of_backend = None if attempt.case.while_tracing else attempt.case
