@@ -16,11 +16,11 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
 
     Meant for machines that must run nothing else: `minify reduce FOLDER` makes the repro elsewhere.
 
-    If the process dies in a backend call, `minify reduce FOLDER` repeats the call to find out how it fails. The inputs
-    of a call of a compiled function are then known only with `keep_inputs`, which saves them before each call.
+    If the process dies in a backend call, `minify reduce FOLDER` repeats the call to see the failure. The inputs of a
+    call of a compiled function are then known only with `keep_inputs`, which saves them before each call.
 
-    Functions compiled earlier are not observed: compile within the body. If `folder` is not empty, the first free one
-    of `folder-2`, `folder-3`, ... is used. Under `minify run` this does nothing.
+    Functions compiled earlier are not observed: compile within the body. If `folder` is in use, the Case goes to
+    `folder-2`, or else `folder-3`, and so on. Under `minify run` this does nothing.
     """
     if script.under_run:
         yield

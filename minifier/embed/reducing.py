@@ -20,7 +20,7 @@ def start_reducing(out: Path, options: Sequence[str]) -> subprocess.Popen[bytes]
 
 
 def wait_for_repro(process: subprocess.Popen[bytes], out: Path) -> Path | None:
-    """Wait for the reduction; return the path of its repro, or None. Terminate it if the wait is interrupted."""
+    """Wait for the reduction; return the path of its repro, or None. Terminate the process if interrupted."""
     try:
         process.wait()
     except BaseException:

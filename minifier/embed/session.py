@@ -51,8 +51,8 @@ class Session:
     `on_failure` is called with a failing graph's number and the exception about to be raised. Errors of this tool never
     replace the user's own: they become a note, a warning, or nothing.
 
-    Cases are kept in `folder`, which is removed by `end`. With `keep_in` it is a folder in that one, and stays if the
-    process dies; with `keep_inputs` it then has the inputs of each call of a compiled function too.
+    Cases are kept in `folder`, which is removed by `end`. With `keep_in`, `folder` is made in that folder, and stays if
+    the process dies. With `keep_inputs`, the inputs of each call of a compiled function are kept there too.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Session:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def observer_for(self, compiler_fn: Any) -> tuple[Observer, Any] | None:
-        """Return the observer and the compiler function to observe instead of this one.
+        """Return the observer, and the compiler function to observe instead of `compiler_fn`.
 
         None if this session does not want the call, or if no fresh interpreter tells torch's defaults.
         """
@@ -147,7 +147,7 @@ class Session:
             add_note(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
 
     def case_folder(self, number: int) -> Path | None:
-        """Return the folder of a graph's Case, or None if it could not be saved."""
+        """Return the folder of a graph's Case, or None for an unsaved graph."""
         folder = self.folder / str(number)
         return folder if (folder / CASE).exists() else None
 
@@ -173,7 +173,7 @@ def _end(session: Session) -> None:
 
 
 def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
-    """Make a backend call, observed by the latest session that wants it."""
+    """Make a backend call, observed by the latest session that wants to."""
     for session in reversed(_sessions):
         observation = session.observer_for(compiler_fn)
         if observation is not None:
@@ -183,7 +183,7 @@ def _observe(compiler_fn: Any, gm: torch.fx.GraphModule, inputs: Sequence[Any], 
 
 
 def keep(session: Session, number: int, out: Path) -> Case | None:
-    """Copy the Case of a graph to `out`/case, with the definitions that it needs of the script; return the Case.
+    """Copy the Case of a graph to `out`/case, with the needed definitions of the script; return the Case.
 
     None if the graph could not be saved.
     """
@@ -202,7 +202,7 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
 
 
 def source_here() -> tuple[str, bool]:
-    """Return the source of the running script, or of the notebook's cells so far; and whether it is a file's.
+    """Return the source of the running script, or of the notebook's cells so far; and whether a file was read.
 
     The source is empty if there is neither.
     """
@@ -219,10 +219,10 @@ def source_here() -> tuple[str, bool]:
 
 
 def free_folder(folder: Path | str) -> Path:
-    """Return the folder's absolute path, with a number if it is in use, so that a restarted job does not fail.
+    """Return the folder's absolute path, with a number if the folder is in use: a restarted job must not fail.
 
-    A missing or empty folder is free, and so is a folder of captures that have all ended. What captures without a
-    failure left there is removed.
+    A missing or empty folder is free. So is a folder of capturing processes, unless a process died there in a backend
+    call. Folders of other dead processes are removed.
     """
     path = Path(folder).absolute()
     for place in itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))):
@@ -236,7 +236,7 @@ def free_folder(folder: Path | str) -> Path:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note that the traceback shows. Python 3.10 has none: there it is printed to standard error."""
+    """Add a note that the traceback shows. Python 3.10 has no notes, and prints to standard error."""
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:

@@ -16,7 +16,7 @@ from minifier.workflow.run_folder import RESULTS, next_place
 
 
 class Wrapped:
-    """A backend for torch.compile that observes another backend. `repro` is the repro's path, once there is one."""
+    """A backend for torch.compile that observes another backend. `repro` is the repro's path, None at first."""
 
     def __init__(self, backend: Any, name: str, out: Path, options: Sequence[str], wait: bool) -> None:
         self.backend, self.__name__ = backend, name
@@ -82,7 +82,7 @@ def _is_first(out: Path) -> bool:
 
 
 def _next(name: str) -> Path:
-    """Return a new output folder; under torchrun the same one for all ranks of the job."""
+    """Return a new output folder; under torchrun the same folder for all ranks of the job."""
     run = os.environ.get("TORCHELASTIC_RUN_ID") if "RANK" in os.environ else None
     if run is not None:
         return RESULTS / f"{name}-run-{run}"
@@ -95,11 +95,11 @@ def wrap(
     """Return a backend for torch.compile that compiles with `backend`, a name or whatever torch.compile takes.
 
     Its first failure, while compiling, in a call of the compiled function or in its backward pass, is reduced to a
-    repro by another process. The exception then goes on with a note that names the repro; without `wait` it goes on at
-    once. `options` are command-line options of `minify reduce`.
+    repro by another process. The exception then goes on, with a note that names the repro; without `wait`, at once.
+    `options` are command-line options of `minify reduce`.
 
-    `out` is by default `minify-out/<backend>-<n>`. If it is not empty, a number is appended. Under torchrun each rank
-    has a folder in `out`, and only the first rank that fails is reduced. Under `minify run`, `backend` is returned.
+    `out` is by default `minify-out/<backend>-<n>`. If the folder is in use, a number is appended. Under torchrun each
+    rank has a folder in `out`, and only the first rank that fails is reduced. Under `minify run`, returns `backend`.
     """
     if script.under_run:
         return backend
