@@ -85,7 +85,7 @@ def _describe(failure: Failure) -> str:
 
 
 def _of_result(path: Path, script: Path, unknown: Conditions) -> Conditions:
-    """Return the conditions with the failure that result.json describes; `unknown` if there is no such file."""
+    """Return the conditions with the failure that result.json describes; `unknown` without that file."""
     if not path.exists():
         return unknown
     try:

@@ -40,7 +40,7 @@ def cli() -> None:
 
 
 def _interpreters() -> Interpreters:
-    """What starts the interpreters of this command's verification."""
+    """Return the object that starts the interpreters of this command's verification."""
     interpreters: Interpreters = click.get_current_context().obj
     return interpreters
 
@@ -256,9 +256,9 @@ def _open_standard_files() -> None:
 
 
 def command_line(arguments: Sequence[str] | None = None, interpreters: Interpreters | None = None) -> int:
-    """Run `minify` with these arguments, by default those of this process; return the exit code.
+    """Run `minify` with these arguments, by default the arguments of this process; return the exit code.
 
-    `interpreters` starts those of the verification.
+    `interpreters` starts the interpreters of the verification.
     """
 
     def work() -> int:
@@ -275,7 +275,7 @@ def command_line(arguments: Sequence[str] | None = None, interpreters: Interpret
 
 
 def main(interpreters: Interpreters | None = None) -> None:
-    """The command `minify`."""
+    """Run the command `minify`, and end this process."""
     _open_standard_files()
     status = command_line(interpreters=interpreters)
     # Destroying torch's objects one by one would take as long as importing torch.

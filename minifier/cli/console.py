@@ -39,7 +39,7 @@ _ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 @contextlib.contextmanager
 def ends_as_json(wanted: bool) -> Iterator[None]:
-    """If wanted, print an exception from the body to standard output too, as one line of JSON."""
+    """If wanted, print an exception from the body to standard output too, as a line of JSON."""
     try:
         yield
     except Exception as error:
@@ -62,7 +62,7 @@ def _shares_the_terminal(progress: Progress) -> bool:
 
 
 class StatusLine:
-    """Draws one row at the cursor, and erases it before other output is written."""
+    """Draws a row at the cursor, and erases the row before other output."""
 
     def __init__(self, console: RichConsole) -> None:
         self._console = console
@@ -80,7 +80,7 @@ class StatusLine:
         self._console.file.flush()
 
     def clear(self) -> None:
-        """Erase the row, if it is drawn."""
+        """Erase the row, if drawn."""
         if self._drawn:
             self._drawn = ""
             self._console.control(_ERASE)
@@ -181,7 +181,7 @@ class Console(Ui):
             self.detail(f"probe {progress.probes}: {progress.probe}")
 
     def tick(self) -> None:
-        """Redraw the status line. Without one, write a line if the last is `SECONDS_BETWEEN_LINES` old."""
+        """Redraw the status line. Elsewhere, write a line if the last is `SECONDS_BETWEEN_LINES` old."""
         progress = self._progress
         if self._quiet or progress is None:
             return
