@@ -17,7 +17,7 @@ _MODULES = {"capture": "minifier.embed.capture", "minify": "minifier.workflow.ru
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public function when it is first used: it imports torch, which the command does after its checks."""
+    """Import a public function at its first use: the import loads torch, and the command checks its options first."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

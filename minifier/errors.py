@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the command's exit status says; docs/reference/command-line.md explains each."""
+    """The exit codes of the command; docs/reference/command-line.md explains them."""
 
     REDUCED = 0
     NOTHING = 1
@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
 
 
 class MinifyError(Exception):
-    """A message for the user: what happened, on which file or op, and what to do next."""
+    """A message for the user, which names the fault, the file or op, and the next step to take."""
 
     exit_code = ExitCode.INTERNAL
 
@@ -31,7 +31,7 @@ class ToolFailed(MinifyError):
 
 
 class UsageError(MinifyError):
-    """The command was given something it cannot work on."""
+    """The input is at fault: an option, a file, a folder, or the installed torch."""
 
     exit_code = ExitCode.USAGE
 
@@ -43,7 +43,7 @@ class NothingToReduce(MinifyError):
 
 
 class NoRepro(MinifyError):
-    """The failure was captured, but no standalone script shows it."""
+    """No standalone script shows the captured failure."""
 
     exit_code = ExitCode.NO_REPRO
 
@@ -53,12 +53,12 @@ class OtherMessage(NoRepro):
 
 
 class StoppedEarly(MinifyError):
-    """An interrupt ended the run before it had a verified repro."""
+    """An interrupt ended the run before there was a verified repro."""
 
     exit_code = ExitCode.STOPPED
 
 
 class CannotSave(MinifyError):
-    """A value of the user's that has no readable form on disk; says which and where."""
+    """A value of the user's has no readable form on disk; the message says which value, and where."""
 
     exit_code = ExitCode.NO_REPRO

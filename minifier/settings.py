@@ -1,4 +1,4 @@
-"""What the user asked of a reduction."""
+"""The user's settings for a reduction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from minifier.failure.difference import Tolerance
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user asked of a reduction; seconds throughout, memory in bytes. `workers` is how many probes are
-    made at once (None: one a core where they take long). `compare` is auto, always, never or strict;
-    `verify` in how many fresh interpreters the repro has to show the failure. `passes` names the only passes to try
-    beside that of the ops (None: all), `skipped` those not to try. `include_data` is whether real values may go
-    into the bundle (None: the user is asked). `level` is auto or source, which reduces the script itself at once.
-    `cluster` is the address of a Ray cluster that makes the probes, or local. With `silent_fallbacks`,
-    a backend that logs that it left a graph to others has failed."""
+    """The user's settings for a reduction. Times are in seconds, memory is in bytes.
+
+    `workers` is how many probes are made at once (None: a probe for each core if probes take long). `compare` is auto,
+    always, never or strict. `verify` is in how many fresh interpreters the repro must show the failure. `passes` are
+    the passes to try besides the removal of ops (None: all); `skipped` are passes not to try. `include_data` is whether
+    real values may go into the bundle (None: the user is asked). `level` is auto, or source to reduce the script itself
+    at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
+    fallback of a backend, to eager or to another backend, is a failure.
+    """
 
     match: str | None = None
     timeout: float | None = None
@@ -35,5 +37,5 @@ class Settings:
     silent_fallbacks: bool = False
 
     def wants(self, name: str) -> bool:
-        """Whether the pass of this name is to be tried."""
+        """Whether the settings allow the pass of this name."""
         return (self.passes is None or name in self.passes) and name not in self.skipped
