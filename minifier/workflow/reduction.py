@@ -100,8 +100,8 @@ def reduce(attempt: Attempt) -> Attempt:
     """Reduce the attempt's Case.
 
     An error that a fallback may get around becomes the attempt's error: the graph does not show the failure again, say,
-    or the import of the backend starts threads. Raises all other errors, NothingToReduce if the program fails without
-    the backend, and StoppedEarly.
+    or the import of the backend starts threads. Raises NothingToReduce if the program fails without the backend,
+    StoppedEarly, and all other errors.
     """
     folder, settings = attempt.folder, attempt.run.settings
     if folder.has_forward:  # the user reads the small module, which is simplified by itself

@@ -45,7 +45,7 @@ class ReproSearch:
     interpreters: Interpreters = field(default_factory=Interpreters)
 
     def search(self, variables: tuple[str, ...] = ()) -> Proof:
-        """Write to `out` the first form that shows the failure in every run. Without any, return the reasons.
+        """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
 
         The scripts run with these environment variables and the ones of every shell.
         """

@@ -74,7 +74,7 @@ def time_limit(settings: Settings, reduced: ReducedScript) -> float:
 
 
 def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
-    """Reduce the script, since no repro of its graph shows the failure. If that fails too, return the reasons.
+    """Reduce the script, since no repro of its graph shows the failure. If that fails too, keep the reasons.
 
     If torch.compile itself failed, with any backend, raises NothingToReduce for a script that fails without it too.
     """
