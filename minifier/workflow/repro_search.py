@@ -17,6 +17,7 @@ from minifier.errors import MinifyError, NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.process.interpreters import Interpreters
+from minifier.process.memory import cores
 from minifier.process.orphans import adopt_orphans, kill_orphans
 from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
@@ -194,7 +195,7 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
     """Return how many scripts run at once, the control among them: 1 with too little memory or a single core."""
     most = min(runs, RUNS) + 1
     hungry = most * guard_gibibytes(case, memory) * 2**30
-    return most if (os.cpu_count() or 1) > 1 and hungry <= (memory or hungry) else 1
+    return most if cores() > 1 and hungry <= (memory or hungry) else 1
 
 
 def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]:

@@ -11,11 +11,12 @@ import pytest
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.interpreters import Interpreters
+from minifier.process.memory import cores
 from minifier.verify import Conditions, verify
 
 pytestmark = [
     pytest.mark.timeout(120),
-    pytest.mark.skipif(os.cpu_count() == 1, reason="one core: none is started"),
+    pytest.mark.skipif(cores() == 1, reason="one core: none is started"),
     pytest.mark.usefixtures("processes"),
 ]
 
