@@ -1,4 +1,4 @@
-"""Edits that make functions of a class: of its methods, with its state as variables of the module."""
+"""Edits that replace a class by functions: methods become functions, attributes become variables of the module."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CALL_OF_SUPER = m.Attribute(value=m.Call(func=m.Name("super")))
 
 
 def classes_as_functions(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module with the methods of one class as functions, for each class that has nothing but methods.
+    """Yield the module with the methods of a class as functions, for each class that has nothing but methods.
 
-    `forward` takes the place of the class's instances. What `__init__` does is done ahead of the functions; its
-    parameters have their defaults.
+    `forward` takes the place of the class's instances. The statements of `__init__` run ahead of the functions, with
+    the defaults of its parameters.
     """
     for node in module.body:
         if not isinstance(node, cst.ClassDef) or not isinstance(node.body, cst.IndentedBlock):

@@ -1,4 +1,4 @@
-"""The lines of a script at which it failed."""
+"""Find the failing lines of a script in the traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lines_of(failure: Failure) -> list[int]:
 
 
 def up_to_failing_statement(source: str, failure: Failure) -> str:
-    """Return the source without the statements of the module behind the one that failed."""
+    """Return the source up to the failing statement of the module."""
     in_module = re.findall(rf'File "{FILE}", line (\d+),? in <module>', failure.traceback)
     if not in_module:
         return source

@@ -1,4 +1,4 @@
-"""Edits that put a function or an imported name where it is used: fewer definitions and imports."""
+"""Edits that inline functions and imported names where they are used: fewer definitions and imports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _functions(module: cst.Module) -> Iterator[cst.FunctionDef]:
 
 
 def _body(function: cst.FunctionDef) -> Sequence[cst.BaseSmallStatement | cst.BaseCompoundStatement]:
-    """Return the function's statements; empty if one line has several."""
+    """Return the function's statements; empty if a line has several."""
     lines = function.body.body
     if any(isinstance(line, _Line) and len(line.body) != 1 for line in lines):
         return ()
@@ -55,7 +55,7 @@ def _result(function: cst.FunctionDef) -> cst.BaseExpression | None:
 
 
 def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
-    """`def f(x): return g(x)` goes, and `g` takes its place."""
+    """Yield the module without `def f(x): return g(x)`, with `g` in place of `f`."""
     call, name = _result(function), function.name.value
     params = [param.name.value for param in function.params.params]
     if not isinstance(call, cst.Call) or any(arg.star or arg.keyword for arg in call.args):
@@ -66,7 +66,7 @@ def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[
 
 
 def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
-    """A function that is called once goes, and its body takes the place of the call."""
+    """Yield the module with the function's body in place of its only call."""
     name = function.name.value
     calls = m.findall(module, m.Call(func=m.Name(name)))
     if len(uses_of(module, name)) != 1 or len(calls) != 1 or uses_of(function, name):
@@ -149,7 +149,10 @@ def with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
 
 
 def _paths(node: cst.BaseSmallStatement) -> dict[str, str]:
-    """Return what each name of an import stands for; empty if that cannot be told."""
+    """Return {name: dotted path} of `from a import b` or `import a as b`.
+
+    Empty for any other statement, and for a star or relative import.
+    """
     if isinstance(node, cst.ImportFrom):
         if isinstance(node.names, cst.ImportStar) or node.relative or node.module is None:
             return {}

@@ -1,4 +1,4 @@
-"""The names that a script reads although nothing in it binds them."""
+"""Find the global names that a script reads but never binds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_EVERY_MODULE = frozenset({*dir(builtins), "__file__", "__name__", "__doc__",
 
 
 def missing_names(source: str) -> frozenset[str]:
-    """Return the global names that the source reads and does not bind; none if it has a star import.
+    """Return the global names that the source reads but never binds; none for a source with a star import.
 
     Raises SyntaxError or ValueError for a source that is not Python.
     """

@@ -32,7 +32,7 @@ def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[cst.Mod
 
 
 class _Imports(cst.CSTVisitor):
-    """Collects the lines that consist of one import."""
+    """Collects the lines that consist of a single import statement."""
 
     def __init__(self, module: cst.Module) -> None:
         self.lines: list[tuple[cst.SimpleStatementLine, cst.Import | cst.ImportFrom]] = []

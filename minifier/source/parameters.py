@@ -15,10 +15,10 @@ _CALLED_AS_INSTANCE = ("forward", "__call__")
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of the module and the calls of it.
+    """A function of the module, and the names under which calls reach it.
 
-    `call_name` is its name in calls. `root` is its own name, or its class's, and `made` are the names of what was made
-    of that: `made = grad(root)`. They are called in its place.
+    `call_name` is the function's name in calls; for `__init__` the name of the class. `root` is the function's name;
+    for `forward` and `__call__` the name of the class. `made` are names assigned from `root`, like `made = grad(root)`.
     """
 
     node: cst.FunctionDef
@@ -28,7 +28,7 @@ class _Function:
     made: frozenset[str]
 
     def is_called_by(self, func: cst.BaseExpression) -> bool:
-        """Whether a call of this expression calls the function, like `f`, `made`, `model.f` or `grad(f)`."""
+        """Return whether a call of this expression calls the function, like `f`, `made`, `model.f` or `grad(f)`."""
         if isinstance(func, cst.Call):
             return any(uses_of(func, name) for name in (self.root, *self.made))
         name = func.value if isinstance(func, cst.Name) else func.attr.value if isinstance(func, cst.Attribute) else ""
@@ -84,7 +84,7 @@ def _made_of(root: str, module: cst.Module) -> frozenset[str]:
 
 
 class _RemoveParameter(cst.CSTTransformer):
-    """Removes the parameter at `index`, and its argument in calls of the function, where it is at `position`.
+    """Removes the parameter at `index`, and the argument at `position` in calls of the function.
 
     The arguments may come from a display: `f(*[x, y])`, or `xs = x, y` ahead of `f(*xs)`.
     """
@@ -142,7 +142,7 @@ def _without_last_comma(nodes: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
 
 
 def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module without one parameter, for each parameter of its functions except `self`."""
+    """Yield the module without a parameter, for each parameter of its functions except `self`."""
     visitor = _Functions(module)
     module.visit(visitor)
     for function in visitor.found:

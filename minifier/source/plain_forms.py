@@ -20,7 +20,7 @@ def _assignments(module: cst.Module) -> list[cst.Assign]:
 
 
 def shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
-    """`a, b = x, y` becomes `a = x`, or `b = y`."""
+    """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value
         if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple) or len(node.targets) > 1:
@@ -46,14 +46,14 @@ def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
 
 
 def without_targets(module: cst.Module) -> Iterator[cst.Module]:
-    """`a = f(x)` becomes `f(x)`."""
+    """Drop the target of a call's result: `a = f(x)` becomes `f(x)`."""
     for node in _assignments(module):
         if isinstance(node.value, cst.Call):
             yield from replaced(module, node, cst.Expr(node.value))
 
 
 def without_aliases(module: cst.Module) -> Iterator[cst.Module]:
-    """`a = x`, or `a = f(x)` ahead of its only use, goes: what follows uses the value itself."""
+    """`a = x`, or `a = f(x)` ahead of its only use, goes: the following lines use the value itself."""
     for block in (module, *m.findall(module, m.IndentedBlock())):
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
         for number, line in enumerate(block.body):
@@ -72,7 +72,7 @@ def without_aliases(module: cst.Module) -> Iterator[cst.Module]:
 
 
 def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
-    """The name and the value of a line that assigns one name."""
+    """Return the name and the value of a line that assigns a single name; None for any other line."""
     if not isinstance(line, _Line) or len(line.body) != 1 or not isinstance(line.body[0], cst.Assign):
         return None
     targets = line.body[0].targets
@@ -82,7 +82,7 @@ def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
 
 
 def _is_used_once(following: Sequence[cst.BaseStatement], name: str) -> bool:
-    """Whether one line that follows uses the name, once, and evaluates it once."""
+    """Return whether the lines up to the next assignment read the name exactly once, and evaluate that use once."""
     until = next((i for i, line in enumerate(following) if (_alias(line) or ("",))[0] == name), len(following))
     lines = [line for line in following[: until + 1] if uses_of(line, name)]
     if len(lines) != 1 or not isinstance(lines[0], _Line) or len(uses_of(lines[0], name)) != 1:
@@ -93,7 +93,7 @@ def _is_used_once(following: Sequence[cst.BaseStatement], name: str) -> bool:
 
 
 def _are_short(lines: Sequence[cst.BaseStatement], before: Sequence[cst.BaseStatement]) -> bool:
-    """Whether no line but those before is too long."""
+    """Return whether all lines that are not in `before` are short enough."""
     code = cst.Module([]).code_for_node
     known = {code(line).strip() for line in before}
     texts = {code(line).strip() for line in lines if isinstance(line, _Line)} - known
@@ -101,7 +101,7 @@ def _are_short(lines: Sequence[cst.BaseStatement], before: Sequence[cst.BaseStat
 
 
 def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression) -> list[cst.BaseStatement]:
-    """Return the lines with the value in place of the name, up to a line that assigns it anew."""
+    """Return the lines with the value in place of the name, up to its next assignment."""
     put = PutValue(name, value)
     changed: list[cst.BaseStatement] = []
     for number, line in enumerate(lines):
@@ -117,7 +117,7 @@ def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseEx
 
 
 def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
-    """`a = x + 1` ahead of `return b` becomes `return x + 1`: nothing reads `a`."""
+    """Turn `a = x + 1` ahead of `return b` into `return x + 1`: nothing reads `a`."""
     for block in m.findall(module, m.IndentedBlock()):
         assert isinstance(block, cst.IndentedBlock)
         for number, (line, following) in enumerate(pairwise(block.body)):
@@ -130,7 +130,7 @@ def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
 
 
 def without_displays(module: cst.Module) -> Iterator[cst.Module]:
-    """`xs = [x]` becomes `xs = x`, ahead of `f(*xs)`, `xs[0]` and `for y in xs` only, whose body is then run once."""
+    """Turn `xs = [x]` into `xs = x` if only `f(*xs)`, `xs[0]` and `for y in xs` read the list; loops become bodies."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value
         if not isinstance(target, cst.Name) or not isinstance(value, (cst.Tuple, cst.List)) or len(value.elements) != 1:

@@ -1,4 +1,4 @@
-"""Probe a candidate's source in a child process that runs it as a script."""
+"""Probe source texts: run each as a script in a child process."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ TIMEOUT_FACTOR = 10  # of the slowest failing run
 def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
     """Run the source as `__main__`, and return its exception or {"status": "pass"}.
 
-    A source that exits with another status than 0 ends this process with it. `compiled=False` makes torch.compile run
-    everything in eager mode.
+    If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
+    torch.compile run everything in eager mode.
     """
     with imports_told():
         result = _run(source, compiled=compiled)
@@ -51,9 +51,9 @@ def in_eager(source: str) -> str:
 
 
 def seeded(source: str) -> str:
-    """Return the script with the seed that probes have, after its first imports; unchanged if it does not import torch.
+    """Insert the seed of the probes after the script's first imports; no change without `import torch`.
 
-    What is left of a script may draw random numbers without its seed, and fail for some of them only.
+    A reduced script may have lost its own seed, and fail for some random numbers only.
     """
     if not any(isinstance(node, ast.Import) and "torch" in map(_name, node.names) for node in ast.parse(source).body):
         return source
@@ -69,7 +69,7 @@ def _is_import(node: ast.stmt) -> bool:
 
 
 def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> str:
-    """Return the source with a line after the statements at its begin that have to be ahead of it."""
+    """Insert the line after the first statements of the source, as long as `is_ahead` holds for them."""
     ahead = list(itertools.takewhile(is_ahead, ast.parse(source).body))
     after = ahead[-1].end_lineno if ahead else 0
     lines = source.splitlines(keepends=True)
@@ -77,7 +77,7 @@ def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> 
 
 
 def _comes_first(node: ast.stmt) -> bool:
-    """Whether the statement is the docstring, or an import from __future__."""
+    """Return whether the statement is a docstring, or an import from __future__."""
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__"
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -99,7 +99,7 @@ def _run(source: str, *, compiled: bool) -> dict[str, Any]:
 
 
 def passed(end: ChildEnd) -> bool:
-    """Whether a run of a source ended without an exception, and before its time limit."""
+    """Return whether a run of a source ended without an exception, and before its time limit."""
     return end.result is not None and end.result["status"] == "pass"
 
 
@@ -143,10 +143,10 @@ class SourceLab:
         return end
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
-        """Return for each text whether it shows the sought failure, and passes in eager mode.
+        """Return for each text whether the sought failure shows, and eager mode passes.
 
-        New texts are probed in parallel. A text that is not Python, or that reads a name which it does not bind, is
-        not probed: it cannot pass in eager mode.
+        New texts are probed in parallel. Texts that are not Python are not probed, nor texts that read an unbound name
+        which is not in `missing`: they cannot pass in eager mode.
         """
         texts = dict.fromkeys(sources)
         self._fails |= {text: False for text in texts if text not in self._fails and not self._can_pass(text)}

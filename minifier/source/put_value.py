@@ -1,4 +1,4 @@
-"""Put an expression in the place of a name, or nodes in the place of others."""
+"""Replace a name by an expression, or nodes by other nodes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import libcst as cst
 from libcst import matchers as m
 
 EVALUATED_LATER = m.Lambda() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
-_LOOSE = cst.NamedExpr, cst.Yield, cst.Tuple  # which need them in an argument, too
+_LOOSE = cst.NamedExpr, cst.Yield, cst.Tuple  # need parentheses in an argument, too
 _OPERATIONS = cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.IfExp, cst.Lambda
 
 
 def is_operation(value: cst.BaseExpression) -> bool:
-    """Whether the expression needs parentheses within another one."""
+    """Return whether the expression needs parentheses within another expression."""
     return isinstance(value, (*_OPERATIONS, *_LOOSE)) and not value.lpar
 
 
@@ -63,7 +63,7 @@ class _Uses(cst.CSTVisitor):
 
 
 class Changes(cst.CSTTransformer):
-    """Puts other nodes in the place of some; none removes a node."""
+    """Replaces nodes by the given nodes; an empty list removes a node."""
 
     def __init__(self, changes: Mapping[cst.CSTNode, Sequence[cst.CSTNode]]) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Changes(cst.CSTTransformer):
 
 
 def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Module]:
-    """Yield the module after these changes; nothing if libcst refuses one, like a default ahead of a parameter."""
+    """Yield the module after these changes; nothing if libcst rejects the code, like `def f(x=1, y)`."""
     try:
         for change in changes:
             visited = module.visit(change)
@@ -91,12 +91,12 @@ def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Mo
 
 
 def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator[cst.Module]:
-    """Yield the module with one node in the place of another, as `applied` does."""
+    """Yield the module with `new` in place of `old`; nothing if libcst rejects the code."""
     yield from applied(module, Changes({old: [new]}))
 
 
 class PutValue(cst.CSTTransformer):
-    """Puts the value in the place of each use of the name; an operation gets parentheses where it needs them."""
+    """Replaces each use of the name by the value; an operation gets parentheses where needed."""
 
     def __init__(self, name: str, value: cst.BaseExpression) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from minifier.source.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class ReducedSource:
-    """The reduced source. `minimal`: removing any one statement, with its body, makes the failure vanish."""
+    """The reduced source. `minimal`: removing any statement, with its body, makes the failure vanish."""
 
     source: str
     statements: int

@@ -43,8 +43,9 @@ _RESULT_FILE = "reduced.json"
 class ReducedScript:
     """A reduced script: its text, the statements before and after, and the probes by verdict.
 
-    It shows `failure`. `slowest_seconds`: of the slowest probe that showed it. `minimal`: no statement can be
-    left out. `path` and `folders` are as those of a `case.Script`.
+    The reduced script shows `failure`. `slowest_seconds`: of the slowest failing probe. `minimal`: no statement can be
+    left out. `path` are the folders that Python adds to the import path for the script; the reduced script imports
+    modules from `folders` among them.
     """
 
     source: str
@@ -98,7 +99,7 @@ def as_run(program: Program) -> str:
 
 
 def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:
-    """Return the texts of the functions and classes that the backend needs; of all backends if it is None.
+    """Return the texts of the functions and classes that the backend needs; None stands for all backends.
 
     They stay whole: the reduction must not change the backend under test.
     """
@@ -135,7 +136,7 @@ def _reduce(
     of_backend: Case | None,
     expected: Failure | None,
 ) -> ReducedScript:
-    """Reduce the script in this process; candidates are forked from it and find torch imported."""
+    """Reduce the script in this process. Candidates are forks, with torch already imported."""
     started = time.monotonic()
     source = as_run(program)
     whole = of_its_backend(source, of_backend.backend if of_backend is not None else None)
@@ -178,9 +179,10 @@ def _reduce(
 
 
 def _first_failure(lab: SourceLab, source: str, of_backend: Case | None, expected: Failure | None) -> Failure:
-    """Return the failure of the whole script.
+    """Run the whole script and return its failure.
 
-    Raises NoRepro if there is none, a file is missing, or it is not the one of the backend or of the expected type.
+    Raises NoRepro if the script passes, hangs or misses a file. Also if the failure is not the backend's, or, without
+    a backend call, not of the expected type.
     """
     failure = seen(lab.run(source), ())
     if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
@@ -204,14 +206,14 @@ def _first_failure(lab: SourceLab, source: str, of_backend: Case | None, expecte
 
 
 def _type(fingerprint: Fingerprint) -> str:
-    """Return the type of the innermost exception; of a death its signal or status."""
+    """Return the type of the innermost exception; for a death, the signal or the exit status."""
     return fingerprint.types[-1] if fingerprint.types else fingerprint.message
 
 
 def _which_passes_in_eager(lab: SourceLab, program: Program, source: str, failure: Failure) -> str:
-    """Return the source if it passes in eager mode, or else its statements up to the failing one if these do.
+    """Return the source, or its statements up to the failing statement, whichever passes in eager mode first.
 
-    Raises NothingToReduce if they fail there too.
+    Raises NothingToReduce if both fail.
     """
     in_eager = seen(lab.run(source, compiled=False), ())
     if in_eager is None:
@@ -224,9 +226,9 @@ def _which_passes_in_eager(lab: SourceLab, program: Program, source: str, failur
 
 
 def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
-    """Return the text of the script's assertion that failed, if any: the reduction must not change what it checks.
+    """Return the text of the script's failed assertion, if any: the reduction must not change this check.
 
-    One that compiles within itself is left to be reduced.
+    An assertion that calls torch.compile itself is not returned: the reduction may change it.
     """
     lines = lines_of(failure)
     if not lines or "AssertionError" not in failure.fingerprint.types:
@@ -252,8 +254,8 @@ def reduce_script(
 ) -> ReducedScript:
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 
-    `of_backend` holds a backend call's failure that no repro of its graph showed. `expected` is how the script failed
-    when it was captured.
+    `of_backend` holds a backend call's failure that no repro of its graph showed. `expected` is the script's failure
+    during the capture.
 
     Raises NothingToReduce if the script fails without torch.compile too.
     Raises NoRepro if the script does not show the failure in an empty folder.

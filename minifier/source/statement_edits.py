@@ -1,4 +1,4 @@
-"""Edits that simplify a statement without removing it."""
+"""Edits that simplify statements without removing them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _modules(module: cst.Module) -> frozenset[str]:
 
 
 def _may_replace(operand: cst.BaseExpression, modules: Collection[str]) -> bool:
-    """Whether an operand may stand for its expression: a literal is put there anyway, a module is none."""
+    """Return whether an operand may replace its expression: literals are tried anyway, a module is no value."""
     if isinstance(operand, cst.Name):
         return operand.value not in modules and operand.value != "self"
     if isinstance(operand, cst.UnaryOperation):
@@ -66,7 +66,7 @@ def _unpacked(module: cst.Module) -> set[cst.CSTNode]:
 
 
 def _is_of_module(node: cst.BaseExpression, modules: Collection[str]) -> bool:
-    """Whether the expression is a module, or a dotted name in one."""
+    """Return whether the expression is a module, or a dotted name in a module."""
     while isinstance(node, cst.Attribute):
         node = node.value
     return isinstance(node, cst.Name) and node.value in modules
@@ -85,7 +85,7 @@ def _names_backend(node: cst.CSTNode) -> bool:
 
 
 def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the node without one of its children."""
+    """Yield the node without a child, for each child that can be left out."""
     for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items"):
         children = getattr(node, name, None)
         if isinstance(children, (list, tuple)):

@@ -13,7 +13,7 @@ Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 class Tree:
     """The statements of a source text, numbered in source order.
 
-    A nested statement is kept only with its parent. A definition whose text is in `whole` counts as one statement.
+    A nested statement is kept only with its parent. A definition whose text is in `whole` is a single statement.
     Raises libcst.ParserSyntaxError for source that is not Python.
     """
 
@@ -52,7 +52,7 @@ class Tree:
 
     @property
     def parents(self) -> tuple[tuple[int, ...], ...]:
-        """For each statement, the enclosing statement and the earlier statements that bind the names it reads."""
+        """For each statement, the enclosing statement and the earlier statements that bind its names."""
         return tuple(tuple(sorted(numbers)) for numbers in self._parents)
 
     @property
@@ -69,7 +69,7 @@ class Tree:
         return numbers[-1] if numbers else None
 
     def code(self, chosen: Collection[int]) -> str:
-        """Return the source with the chosen statements only; one whose parent is not chosen is absent too."""
+        """Return the source with the chosen statements only; statements with an unchosen parent are absent too."""
         survivors = {self.statements[i] for i in chosen}
         reduced = self.module.visit(_RemoveOthers(survivors, self._whole))
         assert isinstance(reduced, cst.Module)
@@ -127,7 +127,7 @@ class _RemoveOthers(cst.CSTTransformer):
 
 
 def _is_empty(body: cst.BaseSuite) -> bool:
-    """Whether a block has nothing but `pass`."""
+    """Return whether a block has nothing but `pass`."""
     return all(
         isinstance(statement, cst.Pass)
         for line in body.body

@@ -13,9 +13,9 @@ _SMALL = 2
 
 
 def small_values(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module with every occurrence of one number replaced: an integer by 1 or 2, another number by 1.0.
+    """Yield the module with every occurrence of a number replaced: an integer by 1 or 2, another number by 1.0.
 
-    All occurrences change together: sizes that have to agree still do.
+    All occurrences change together: equal sizes stay equal.
     """
     numbers = (node for node in m.findall(module, m.Integer() | m.Float()))
     texts = dict.fromkeys(node.value for node in numbers if isinstance(node, (cst.Integer, cst.Float)))
@@ -41,7 +41,7 @@ class _Number(cst.CSTTransformer):
 
 
 def without_comments(module: cst.Module) -> Iterator[cst.Module]:
-    """Yield the module without comments, if it has any: they describe the original script."""
+    """Yield the module without its comments, if any: they describe the original script."""
     if m.findall(module, m.Comment()):
         yield from applied(module, _WithoutComments())
 
