@@ -1,4 +1,4 @@
-"""Finds a minimal set of atoms that still fails, in few probes. It knows only integers and a predicate.
+"""Finds a minimal failing set of atoms in few probes. Atoms are integers here, and a probe is a predicate.
 
 The only function is `reduce`; docs/explanation/how-it-finds-the-ops.md explains its phases and their cost.
 """
@@ -41,12 +41,12 @@ def reduce(
     """Reduce `problem` to atoms that fail together and of which none can be deleted alone.
 
     All atoms together are assumed to fail; they are not probed. `known` holds earlier answers (of the check, or of a
-    journal), which are not probed again: a resumed search has the result of an uninterrupted one. `on_progress` is
-    called after each round.
+    journal), which are not probed again: a resumed search ends with the result of an uninterrupted search.
+    `on_progress` is called after each round.
 
     The result is the same for any number of workers if the prober's answers are a function of the candidate. After
     the budget, or a KeyboardInterrupt, the smallest failing candidate is returned.
 
-    Raises ValueError if the prober does not return one answer for each candidate; passes on its other exceptions.
+    Raises ValueError if the prober returns too few or too many answers; passes on the prober's exceptions.
     """
     return Walk(prober, known, budget, on_progress).run(mask_of(problem.everything), plan(problem))

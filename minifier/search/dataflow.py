@@ -15,7 +15,7 @@ class Dataflow:
         self._parents = problem.parents
 
     def ball(self, centre: Iterable[int], radius: int) -> Mask:
-        """Return some atoms, with their ancestors at most `radius` edges away."""
+        """Return the atoms of `centre`, with their ancestors at most `radius` edges away."""
         reached = set(centre)
         rim = reached
         for _ in range(radius):
@@ -24,7 +24,7 @@ class Dataflow:
         return mask_of(reached)
 
     def neighbours(self, centre: Iterable[int]) -> Mask:
-        """Return some atoms, with their parents and children."""
+        """Return the atoms of `centre`, with their parents and children."""
         inside = set(centre)
         children = (atom for atom, parents in enumerate(self._parents) if not inside.isdisjoint(parents))
         return self.ball(inside, 1) | mask_of(children)
@@ -32,8 +32,8 @@ class Dataflow:
     def depth_first(self, start: int, wanted: Mask) -> tuple[int, ...]:
         """Return the wanted atoms in the order of a depth-first walk over inputs from `start`.
 
-        The walk also goes through unwanted atoms, so that neighbours stay neighbours after a cut. Atoms that it cannot
-        reach follow, walked from the last to the first.
+        The walk also goes through unwanted atoms, so that neighbours stay neighbours after a cut. Unreachable atoms
+        follow, walked from the last to the first.
         """
         seen = bytearray(len(self._parents))
         order: list[int] = []

@@ -13,9 +13,9 @@ MAX_SINGLE_ATOMS = 5
 def delete(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     """Try to delete the atoms of `order`, neighbours together; about 1.2 log2 C(n, m) + m probes for m needed of n.
 
-    The first group is half of the atoms. A group doubles if the failure stays without it, else it is halved. (Hwang
-    1972, generalised binary splitting, for an unknown number of defectives.) A few atoms are deleted one by one, the
-    far end first: needed atoms are mostly near the start of the walk, and the last answers also serve the proof.
+    The first group is half of the atoms. The group size doubles if the failure stays, else it is halved. (Hwang 1972,
+    generalised binary splitting, for an unknown number of defectives.) A few atoms are deleted singly, the far end
+    first: needed atoms are mostly near the start of the walk, and the last answers also serve the proof.
     """
     if len(order) <= MAX_SINGLE_ATOMS:
         return _singly(kept, tuple(reversed(order)), then)
@@ -50,7 +50,7 @@ def _gallop(kept: Mask, order: tuple[int, ...], group: int, then: Reduced) -> St
 def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Reduced) -> Step:
     """Delete the longest deletable prefix of the first `stuck` atoms, which cannot all be deleted.
 
-    The atom after that prefix is needed; galloping continues behind it.
+    The atom after that prefix is needed; galloping continues with the next atom.
     """
     if stuck == 1:
         return _gallop(kept, order[1:], group, then)
@@ -68,8 +68,8 @@ def _split(kept: Mask, order: tuple[int, ...], stuck: int, group: int, then: Red
 def halve(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     """Try to delete chunks of half, a quarter, an eighth ... of the atoms, down to pairs.
 
-    It infers nothing and needs no order, so it suits a fault that is not monotone. (lithium's `minimize`.) The proof
-    deletes single atoms.
+    No answer is inferred and no order needed, which suits a fault that is not monotone. (lithium's `minimize`.) The
+    proof deletes single atoms.
     """
     return _chunks(kept, order, 0, len(order) // 2, then)
 

@@ -1,4 +1,4 @@
-"""Likely candidates, probed before any search: atoms that the error names, and one atom of each kind."""
+"""Likely candidates, probed before any search: atoms that the error names, and the first atom of each kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL_SET_ATOMS = 2
 
 
 def guess(problem: Problem, flow: Dataflow, kept: Mask, then: Reduced) -> Step:
-    """Try likely candidates, from the boldest to the safest; keep each that fails.
+    """Try likely candidates, from the boldest to the safest; keep each failing candidate.
 
     Costs at most 7 probes, and 1 without hints. notes/search.md has measurements of these guesses and of others.
     """

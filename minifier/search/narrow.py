@@ -1,4 +1,4 @@
-"""The prefix and ball phases: from the whole graph to the neighbourhood of one needed atom."""
+"""The prefix and ball phases: from the whole graph to the neighbourhood of a needed atom."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _first(kept: Mask, atoms: list[int], length: int) -> Mask:
 def ball(flow: Dataflow, kept: Mask, needed: int, then: Located, radii: tuple[int, ...] = RADII) -> Step:
     """Try the needed atom with its ancestors at growing radius; keep the first ball that fails.
 
-    Most faults are local: one op, or a pattern of a few ops that feed each other.
+    Most faults are local: a single op, or a pattern of a few ops that feed each other.
     """
     if not radii:
         return then(kept, needed)

@@ -1,4 +1,4 @@
-"""The phases, chained into one search."""
+"""The phases, chained into a search."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LOOKAHEAD = 8
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A step of the tree, with the candidates that passed on the way to it."""
+    """A step of the tree, with the candidates that passed on the way there."""
 
     step: Step
     passing: tuple[Mask, ...] = ()
@@ -26,7 +26,7 @@ class Place:
         return Place(ask.answered(fails), self.passing if fails else (*self.passing, ask.candidate))
 
     def answer(self, ask: Ask, answers: Mapping[Mask, bool]) -> bool | None:
-        """Return the answer to this place's question, or None if it needs a probe.
+        """Return the answer to this place's question, or None if a probe is needed.
 
         Domination uses only answers on the way to this place, and precedes all other answers. So neither speculation
         nor a journal changes the inferences: the result is the same for any number of workers, and after a resume.
@@ -37,10 +37,10 @@ class Place:
 
 
 def foresee(place: Place, answers: Mapping[Mask, bool], wanted: int) -> list[Ask]:
-    """Return up to `wanted` questions: the one asked here, then the most likely next ones.
+    """Return up to `wanted` questions: the question of this place, then the most likely next questions.
 
     Both branches of each unanswered question are followed, the likelier first. With c workers, a binary search becomes
-    nearly a (c + 1)-ary one; the proof, whose answers are nearly always "no", asks about the next c atoms.
+    nearly (c + 1)-ary. The proof, whose answers are nearly always "no", asks about the next c atoms.
     """
     picked: dict[Mask, Ask] = {}
     tie = count()

@@ -54,14 +54,14 @@ class Oracle(Protocol):
 
     @property
     def workers(self) -> int:
-        """The number of candidates that it can probe at once, at least 1."""
+        """The number of candidates that can be probed at once, at least 1."""
         ...
 
     def probe(self, candidates: Sequence[Atoms]) -> Sequence[bool]:
-        """Return for each candidate, in order, whether it shows the sought failure.
+        """Return for each candidate, in order, whether the sought failure shows.
 
-        There are at most `workers` candidates, never one that was probed before. The search needs the first answer;
-        the others are speculation.
+        There are at most `workers` candidates, and none was probed before. The search needs the first answer; the
+        other answers are speculation.
         """
         ...
 
@@ -70,14 +70,14 @@ class Oracle(Protocol):
 class Budget:
     """When to stop. `deadline` is a reading of `time.monotonic()`, in seconds; None means no limit.
 
-    It is checked between rounds: a running probe is not interrupted.
+    The search checks the budget between rounds: a running probe is not interrupted.
     """
 
     max_probes: int | None = None
     deadline: float | None = None
 
     def is_spent(self, probes: int) -> bool:
-        """Whether nothing is left of it after this number of probes."""
+        """Return whether the budget is used up after this number of probes."""
         if self.max_probes is not None and probes >= self.max_probes:
             return True
         return self.deadline is not None and time.monotonic() >= self.deadline

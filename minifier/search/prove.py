@@ -1,4 +1,4 @@
-"""The proof that no atom can be deleted alone; if one can, halving and another proof."""
+"""The proof that no atom can be deleted alone. A deletion leads to halving and another proof."""
 
 from __future__ import annotations
 

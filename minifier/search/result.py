@@ -29,7 +29,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """One finished round, for a progress bar. `atoms` is the size of the best candidate so far.
+    """A finished round, for a progress bar. `atoms` is the size of the best candidate so far.
     `failing` tells whether the candidate that the search needed showed the failure."""
 
     phase: SearchPhase
@@ -41,7 +41,7 @@ class SearchProgress:
 
 @dataclass(frozen=True, slots=True)
 class PhaseCount:
-    """Probes of one phase, including speculation, and the number of atoms before and after."""
+    """The probes of a phase, including speculation, and the number of atoms before and after."""
 
     phase: SearchPhase
     probes: int
@@ -57,8 +57,8 @@ class PhaseCount:
 class Result:
     """The smallest failing candidate found.
 
-    `probes` counts every candidate that was run, including speculation. `rounds` counts the calls of the prober, which
-    cost the time if it has enough workers.
+    `probes` counts every candidate that was run, including speculation. `rounds` counts the calls of the prober: with
+    enough workers they determine the run time.
     """
 
     kept: Atoms

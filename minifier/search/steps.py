@@ -1,7 +1,7 @@
 """A search written as the tree of its questions.
 
-A phase is a recursive function. It returns `Done`, or its next question, `Ask`, with a function from the answer to the
-next step. Phases are chained: each is given the phase that follows. Nothing is probed while the tree unfolds, so a
+A phase is a recursive function. The result is `Done`, or `Ask`: the next question, with a function from the answer to
+the next step. Phases are chained: each is given the phase that follows. Nothing is probed while the tree unfolds, so a
 walker can follow both branches of an unanswered question. That keeps workers busy, and their number cannot change the
 result. (A lazily unfolded decision tree; Python's usual generator could be resumed only once.)
 """
@@ -25,10 +25,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question: does `candidate` fail? If so it replaces the best so far.
+    """A question: does `candidate` fail? A failing candidate becomes the best so far.
 
-    `chance` is the likelihood of "yes"; it only steers speculation. `answered` must be free of side effects: it may be
-    called with both answers, and more than once. If `inferable`, "no" may be inferred without a probe from a larger
+    `chance` is the likelihood of "yes", and steers only speculation. `answered` may be called with both answers, and
+    more than once: side effects are forbidden. If `inferable`, "no" may be inferred without a probe from a larger
     candidate that passes (domination).
     """
 

@@ -13,7 +13,7 @@ from .steps import Ask, Step
 
 
 class Walk:
-    """One search, from its first question to its end; for a single use."""
+    """A search, from its first question to its end; for a single use."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Walk:
         return self._answers[asks[0].candidate]
 
     def _smallest_failing(self) -> Mask:
-        """Return the smallest failing candidate of all answers, including those of speculation and of a journal."""
+        """Return the smallest failing candidate of all answers, including speculation and the journal."""
         failing = (candidate for candidate, fails in self._answers.items() if fails)
         return min(failing, key=lambda candidate: (size(candidate), candidate))
 
