@@ -22,7 +22,7 @@ class _BackendArguments(cst.CSTVisitor):
 
 
 class _NameCollector(cst.CSTVisitor):
-    """Collects the names in an expression, and the names that it binds itself, like parameters of a lambda."""
+    """Collects the names in an expression, and the names bound there, like parameters of a lambda."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
@@ -87,10 +87,10 @@ def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) 
 
 
 def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return (expression, the module's names that it reads) of the backend made by the function or class `made_by`.
+    """Return (expression, its names of the module) for the backend made by the function or class `made_by`.
 
-    `<lambda>` stands for a lambda. None unless exactly one expression fits and reads names of the module only.
-    Raises libcst.ParserSyntaxError for source that is not Python.
+    `<lambda>` stands for a lambda. None unless a single expression fits and reads only names of the module. Raises
+    libcst.ParserSyntaxError for source that is not Python.
     """
     wrapper = MetadataWrapper(cst.parse_module(source))
     names_of: dict[str, tuple[str, ...]] = {}
@@ -104,7 +104,7 @@ def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]]
 
 
 def backend_names(source: str) -> set[str]:
-    """Return the names read by all backend arguments, and of the functions registered as backends."""
+    """Return the names that backend arguments read, and the names of functions registered as backends."""
     wrapper = MetadataWrapper(cst.parse_module(source))
     names = {name for expression, _ in _backend_expressions(wrapper) for name in _free_names(expression)}
     for function in _Collector(wrapper.module).functions:

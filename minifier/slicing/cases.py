@@ -75,7 +75,7 @@ def imported_tops(source: str) -> set[str]:
 
 
 def _with_backend(case: Case, source: str) -> Case:
-    """Use the script's own expression for the backend, if the script constructs it."""
+    """Use the script's own expression for a backend that the script constructs."""
     backend = case.backend
     if not backend.made_by:
         return case
@@ -90,9 +90,9 @@ def _with_backend(case: Case, source: str) -> Case:
 
 
 def _may_construct(script_text: str, captured_text: str) -> bool:
-    """Whether the script's expression may have constructed the captured object.
+    """Return whether the script's expression may have constructed the captured object.
 
-    It must contain the captured object's constants, and read no further variables.
+    The expression must contain the captured object's constants, and read no further variables.
     """
     of_script, captured = ast.parse(script_text, mode="eval"), ast.parse(captured_text, mode="eval")
     return _names(of_script) <= _names(captured) and _constants(captured) <= _constants(of_script)

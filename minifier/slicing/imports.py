@@ -8,8 +8,8 @@ import ast
 def import_lines(source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (imports of names that the script never reads, all imports), each in the script's order.
 
-    An import of an unread name is there for its effect: it patches or registers something. Only statements of the
-    module itself count. Raises SyntaxError for source that is not Python.
+    An import of an unread name is there for its effect, like a patch or a registration. Only statements of the module
+    itself count, without relative imports. Raises SyntaxError for source that is not Python.
     """
     module = ast.parse(source)
     reads = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}

@@ -71,7 +71,7 @@ def dotted(node: cst.CSTNode) -> str:
 
 
 def root(node: cst.CSTNode) -> str:
-    """Return the first name of an expression like `a.b[0].c(...)`; empty if it starts with no name."""
+    """Return the first name of an expression like `a.b[0].c(...)`; empty if there is no name."""
     while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node.value if isinstance(node, cst.Name) else ""
@@ -147,7 +147,7 @@ class _Effects(cst.CSTVisitor):
         self._add_target(node.name)
 
     def _add_target(self, target: cst.CSTNode) -> None:
-        """Record a name that the statement binds before it reads it."""
+        """Record the names that the statement binds before any read."""
         if self._is_run() and isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
                 self._add_target(element.value)
@@ -233,7 +233,7 @@ class ModuleStatements:
                     queue += [callee for name in definition.reads for callee in definitions.get(name, ())]
 
     def _owner(self, node: cst.CSTNode) -> tuple[Statement | None, cst.If | None]:
-        """Return (the statement that contains the node, None), or (None, the `if` whose test contains it)."""
+        """Return (the statement around the node, None), or (None, the `if`) for a node of an `if`'s test."""
         child: cst.CSTNode = node
         while node not in self._owners:
             if node not in self._parents:
@@ -244,7 +244,7 @@ class ModuleStatements:
         return self._owners[node], None
 
     def _runs_at_import(self, node: cst.CSTNode) -> bool:
-        """Whether a binding at this node happens when the module runs, not by a function's `global`."""
+        """Return whether a binding at this node happens when the module runs, not by a function's `global`."""
         while node in self._parents:
             node = self._parents[node]
             if isinstance(node, (cst.FunctionDef, cst.Lambda)):

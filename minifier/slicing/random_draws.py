@@ -1,4 +1,4 @@
-"""Random numbers that a module draws when it runs: a slice must keep their seeds to draw the same numbers."""
+"""Find the seeds of the random numbers that a module draws: a slice needs them to draw the same numbers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _is_number(statement: Statement) -> bool:
 
 
 def _has_known_seed(statement: Statement, numbers: set[str]) -> bool:
-    """Whether all arguments are integers or names of integers: a slice does not know a command-line argument."""
+    """Return whether all arguments are integers or names of integers: a slice knows no command-line arguments."""
     calls = [call for call in m.findall(statement.node, m.Call()) if isinstance(call, cst.Call)]
     values = [argument.value for call in calls for argument in call.args]
     return bool(statement.small) and all(

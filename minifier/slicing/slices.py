@@ -98,7 +98,7 @@ class _Needed:
                 self._add(statement)
 
     def _add_effects(self, statement: Statement) -> bool:
-        """Add a statement that changes or registers a needed object; return whether it did."""
+        """Add the statement if it changes or registers a needed object; return True if added."""
         needed = self.names & self.defined - self.libraries
         imported = self.names & self.imported - _STATE_MODULES
         assigns = not isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) and not statement.hands_over
@@ -116,7 +116,10 @@ class _Needed:
         return bool(missing)
 
     def _registers(self, statement: Statement, needed: set[str]) -> bool:
-        """Whether an imported function is called with a needed object, reads nothing unneeded, and drops its result."""
+        """Return whether the statement hands a needed object to an imported function.
+
+        The function's result must be unused, and the statement must read nothing unneeded.
+        """
         if not statement.hands_over & needed or not (statement.reads & self.imported):
             return False
         return statement.reads & self.defined <= self.names
@@ -174,7 +177,7 @@ class _Rendered:
     def _branch(self, node: cst.If) -> cst.If | None:
         """Return the `if` with the needed statements of its branches, None if there are none.
 
-        Empty branches above a needed one stay: their tests decide whether it runs.
+        Empty branches above a needed branch stay, for their tests.
         """
         body = self._body(node.body.body) if isinstance(node.body, cst.IndentedBlock) else []
         orelse: cst.If | cst.Else | None = None
