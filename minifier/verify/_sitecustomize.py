@@ -1,9 +1,9 @@
 """Observe a script in a fresh interpreter. Standard library only.
 
-Python imports a copy of this file as `sitecustomize`. It writes down the exception that ends the interpreter, and what
-was imported. It takes itself off the import path, and runs the user's own sitecustomize, if there is one. Files next to
-it change its work: with `watch-logs` it also records logs and warnings; with `waits` it imports torch and waits for a
-script to run.
+Python imports a copy of this file as `sitecustomize`. The copy records the exception that ends the interpreter, and the
+names of the imported packages. It leaves the import path, and runs the user's own sitecustomize, if any. Files next to
+the copy add work: with `watch-logs`, logs and warnings are recorded too; with `waits`, torch is imported ahead of the
+script.
 """
 
 import atexit
@@ -71,8 +71,8 @@ def note_packages() -> None:
 def wait_for_the_script() -> None:
     """Import the script's likely imports early, then wait for the script.
 
-    A pipe delivers lines of JSON: `imports` to do, and at last `path`, with folders for the import path. Otherwise the
-    interpreter is like a fresh one.
+    A pipe delivers lines of JSON: `imports` to do, and at last `path`, with folders for the import path. Nothing else
+    tells this interpreter from a fresh interpreter.
     """
     with open(os.path.join(here, "waits")) as file:
         descriptor = int(file.read())
@@ -137,7 +137,7 @@ def note_records() -> None:
 
 
 def run_users_sitecustomize() -> None:
-    """Run the sitecustomize that Python would have imported without this one."""
+    """Run the sitecustomize that Python would have imported without this file."""
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
         sys.modules["sitecustomize"] = importlib.util.module_from_spec(spec)

@@ -15,14 +15,14 @@ from minifier.process.memory import MemoryWatch, free_memory, limit_data
 from minifier.torch_private import inductor_headers, link_libraries
 from minifier.verify.shown_failure import End, failure_shown
 
-_MEMORY_FRACTION = 0.3  # of the free memory, the limit for each of the scripts that run at once
+_MEMORY_FRACTION = 0.3  # of the free memory: the limit for each of the scripts that run at once
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """One run of a script: its exit status, None if it was killed, and the failure that it showed, if any.
+    """A run of a script: the exit status (None after a timeout), and the failure that showed, if any.
 
-    `packages` are the top-level modules that it had imported at its end; none are known of one that died.
+    `packages` are the top-level modules imported by the end of the run; empty if the interpreter died.
     """
 
     status: int | None
@@ -34,14 +34,14 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a script has to show, and what it is run with.
+    """The failure that a script must show, and the conditions of its runs.
 
     `sought` tells how to read the script's end; None if no failure is known. `timeout` is in seconds. `extra_path` are
     folders for the import path. `match` and `match_log` are the user's regular expressions for messages and for log
-    records. With `any_stage` the stage does not count: the script's end does not tell it. `memory`
-    is each run's limit in bytes, capped at a fraction of the free memory. Without it, unless running out of memory is
-    sought, a script may reserve any amount and use most of the free memory. `more` are environment variables that the
-    script gets besides the ordinary ones; None means all.
+    records. With `any_stage` the stage, which a script's end does not show, is ignored. `memory` is each run's limit in
+    bytes, capped at a fraction of the free memory. With None, a script may reserve any amount and use most of the free
+    memory, unless the sought failure is running out of memory. `more` are environment variables that the script gets in
+    addition to the ordinary variables; None means all.
     """
 
     sought: Fingerprint | None
@@ -60,7 +60,7 @@ class Conditions:
         return self.memory is None and (self.sought is None or self.sought.kind is not Kind.OUT_OF_MEMORY)
 
     def are_met(self, run: ScriptRun) -> bool:
-        """Whether a run showed the sought failure."""
+        """Return whether a run showed the sought failure."""
         assert self.sought is not None, "a failure is sought"
         if run.failure is None:
             return False
@@ -74,7 +74,7 @@ class Conditions:
 
 
 class Started:
-    """An interpreter that runs a script; leaving the `with` kills it and removes its files.
+    """An interpreter that runs a script. Leaving the `with` block kills the process and removes its files.
 
     `ahead` allows an interpreter that was started before the script existed.
     """
@@ -135,7 +135,7 @@ class Started:
         return tuple(json.loads(told.read_text(encoding="utf-8"))) if told.exists() else ()
 
     def kill(self) -> None:
-        """Kill the interpreter and all processes it started."""
+        """Kill the interpreter and all its descendants."""
         self.interpreter.kill()
         self._conditions.interpreters.running.discard(self.child)
 
@@ -151,8 +151,8 @@ class Started:
 def run_script(script: Path, conditions: Conditions, tick: Callable[[], object] = lambda: None) -> ScriptRun:
     """Run the script once in a fresh interpreter.
 
-    A script tells neither the stage of its death nor what a failed assertion compares: the failure that is returned
-    has these from the sought one.
+    A script's end shows neither the stage of a death, nor whether an assertion compares inputs or gradients. The
+    returned failure takes both from the sought failure.
     """
     with Started(script, conditions) as started:
         return started.wait(tick)

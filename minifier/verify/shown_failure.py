@@ -1,4 +1,4 @@
-"""Read the end of a script as a Failure, to be compared with the sought one."""
+"""Read the end of a script as a Failure, to be compared with the sought failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minifier.failure.stage import stage_shown
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a script ended: its status (negative: a signal; None: it was killed), its output, its observer's folder."""
+    """How a script ended: its status (negative: a signal; None: a timeout), its output, its observer's folder."""
 
     status: int | None
     output: str
@@ -88,9 +88,9 @@ def _fallback(end: End, sought: Fingerprint, match_log: str | None) -> Failure |
 
 
 def failure_shown(end: End, sought: Fingerprint | None, match_log: str | None = None) -> Failure | None:
-    """Return the failure that a script showed, with what native code wrote; None if the script ended well.
+    """Return the failure that a script showed, with the output of native code; None if the script ended well.
 
-    `sought` adds facts that the output does not tell: the stage of a death or a hang, whether inputs or gradients are
+    `sought` adds facts that the output does not show: the stage of a death or a hang, whether inputs or gradients are
     compared, and which log record is a failure.
     """
     failure = _failure_shown(end, sought, match_log)

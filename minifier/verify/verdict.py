@@ -51,10 +51,10 @@ def verify(
 ) -> Verification:
     """Run the script `runs` times, and count the runs that show the sought failure.
 
-    The `control` is the script with eager in the place of the backend. It is run once. Up to `at_once` interpreters run
-    in parallel, the one of the control among them. The first run that does not show the failure is the last one, and
-    ends the control. All interpreters but the first may have been started ahead. If one of these does not show the
-    failure, none of them counts.
+    The `control`, the script with eager in the place of the backend, runs once. Up to `at_once` interpreters run in
+    parallel, including the control. The first run that does not show the failure is the last, and the control is
+    killed. All interpreters but the first may have been started ahead. If a pre-started interpreter does not show the
+    failure, the runs of all pre-started interpreters are discarded.
     """
     began = time.monotonic()
     done: list[ScriptRun] = []
