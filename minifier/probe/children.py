@@ -31,10 +31,10 @@ COMPILED = "compiled"  # below the scratch folder: compiled code, shared by cons
 class ChildEnd:
     """How a child ended.
 
-    `result` is the job's return value. Without one, `signal`, `status`, `timed_out` or `exhausted` (killed for its
-    memory use) tells why, and `stage` how far it came. `fault` is a traceback of the job's own code. `output` is the
-    Python stack at its death, or else the end of its output. `loaded` are the modules of torch that it imported.
-    `written` is the end of its output in any case.
+    `result` is the job's return value. If None, `signal`, `status`, `timed_out`, `exhausted` (killed for its memory
+    use) or `fault` (a traceback of the job's own code) has the reason, and `stage` is the last stage begun. `output` is
+    the Python stack at the child's death, or else the end of its output; `written` is always the end of its output.
+    `loaded` are the modules of torch that the child imported.
     """
 
     result: dict[str, Any] | None
@@ -55,7 +55,7 @@ RunJobs = Callable[[Sequence[Job], Limits, Path], list[ChildEnd]]
 
 
 class _Probe:
-    """A child with one job, and its folders. To be made within `uninterrupted`."""
+    """A child with a job, and its folders. Create this object within `uninterrupted`."""
 
     def __init__(self, job: Job, limits: Limits, scratch: Path, compiled: Path) -> None:
         self._compiled = compiled
@@ -73,7 +73,7 @@ class _Probe:
         os.close(write_end)
 
     def end(self) -> ChildEnd:
-        """Return how the child ended, once it was waited for."""
+        """Return how the child ended; `supervise` must have waited for its end."""
         child = self.child
         written = _tail(self._folder / "output")
         message: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class _Probe:
         )
 
     def remove(self) -> None:
-        """Kill the child if it has not ended, and remove its folder."""
+        """Kill the child if still running, and remove its folder."""
         self.child.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
         if self.child.timed_out or self.child.signal is not None:  # a library there may be half-written

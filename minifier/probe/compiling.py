@@ -32,16 +32,16 @@ Compiler = Callable[[torch.fx.GraphModule, list[Any]], Any]
 
 
 def through_dynamo(bench: PreparedCase, case: Case, on_run: Callable[[], object]) -> Compiled:
-    """Return the graph's function under torch.compile, as in a repro: its first call compiles it.
+    """Return the graph's function under torch.compile, as in a repro. The first call compiles.
 
-    `on_run` is called ahead of each call of what the backend compiled. Sizes are symbolic if the Case's are.
+    `on_run` is called ahead of each call of the backend's compiled code. Sizes are symbolic if the Case's are.
     """
     observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
     return compiled_by_dynamo(bench, case)
 
 
 def compiled_by_dynamo(bench: PreparedCase, case: Case) -> Compiled:
-    """Return the graph's function under torch.compile, whose first call compiles it."""
+    """Return the graph's function under torch.compile. The first call compiles."""
     module = build_graph(case.graph, bench.tensors, names=case.graph.input_names)
     function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
     backend, dynamic = case.backend, True if is_symbolic(case) else case.backend.dynamic

@@ -79,12 +79,12 @@ _STAGES = {  # of compiling and running, by the graph's level
 
 
 def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
-    """Compile the candidate, run it, and its backward pass if the Case has one, up to the stage `until`.
+    """Compile and run the candidate, and run the Case's backward pass, if any, up to the stage `until`.
 
-    Gives {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). For a
-    silent fallback it gives {"status": "said", "lines": [[stage, line], ...]}. The status is "invalid" if eager fails
-    on the candidate too, or an input cannot be made. An exception raised by this function
-    is a fault of this tool: only the backend's own calls are judged.
+    Return {"status": "pass"}, or a failure with stage, links and traceback (differences, after a comparison). Where a
+    silent fallback is sought, the answer is {"status": "said", "lines": [[stage, line], ...]} in place of "pass". The
+    status is "invalid" if eager fails on the candidate too, a call ahead fails, or an input cannot be made. An
+    exception raised by this function is a fault of this tool: only the backend's own calls are judged.
     """
     progress = _JobProgress()
     if bench.case.failure.fingerprint.kind is Kind.SIGNAL:
@@ -152,7 +152,7 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
 def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _JobProgress) -> dict[str, Any]:
     """Compare the last call of the compiled candidate with eager.
 
-    The inputs of earlier calls share no memory: a backend may assume later what it saw there.
+    The inputs of earlier calls share no memory: a backend may assume the same sharing in later calls.
     """
     progress.enter(Stage.RUN)
     try:
@@ -184,7 +184,7 @@ def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _Job
 
 
 def _of_results(bench: PreparedCase, case: Case, differences: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Return the differences without those of values that the whole graph's results do not depend on."""
+    """Return the differences, except for values that the whole graph's results do not depend on."""
     if not bench.innocent:
         return tuple(differences)
     outputs = list(refs_in(case.graph.output.args))
@@ -193,7 +193,7 @@ def _of_results(bench: PreparedCase, case: Case, differences: Sequence[Differenc
 
 
 def evaluate_and_tell(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
-    """Call `evaluate`, and report the modules that it imported."""
+    """Call `evaluate`, and report the modules imported meanwhile."""
     with imports_told():
         return evaluate(bench, case, until)
 

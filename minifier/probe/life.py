@@ -20,7 +20,7 @@ from minifier.process.stacks import calls_user_code, stack_file
 
 Job = Callable[[], dict[str, Any]]
 STACKS = "stacks"  # the file with a dying child's stacks
-AHEAD = "ahead"  # told in place of a stage, during the calls ahead of the failing one
+AHEAD = "ahead"  # reported in place of a stage, during the calls ahead of the failing call
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _write(pipe: int, data: bytes) -> None:
 
 
 def _isolate(folder: Path, compiled: Path, headers: Path | None) -> None:
-    """Detach the child from the terminal; let its temporary files go away with it."""
+    """Detach the child from the terminal, and keep its temporary files in its own folder."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(nothing, 0)

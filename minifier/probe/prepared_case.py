@@ -84,7 +84,7 @@ class PreparedCase:
         return tensor.requires_grad_() if meta.requires_grad else tensor
 
     def _computed(self, meta: TensorMeta) -> torch.Tensor:
-        """Return a fake tensor for an op's result: with a `grad_fn` if it requires grad, which backends look for."""
+        """Return a fake tensor for an op's result; with a `grad_fn`, which backends look for, if grad is required."""
         tensor = self._fake(meta, meta.offset)
         if not meta.requires_grad:
             return tensor
@@ -106,7 +106,7 @@ class PreparedCase:
         return None if prepared is None else prepared[1]
 
     def module(self, graph: Graph) -> torch.fx.GraphModule:
-        """Return a module of the graph in Dynamo's form, for a child that needs only one."""
+        """Return a module of the graph in Dynamo's form, for a child that needs a single module."""
         if self._whole is not None and self._whole[0] == graph:
             return self._whole[1]
         return self._built(graph)
@@ -130,7 +130,7 @@ class PreparedCase:
 
     @property
     def asks_for_imports(self) -> bool:
-        """Whether children must report their imports of torch: the first do, until one imports nothing."""
+        """Whether children must report their imports of torch: the first few do, until a child imports nothing."""
         return not self.late and self.preloaded < _MAX_PRELOADS
 
     def preload(self, modules: Sequence[str], compiled: Path) -> None:
@@ -171,7 +171,7 @@ def preload(modules: Sequence[str]) -> None:
 
 def extend_path(path: Sequence[str]) -> None:
     """Replace the first entry of the import path, which is the tool's own, by the script's entries.
-    A package next to the script then hides an installed one, as it did for the script."""
+    A package next to the script then hides an installed package, as in the script's own run."""
     sys.path[:1] = path
 
 

@@ -1,4 +1,4 @@
-"""Probes candidates in children of this process, one for each candidate."""
+"""Probes each candidate in a child of this process."""
 
 from __future__ import annotations
 

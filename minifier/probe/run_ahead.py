@@ -1,4 +1,4 @@
-"""Makes the calls of the backend that precede the failing one."""
+"""Makes the calls of the backend ahead of the failing call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minifier.torch_private import as_while_compiling
 
 
 def make_calls_ahead(bench: PreparedCase, case: Case, calls: Sequence[CallAhead]) -> dict[str, Any] | None:
-    """Compile and run the graphs of these calls. Give the answer of the probe if one of them fails, else None."""
+    """Compile and run the graphs of these calls. Return the probe's answer if a call fails, else None."""
     for call in calls:
         tell(stage=AHEAD)
         earlier = case.of(call)

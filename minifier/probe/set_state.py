@@ -19,7 +19,7 @@ from minifier.torch_private import config_values, has_config, set_config
 
 def reset_state() -> None:
     """Undo, as far as possible, the effects of torch's environment variables on this process.
-    It is then configured like the interpreter that will run the repro; a Case's state has the rest."""
+    The process is then configured like the interpreter of the repro, except for the Case's own state."""
     if not own(variables(os.environ)):
         return
     baseline = baseline_of_a_repro()
@@ -53,10 +53,10 @@ def set_environment(state: State) -> None:
 
 
 def known_state(state: State) -> State:
-    """Return the state without settings that cannot be had here; `skipped` gets a line for each.
+    """Return the state without settings that are unavailable here; `skipped` gets a line for each.
 
-    The Case may come from another version of torch, or without the script's definitions, which are to be imported by
-    now.
+    The Case may come from another version of torch, or lack definitions of the script. Definitions must have been
+    imported before this call.
     """
     config, skipped = [], []
     for module, key, value in state.config:

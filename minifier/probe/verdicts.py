@@ -34,7 +34,7 @@ def _death(ended: ChildEnd, kind: Kind, message: str) -> Failure:
 
 
 def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
-    """Return the failure that a child showed, or None if it passed; among several differences, the sought one."""
+    """Return the failure that a child showed, or None for a pass; the sought difference among several."""
     failure = _seen(ended, nodes, sought)
     return with_native(failure, ended.written) if failure is not None else None
 
@@ -76,7 +76,7 @@ def judge(
     match_log: str | None = None,
     first: Failure | None = None,
 ) -> Judged:
-    """Judge how a child ended; a failure is the sought one only if it is also like `first`, the first sighting.
+    """Judge how a child ended. Without `match`, the sought failure must also be like `first`, the first sighting.
     Other timeouts, lack of memory, and SIGKILL (the kernel's reaction to memory use) leave the verdict open."""
     if ended.fault:
         return Judged(Verdict.UNRESOLVED, ended.seconds, fault=ended.fault)

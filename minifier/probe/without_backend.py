@@ -69,7 +69,7 @@ class _EagerRun:
 
 
 def _run(bench: PreparedCase, case: Case) -> _EagerRun | None:
-    """Run the graph without a backend; None if it raises."""
+    """Run the graph without a backend; return None after an exception."""
     state = replace(case.state, switches=tuple(pair for pair in case.state.switches if pair[0] != _SETTABLE_ONCE))
     try:
         values = make_inputs(case.inputs, bench.tensors, bench.recorded)
@@ -85,8 +85,8 @@ def _run(bench: PreparedCase, case: Case) -> _EagerRun | None:
 
 
 def run_without_backend(bench: PreparedCase, case: Case, steps: Sequence[Sequence[Edit]]) -> dict[str, Any]:
-    """Make one edit of each step: the first that changes the Case and leaves a program that runs without a backend.
-    New warnings (of a missing argument, for example) rule an edit out. Gives the changed sections, or None."""
+    """Make an edit of each step: the first that changes the Case and leaves a program that runs without a backend.
+    New warnings (of a missing argument, for example) rule an edit out. Return the changed sections, or None."""
     first = _run(bench, case)
     changed = case
     for edits in steps:
@@ -100,7 +100,7 @@ def run_without_backend(bench: PreparedCase, case: Case, steps: Sequence[Sequenc
 
 
 def runs(bench: PreparedCase, case: Case) -> dict[str, Any]:
-    """Run the Case eagerly; give its sections with the values of that run, or None if it raises."""
+    """Run the Case eagerly; return its sections with the values of that run, or None after an exception."""
     eager = _run(bench, case)
     return {"status": "pass", "case": None if eager is None else pack_sections(eager.case)}
 
