@@ -14,7 +14,7 @@ from minifier.passes.operands import pruned
 
 
 def _with_node(case: Case, name: str, **changes: Any) -> Case:
-    """Return the Case with one op changed, without inputs that nothing reads any more."""
+    """Return the Case with an op changed, and unread inputs removed."""
     nodes = tuple(replace(node, **changes) if node.name == name else node for node in case.graph.nodes)
     return pruned(replace(case, graph=replace(case.graph, nodes=nodes)))
 

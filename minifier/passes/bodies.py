@@ -47,7 +47,7 @@ def _replaced(graph: Graph, path: Path, body: Graph) -> Graph:
 
 
 def alike(a: Node, b: Node) -> bool:
-    """Tell whether one value can be read in place of another."""
+    """Return whether both values are tensors of the same shape, dtype and device."""
     x, y = a.value, b.value
     return (
         isinstance(x, TensorMeta)
@@ -59,8 +59,8 @@ def alike(a: Node, b: Node) -> bool:
 def without_ops(graph: Graph, kept: Collection[str]) -> Graph:
     """Return the body with only the kept ops, and any op that is read and has no stand-in.
 
-    A stand-in is an operand of the removed op or, failing that, an input. A body may return neither an input nor one
-    value twice."""
+    A stand-in is an operand of the removed op or, failing that, an input. A body may return neither an input nor the
+    same value twice."""
     stand_ins: dict[str, str] = {}
     outputs = set(graph.output.refs())
     not_outputs = {node.name for node in graph.placeholders} | outputs  # which no further output may become

@@ -101,5 +101,5 @@ def _with_source(name: str, source: Drawn) -> Edit:
 
 
 def is_small(elements: int) -> bool:
-    """Tell whether a repro lists the values of so many elements."""
+    """Return whether a repro lists the values of so many elements."""
     return elements <= _MAX_LISTED_ELEMENTS

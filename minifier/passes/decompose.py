@@ -13,7 +13,7 @@ _ATEN = "torch.ops.aten."
 def with_decomposition(case: Case, name: str, decomposition: Graph, operands: tuple[str, ...]) -> Case | None:
     """Return the Case with the op replaced by its decomposition, applied to `operands`.
 
-    None unless the decomposition has one computed result and calls functions only."""
+    None unless the decomposition has a single computed result and calls only functions."""
     results = list(decomposition.output.refs())
     ops = [node for node in decomposition.nodes if node.op != "placeholder" and node is not decomposition.output]
     if (

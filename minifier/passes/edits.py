@@ -1,4 +1,4 @@
-"""The types of a simplification pass: rows of alternative edits, each row for one thing in a Case."""
+"""The types of a simplification pass: rows of alternative edits, each row for a detail of a Case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rung = tuple[Edit, ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing to simplify. `name` is shown to the user; `rungs` go from the simplest edits to the smallest."""
+    """A detail to simplify. `name` is shown to the user; `rungs` go from the simplest edits to the smallest."""
 
     name: str
     rungs: tuple[Rung, ...]
@@ -28,7 +28,7 @@ class Row:
 
 
 def row(name: str, *edits: Edit) -> Row:
-    """Return a row with one edit per rung."""
+    """Return a row with a single edit per rung."""
     return Row(name, tuple((edit,) for edit in edits))
 
 

@@ -1,4 +1,4 @@
-"""Higher-order ops replaced by the ops of a body: a checkpoint by its only body, a `cond` by one branch."""
+"""Higher-order ops replaced by the ops of a body: a checkpoint by its only body, a `cond` by a branch."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def calls(graph: Graph) -> tuple[str, ...]:
 
 
 def has_branches(graph: Graph) -> bool:
-    """Tell whether a replaceable op has more than one body to choose from."""
+    """Return whether a replaceable op has two bodies to choose from."""
     return any(_call(graph, node, 1) is not None for node in graph.ops)
 
 
 def holds_calls(graph: Graph, name: str) -> bool:
-    """Tell whether the op's body has replaceable ops itself."""
+    """Return whether the op's body has replaceable ops itself."""
     call = _call(graph, graph.node(name), 0)
     inner = graph.modules[call[0]].graph if call is not None else None
     return inner is not None and bool(calls(inner))
@@ -48,7 +48,7 @@ def inlined(case: Case, names: tuple[str, ...], branch: int = 0, *, deep: bool =
 
 
 def _call(graph: Graph, node: Node, branch: int) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the target and the operands of the body that computes the op's results; None if it has no such body."""
+    """Return the target and the operands of the body that computes the op's results; None if there is no body."""
     name = node.target.removeprefix(HIGHER_ORDER)
     if name == node.target:
         return None

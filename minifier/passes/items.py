@@ -11,12 +11,12 @@ from minifier.passes.edits import Edit, Pass, Row, row
 
 
 def _source(node: Node) -> str | None:
-    """Return the op that a getitem reads, or None."""
+    """Return the op that a getitem reads; None for any other op."""
     return next(refs_in(node.args), None) if node.target == "operator.getitem" else None
 
 
 def _spare(graph: Graph) -> list[str]:
-    """Return the getitems that no op reads, if their op has another."""
+    """Return the getitems that no op reads, unless their op has no further getitem."""
     items: dict[str, list[str]] = {}
     for node in graph.ops:
         source = _source(node)
@@ -40,9 +40,9 @@ def _items(case: Case) -> list[Row]:
 
 
 def _together(case: Case) -> list[Row]:
-    """Return one row: the graph returns its only multi-output op directly, not item by item.
+    """Return a row after which the graph returns its only multi-output op directly, not item by item.
 
-    Only for failures to compile: a comparison needs the values one by one."""
+    Only for failures to compile: a comparison needs the separate values."""
     if case.level is not Level.DYNAMO or case.backward or not case.failure.fingerprint.stage.compiles:
         return []
     return [row("items", _return_op)]

@@ -90,7 +90,7 @@ def _replaced(removed: str, other: str) -> Edit:
 
 
 def _pairs(case: Case) -> list[Row]:
-    """Return a row for any two ops of a small graph; of a larger one, if one op reads the other."""
+    """Return a row for each two atoms of a small graph; in a larger graph, only for an atom and its operand."""
     groups = atoms(case.graph)
     owner = {name: group for group in groups for name in group}
     pairs: Iterable[tuple[tuple[str, ...], tuple[str, ...]]] = combinations(groups, 2)

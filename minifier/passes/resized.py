@@ -13,7 +13,7 @@ Values = tuple[float | int | bool, ...]
 
 
 def is_fixed(item: TensorInput) -> bool:
-    """Tell whether the shape cannot change: the input shares its memory, or its values are stored with gaps."""
+    """Return whether the shape is fixed: the input shares its memory, or its values are not contiguous."""
     source = item.source
     if isinstance(source, Stored) and source.base is None:
         return source.shared or not item.meta.is_contiguous
@@ -48,9 +48,9 @@ def reshaped(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:
 
 
 def without_dim(item: TensorInput, dim: int) -> TensorInput:
-    """Return the input at index 0 of a dimension, without it.
+    """Return the slice of the input at index 0 of a dimension; unchanged if the shape is fixed.
 
-    Kept values lose only their first dimension; else the input is returned unchanged."""
+    Captured values lose only their first dimension: for any other dimension the input stays unchanged."""
     meta = item.meta
     if is_fixed(item) or (dim and not isinstance(item.source, Drawn)):
         return item
@@ -61,7 +61,7 @@ def without_dim(item: TensorInput, dim: int) -> TensorInput:
 
 
 def converted(item: TensorInput, dtype: str) -> TensorInput:
-    """Return the input in another dtype, or itself if it shares its memory."""
+    """Return the input in another dtype; unchanged if its memory is shared."""
     if isinstance(item.source, Stored) and (item.source.shared or item.source.base is not None):
         return item
     return _with_meta(item, replace(item.meta, dtype=dtype, storage=None))

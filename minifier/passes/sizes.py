@@ -1,4 +1,4 @@
-"""Dynamic shapes to static ones, and each number in shapes to a small one."""
+"""Dynamic shapes to static shapes, and the numbers in shapes to small numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _static(case: Case) -> list[Row]:
 
 
 def numbers(case: Case) -> list[int]:
-    """Return the numbers above one in the shapes of inputs and ops, the largest first.
+    """Return the numbers above 1 in the shapes of inputs and ops, the largest first.
 
-    Empty for AOTAutograd's graphs with symbols, and next to a Triton kernel: it would access memory beyond a smaller
-    tensor, perhaps unnoticed."""
+    Empty for AOTAutograd's graphs with symbols. Empty next to a Triton kernel too: the kernel would access memory
+    beyond a smaller tensor, perhaps unnoticed."""
     symbolic = case.level is not Level.DYNAMO and has_symbols(case.inputs)
     if symbolic or any(node.target == LAUNCH for node in case.graph.ops):
         return []
@@ -36,7 +36,7 @@ def _resizable(case: Case) -> list[TensorInput]:
 
 
 def _empty_to_one(case: Case) -> list[Row]:
-    """Return a row for inputs without elements: a failure that needs none of them is clearer with some."""
+    """Return a row that changes sizes of 0 to 1: a repro without empty inputs is clearer."""
     has_empty = any(0 in item.meta.shape for item in _resizable(case))
     return [row("size 0", _replaced(lambda n: n or 1, literals=False))] if has_empty else []
 
@@ -44,7 +44,7 @@ def _empty_to_one(case: Case) -> list[Row]:
 def smaller(number: int) -> list[int]:
     """Return the numbers to try instead: 1, 2, 3, powers of four, and `number - 1` with its last bits cleared.
 
-    Repeated, this is a binary search: it finds the smallest failing size in about 2.5 log2(number) steps."""
+    Repeated, this is a binary search: about 2.5 log2(number) steps to the smallest failing size."""
     candidates = [1, 2, 3, *(4**k for k in range(number.bit_length()))]
     below = number - 1
     candidates += [below >> bits << bits for bits in range(below.bit_length())]
@@ -109,7 +109,7 @@ def _sizes(case: Case) -> list[Row]:
 
 
 def _one_by_one(case: Case) -> list[Row]:
-    """Return a row for each dimension whose size other dimensions have as well: to one, by itself."""
+    """Return a row for each dimension whose size other dimensions have as well: only this dimension becomes 1."""
     tensors = _resizable(case)
     sizes = [size for item in tensors for size in item.meta.shape]
     return [
@@ -133,7 +133,7 @@ def _to_one(name: str, dim: int) -> Edit:
 def all_sizes(case: Case) -> Iterator[Edit]:
     """Yield the edits that replace all numbers at once: by 1, by 2, then by 2, 3, 4, ...
 
-    Symbolic sizes only get the last, because equal sizes would share a symbol."""
+    Symbolic sizes only get the last edits, because equal sizes would share a symbol."""
     sizes = sorted(numbers(case))
     if not sizes:
         return
@@ -147,7 +147,7 @@ def all_sizes(case: Case) -> Iterator[Edit]:
 
 
 def _dims(case: Case) -> list[Row]:
-    """Return rows for dimensions of size one: the first of all inputs of a rank, then each by itself."""
+    """Return rows that remove dimensions of size 1: first dimensions by rank, then single dimensions."""
     if _is_flex(case):
         return []
     tensors = _resizable(case)
@@ -159,7 +159,7 @@ def _dims(case: Case) -> list[Row]:
 
 
 def _spare(item: TensorInput) -> list[int]:
-    """Return the dimensions of size one, none if there is no other dimension."""
+    """Return the dimensions of size 1; none for an input with a single dimension."""
     return [dim for dim, size in enumerate(item.meta.shape) if size == 1 and len(item.meta.shape) > 1]
 
 
@@ -180,7 +180,7 @@ def _without(name: str, dim: int) -> Edit:
 
 
 def without_ones(case: Case) -> Case:
-    """Return the Case without dimensions of size one; each input keeps at least one dimension."""
+    """Return the Case without dimensions of size 1; an input's only remaining dimension stays."""
     if _is_flex(case):
         return case
 
@@ -193,7 +193,7 @@ def without_ones(case: Case) -> Case:
 
 
 def _is_flex(case: Case) -> bool:
-    """Tell whether flex attention is used: its public function requires four dimensions, the op does not check."""
+    """Return whether flex attention is used: its public function requires four dimensions, the op does not check."""
     return any(node.target.startswith(FLEX) for node in case.graph.ops)
 
 

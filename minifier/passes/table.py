@@ -15,7 +15,7 @@ SIMPLIFICATIONS: tuple[Pass, ...] = (
     *state.PASSES,
 )
 
-# Its rows depend on the values, which only a child process reads.
+# The rows of this pass depend on the values, which only a child process reads.
 DATA = ("data", "values of inputs to seeded random, integers to zeros; to bounded random, to a short list")
 
 # Name and description of every pass, for the user.
