@@ -29,8 +29,9 @@ _MAX_ITEM_BYTES = 8
 
 
 def check(runner: ProbeRunner) -> Case:
-    """Probe the whole graph and the empty one; set the timeout and the failure rate. A cheap or flaky graph is probed
-    more often. Raises NoRepro, with what was seen instead, if the failure does not show again."""
+    """Probe the whole graph and the empty graph; set the timeout and the failure rate. A cheap or flaky graph is
+    probed more often. Raises NoRepro, with the observed result, if the failure does not show again, and NothingToReduce
+    if eager fails as well."""
     case, raising_op = _with_concrete_sizes(runner, runner.bench.case), ""
     if not case.ignores_values:
         case, raising_op = _record_values(runner, case)
@@ -60,7 +61,7 @@ def check(runner: ProbeRunner) -> Case:
 
 
 def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
-    """Make what native code wrote a part of the sought failure, if every failing probe of the whole graph wrote it."""
+    """Add native code's message to the sought failure, if all failing probes of the whole graph wrote the same."""
     failures = [judged.failure for judged in shown if judged.failure is not None]
     natives = {failure.fingerprint.native for failure in failures}
     if len(natives) != 1 or "" in natives:
@@ -71,8 +72,8 @@ def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
 
 
 def start(runner: ProbeRunner) -> Case:
-    """Return the Case to reduce: the checked whole graph, or a smaller one that is known to fail.
-    A smaller graph may already have named the guilty ops of a backward pass. They suffice if they fail alone."""
+    """Return the Case to reduce: the checked whole graph, or a smaller graph that is known to fail.
+    Hints may already name the guilty ops of a backward pass. They suffice if they fail alone."""
     case = runner.bench.case
     if case.backward and case.failure.fingerprint.stage.compiles:
         for names in case.failure.hints:
@@ -87,7 +88,7 @@ def start(runner: ProbeRunner) -> Case:
 
 def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     """Return hints for the search: the first ops whose compiled value differs from eager's.
-    One more run returns every value as an output. That graph is compiled differently (nothing can be fused away), so
+    An extra run returns every value as an output. That graph is compiled differently (nothing can be fused away), so
     the hints are guesses. There are none if all values together are too large.
     Wrong values that the graph's own results do not depend on are no hints, nor differences of later candidates."""
     ops = [(node, node.value.elements) for node in case.graph.ops if isinstance(node.value, TensorMeta)]
@@ -119,8 +120,8 @@ def _returning(graph: Graph, names: list[str]) -> Graph:
 
 
 def _with_concrete_sizes(runner: ProbeRunner, case: Case) -> Case:
-    """Replace sizes and numbers that depend on tensor values by those of an eager run: then their ops can be cut off.
-    The Case is unchanged if it has none, or if eager fails."""
+    """Replace sizes and numbers that depend on tensor values by the values of an eager run. Their ops can then be cut
+    off. The Case is unchanged if no size depends on values, or if eager fails."""
     unknown = [node.name for node in case.graph.ops if is_unbacked_value(node.value)]
     if not unknown:
         return case
@@ -191,7 +192,7 @@ def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
-    """Make symbolic sizes concrete if the failure stays, as it mostly does: every probe is cheaper then."""
+    """Make symbolic sizes concrete if the failure stays, as in most cases: every probe is cheaper then."""
     if has_symbols(case.inputs) and runner.probe([specialised(case)])[0].verdict is Verdict.SAME:
         return specialised(case)
     return case

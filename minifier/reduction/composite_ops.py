@@ -1,4 +1,4 @@
-"""Replaces composite ops that are left by part of their decomposition."""
+"""Replaces the remaining composite ops by ops of their decomposition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
 
 
 def _decompose(bench: PreparedCase, alone: Case) -> dict[str, Any]:
-    """Trace the op's decomposition, in a child; the graph is given as text, or None."""
+    """Trace the op's decomposition, in a child; return the graph as text, or None."""
     values = make_inputs(alone.inputs, bench.tensors, bench.recorded)
     try:
         graph = read_graph(parts_of(build_graph(alone.graph, bench.tensors), values), TensorFile())

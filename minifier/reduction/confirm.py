@@ -34,7 +34,7 @@ def confirmed(runner: ProbeRunner, limit: Limit, reduced: Case, result: search.R
 def confirmed_hang(
     runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
-    """Wait much longer for the reduced hang. If it ends, it was only slow: search again with a longer timeout."""
+    """Wait much longer for the reduced hang. A run that ends was only slow: search again with a longer timeout."""
     for _ in range(_MAX_ROUNDS):
         timeout = runner.limits.seconds
         runner.phase = "check"

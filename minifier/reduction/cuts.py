@@ -11,7 +11,7 @@ from minifier.reduction.probe_runner import ProbeRunner
 
 def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
     """Give cut inputs the values that the whole graph computes, unless they are floats.
-    Only a compile-time failure needs this: it is searched with shapes alone."""
+    Only compile-time failures need this: their search uses shapes alone."""
     tensors = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
     unknown = [i for i in tensors if not i.meta.dtype.startswith(("float", "bfloat"))]
     if not unknown or not whole.ignores_values:

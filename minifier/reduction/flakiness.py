@@ -1,4 +1,4 @@
-"""Flaky failures: how often does one show, and was an answer chance?"""
+"""Measures how often a flaky failure shows, and detects answers by chance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     """Try the Case twice, or once if that is expensive.
 
-    It is tried more often, to measure the rate, if the answers differ or all pass, and to see the forms of a race if
-    all show another failure.
+    More tries measure the rate if the answers differ or all pass. If all show another failure, more tries collect the
+    forms of a race.
     """
     seconds = case.script.seconds
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
@@ -44,7 +44,7 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
 
 
 def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:
-    """Seek every failure that tries of one Case showed, if they showed the sought one too: these are its forms.
+    """Seek the other failures of a Case's tries as forms of the sought failure, if this failure showed too.
     Their verdicts in `tries` become SAME. Return whether there were any."""
     forms = [each.failure for each in tries if each.verdict is Verdict.OTHER and each.failure is not None]
     if not forms or not _shown(tries):
@@ -58,7 +58,7 @@ def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:
 
 
 def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
-    """Find how many calls a failure at a later call needs: one with its inputs, two, or all.
+    """Return the Case with as many calls as a failure at a later call needs: 1, 2 or all.
     A flaky failure may have spared the first calls by chance."""
     if case.calls == 1:
         return case
@@ -78,7 +78,7 @@ def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
 
 
 def in_one_call(runner: ProbeRunner, case: Case) -> Case:
-    """Return the Case with one call if a flaky failure shows in one; set the rate then."""
+    """Return the Case with a single call, and set the rate, if the failure then shows in any try."""
     if case.calls == 1 or runner.last_seconds > _CHEAP_PROBE_SECONDS or case.failure.fingerprint.kind is Kind.TIMEOUT:
         return case
     once = replace(case, calls=1)

@@ -1,4 +1,4 @@
-"""Tells wrong values that make the program's own results wrong from wrong values that its results do not depend on."""
+"""Tells guilty ops from innocent ops, whose wrong values do not affect the program's own results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MAX_SUSPECTS = 8
 def innocent_ops(runner: ProbeRunner, case: Case, suspects: Sequence[str]) -> frozenset[str]:
     """Return the suspects whose wrong values the graph's own results do not depend on.
 
-    Eager's values replace those of more and more suspects, until the results are right. The guilty ops are the few that
-    this needs. Ops that read a guilty op's value are not innocent. Empty if the results stay wrong."""
+    Eager's values replace the values of more and more suspects, until the results are right. The guilty ops are the few
+    whose replacement suffices. Ops that read a guilty op's value are not innocent. Empty if the results stay wrong."""
     replaced: tuple[str, ...] = ()
     for name in suspects[:_MAX_SUSPECTS]:
         candidate = _with_eagers_values(case, (*replaced, name))
@@ -41,7 +41,7 @@ def innocent_ops(runner: ProbeRunner, case: Case, suspects: Sequence[str]) -> fr
 
 
 def _is_right(runner: ProbeRunner, candidate: Case) -> bool:
-    """Whether the results of the candidate, compiled, agree with eager's."""
+    """Return whether the results of the compiled candidate agree with eager's."""
     (result,) = runner.run([lambda: evaluate(runner.bench, candidate, Stage.COMPARE)])
     return result is not None and result["status"] == "pass"
 

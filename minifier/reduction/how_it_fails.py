@@ -19,7 +19,7 @@ _DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
 
 
 def how_it_fails(source: Path, settings: Settings, late: bool = False) -> Failure | None:
-    """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None if it passes.
+    """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None for a pass.
     Raises NoRepro if the call cannot be made, and StartsThreads unless `late` if the backend's import started threads.
     """
     case = load(source)

@@ -12,7 +12,7 @@ _MAX_SINGLE_TRIES = 8  # of wrappers inlined alone, if not all can be inlined
 
 def without_wrappers(runner: ProbeRunner) -> None:
     """Replace checkpoints, `cond`s and other wrappers by their bodies, if the failure stays.
-    The search can then remove the inner ops one by one, and the repro is shorter."""
+    The search can then remove single inner ops, and the repro is shorter."""
     case = runner.bench.case
     names = calls(case.graph)
     if not names or case.level is not Level.DYNAMO or case.failure.fingerprint.kind is Kind.TIMEOUT:
@@ -34,7 +34,7 @@ def without_wrappers(runner: ProbeRunner) -> None:
 
 
 def _fails_as(runner: ProbeRunner, inlined_case: Case) -> bool:
-    """Probe this Case, and adopt it if it shows the failure."""
+    """Probe this Case, and adopt it if the failure shows."""
     before = runner.bench.case
     runner.adopt(inlined_case)
     (judged,) = runner.probe([inlined_case])

@@ -1,6 +1,6 @@
-"""The journal of a reduction: one line for each finished probe, and a second file for the probes that have begun.
+"""The journal of a reduction: a line for each finished probe, and a second file for the probes that have begun.
 
-An interrupted reduction resumes from it. A candidate that took down the process or the machine is known, too.
+An interrupted reduction resumes from the journal. Candidates that took down the process or the machine are known, too.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _packed(entry: Entry) -> list[str]:
 
 
 def _open(path: Path) -> int:
-    """Open for appending; end an incomplete last line, so that it does not spoil the next one."""
+    """Open for appending; end an incomplete last line, which would spoil the next line."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
@@ -141,7 +141,8 @@ def _boot_id() -> str:
 
 def read_known(path: Path, terms: str = "") -> Known:
     """Read the answers of runs on these terms.
-    Ignores damaged lines (a killed process leaves one) and probes that ran out of time or memory."""
+    Damaged lines (a killed process may leave a partial line) are ignored. Probes that ran out of time or memory count
+    as probes, but give no answer."""
     known = Known(skipped=_fatal_entries(path.with_name(BEGUN)))
     for line in _lines(path):
         if line.get("terms") != terms:

@@ -1,4 +1,4 @@
-"""Diagnosis from rejected simplifications: what the failure needs, and the nearest Case that passes."""
+"""Diagnosis from rejected simplifications: the needs of the failure, and the nearest Case that passes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _need(family: str, name: str) -> str:
 
 
 def nearest(simplifier: Simplifier) -> Case | None:
-    """Return the passing Case closest to the minimal one, or None: their difference is often the diagnosis.
+    """Return the passing Case closest to the minimal Case, or None: their difference is often the diagnosis.
     Rejected simplifications come first: the most informative, then the smallest edit. Without any, the minimal graph is
     probed without its last op."""
     case, runner = simplifier.case, simplifier.runner

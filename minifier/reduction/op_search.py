@@ -36,7 +36,7 @@ def deadline_after(seconds: float | None, started: float) -> float | None:
 
 
 class OpSearchAdapter:
-    """A graph as the search sees it: atoms by number, with probes behind them.
+    """Presents a graph to the search as numbered atoms, and probes candidates.
     `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names."""
 
     def __init__(
@@ -61,7 +61,7 @@ class OpSearchAdapter:
         return self.build([name for i in sorted(chosen) for name in self.groups[i]])
 
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
-        """Return for each set of atoms whether it shows the failure."""
+        """Return for each set of atoms whether the failure shows."""
         judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
         self._too_slow |= {c for c, j in zip(candidates, judged, strict=True) if is_too_slow(j)}
         return [each.verdict is Verdict.SAME for each in judged]
@@ -98,7 +98,7 @@ def is_too_slow(judged: Judged) -> bool:
 
 def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
     """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
-    The check phase has seen that the whole graph fails. The empty one counts as passing, whatever it did there."""
+    The check phase has seen the whole graph fail. The empty graph counts as passing, whatever its probe showed."""
     adapter = OpSearchAdapter(runner, case.graph, lambda names: with_ops(case, names), case.failure.hints)
     everything = frozenset(range(len(adapter.groups)))
     owner = {runner.position[name]: i for name, i in adapter.owner.items()}
@@ -125,7 +125,7 @@ def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str
 
 
 def _positions(text: str) -> list[int]:
-    """Return the numbers in ranges such as `0-3,7`."""
+    """Return the numbers in ranges like `0-3,7`."""
     positions: list[int] = []
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")

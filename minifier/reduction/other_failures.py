@@ -1,4 +1,4 @@
-"""Failures that a reduction meets beside the sought one."""
+"""Other failures that a reduction meets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from minifier.failure import Failure, same
 
 @dataclass
 class Other:
-    """A failure other than the sought one, with the smallest Case that showed it."""
+    """A failure that is not sought, with the smallest Case that showed it."""
 
     failure: Failure
     case: Case
     sightings: int = 1
 
     def described(self) -> dict[str, Any]:
-        """Return the failure as `result.json` has it."""
+        """Return the failure's entry in `result.json`."""
         fingerprint = self.failure.fingerprint
         return {
             "type": self.failure.type,
@@ -32,7 +32,7 @@ class Other:
 
 
 def keep_aside(others: list[Other], case: Case, failure: Failure) -> None:
-    """Add a failure to the others, or note that it was seen again, with its smallest Case."""
+    """Add the failure to `others`, or count another sighting and keep the smaller Case."""
     for other in others:
         if same(other.failure.fingerprint, failure.fingerprint):
             other.sightings += 1

@@ -40,8 +40,8 @@ _Z_ONE_SIDED_90 = 1.28
 class ProbeRunner:
     """Probes Cases in child processes.
 
-    `match` is a regular expression that replaces the comparison of messages, `match_log` one for log lines.
-    `timeout` is in seconds for each probe; None calibrates it from the first failing run. `memory` is in bytes.
+    `match` is a regular expression that replaces the comparison of messages; `match_log` is for log lines.
+    `timeout` is in seconds for each probe; None means calibration by the first failing run. `memory` is in bytes.
     `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
     `part` is the pass, within the phase, that is running. `rate` is the fraction of runs that show the failure;
     a probe is repeated up to `repeats` times. `sighted` has the last sighting, by positions of ops.
@@ -119,7 +119,7 @@ class ProbeRunner:
 
     @contextlib.contextmanager
     def built_by(self, build: Callable[[Case], Case]) -> Iterator[None]:
-        """Probe for a while, in place of each candidate, the Case that `build` makes of it."""
+        """Within the block, pass each candidate through `build`, and probe the result."""
         before, self.build = self.build, build
         try:
             yield
@@ -127,14 +127,14 @@ class ProbeRunner:
             self.build = before
 
     def calibrate(self, seconds: float) -> None:
-        """Set the timeout from a run that ended: ten times as long, within 2 and 300 s. The user's timeout stands.
-        For a hang it is only an upper limit, because every failing probe waits that long."""
+        """Set the timeout from a run that ended: ten times as long, within 2 and 300 s. The user's timeout stands,
+        but is only an upper limit for a hang, because every failing probe waits that long."""
         calibrated = min(max(_TIMEOUT_FACTOR * seconds, _MIN_TIMEOUT_SECONDS), _MAX_TIMEOUT_SECONDS)
         if self.timeout is None or self.sought.kind is Kind.TIMEOUT:
             self.limits = replace(self.limits, seconds=min(calibrated, self.timeout or calibrated))
 
     def spread(self, seconds: float) -> None:
-        """Probe in parallel, one probe for each core, if the user set no number and probes take long enough.
+        """Probe in parallel, up to a probe for each core, if the user set no number and probes take long enough.
         Parallel probes disturb each other if they share a device other than the CPU, use up the memory, or run into the
         timeout."""
         alone = self.limits.memory is not None or self.sought.kind in (Kind.TIMEOUT, Kind.OUT_OF_MEMORY)
@@ -166,7 +166,7 @@ class ProbeRunner:
         return sum(self.counts.values())
 
     def run(self, jobs: Sequence[Job]) -> list[dict[str, Any] | None]:
-        """Run jobs that are no probes, such as recording values; return None for a job that died."""
+        """Run jobs that are no probes, like recording values; return None for a job that died."""
         limits = Limits(max(self.timeout or 0.0, _MIN_JOB_SECONDS), self.memory)
         size = max(cores(), _MIN_PARALLEL_JOBS)
         batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
@@ -218,14 +218,14 @@ class ProbeRunner:
         ]
 
     def contradicts(self, case: Case) -> bool:
-        """Return whether a graph that contains this failing one has passed.
-        Then the failure is flaky, or some other op prevents it."""
+        """Return whether a graph that contains this failing graph has passed.
+        Then the failure is flaky, or another op prevents the failure."""
         positions = {self.position[node.name] for node in case.graph.ops}
         return any(positions <= passed for passed in self._passed)
 
     def as_sighted(self, case: Case) -> Case:
-        """Return the Case with the message and traceback of the last sighting on it. The fingerprint stays, with the
-        forms that were found meanwhile, and with the aspects that this Case shows."""
+        """Return the Case with the message and traceback of its last sighting. The fingerprint stays, with the forms
+        that were found meanwhile, and with the aspects that this Case shows."""
         case = self.with_forms(case)
         seen = self.sighted.get(ranges(self.position[node.name] for node in case.graph.ops))
         if seen is None or self.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
@@ -270,7 +270,7 @@ class ProbeRunner:
 
 def surely(shown: int, tries: int) -> float:
     """Return a lower bound of a failure's rate that holds nine times in ten.
-    It is the lower end of Wilson's interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209)."""
+    The bound is the lower end of Wilson's interval (Wilson 1927, J. Am. Stat. Assoc. 22, 209)."""
     rate, spread = shown / tries, _Z_ONE_SIDED_90**2 / tries
     middle = rate + spread / 2
     return (middle - math.sqrt(rate * (1 - rate) * spread + spread**2 / 4)) / (1 + spread)

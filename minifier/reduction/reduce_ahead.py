@@ -1,4 +1,4 @@
-"""Reduces the calls of the backend ahead of the failing one: their number first, their graphs last."""
+"""Reduces the calls of the backend ahead of the failing call: their number first, their graphs last."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CallsAheadReducer:
         self._replace_calls([[*self._of_first_op(call), replace(call, calls=1)] for call in self.case.ahead])
 
     def simplify(self) -> None:
-        """Make each call one of the Case's own graph, if that suffices, with other sizes; else reduce its graph."""
+        """Replace each call by a call of the Case's own graph, if that suffices; else reduce the call's graph."""
         self.runner.phase, self.runner.part = AHEAD, ""
         if not self.case.ahead or self._take(()):
             return
@@ -103,7 +103,7 @@ class CallsAheadReducer:
         return [*runnable[:1], *runnable[1:][-1:]]
 
     def _reduce_graph(self, place: int) -> None:
-        """Reduce the graph of a call as if it were the Case's own: each candidate is put back into its place."""
+        """Reduce the graph of a call like a Case's graph: each candidate is probed in the place of the call."""
         whole, call, runner = self.case, self.case.ahead[place], self.runner
         alone = whole.of(call)
         alone = replace(alone, failure=replace(alone.failure, hints=()))
@@ -134,7 +134,7 @@ def _with_leading_size(case: Case, size: int) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class _CallSearchAdapter:
-    """The calls ahead as the search sees them: atoms by number."""
+    """Presents the calls ahead to the search as numbered atoms."""
 
     runner: ProbeRunner
     whole: Case

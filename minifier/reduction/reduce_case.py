@@ -1,4 +1,4 @@
-"""Reduces a Case folder to a smaller one and a summary, in a process of its own."""
+"""Reduces a Case folder to a smaller Case and a summary, in a process of its own."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ Show = Callable[[Progress], None]
 class ReductionTask:
     """A reduction of the Case in `source` into `folder`.
 
-    `late` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times first, because it
-    may be flaky. `program` is the captured script, whose arguments the process has; None if only its name is known.
+    `late` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times first, because
+    the failure may be flaky. `program` is the captured script, whose arguments the process has; None if only its name
+    is known.
     """
 
     source: Path
@@ -144,7 +145,7 @@ def reduce_case(
 def _start(runner: ProbeRunner) -> Case:
     """Return the Case to reduce. Raises StartsThreads if its probes may fail for lack of threads, else as `start`.
 
-    In a fork a backend that waits for its threads waits forever: that is not the hang that is sought.
+    In a fork, a backend that waits for its threads waits forever. That is not the sought hang.
     """
     if not runner.bench.has_threads:
         return start(runner)
@@ -277,8 +278,8 @@ def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:
 def _save_others(runner: ProbeRunner, folder: Path, ops: int) -> list[dict[str, Any]]:
     """Write the smallest Case of each other failure; return their descriptions for the summary.
 
-    Failures with fewer than `ops` ops that were raised in the same functions as the sought one come first: they may
-    have its cause.
+    Failures with fewer than `ops` ops that were raised in the same functions as the sought failure come first: the
+    cause may be the same.
     """
     descriptions = []
 

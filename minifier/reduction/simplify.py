@@ -42,8 +42,9 @@ class Simplifier:
     `unfinished` or `skipped`. `rejected` has (pass, row) pairs after which the failure vanished; `passing_variants`
     has (pass, Case) pairs of these that pass.
 
-    Without a user's budget it takes at most twice as long as the search, or a minute: if compiling is slow, nobody
-    wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the same result.
+    Without a user's budget, the limit is twice the time of the search, and at least a minute: if compiling is slow,
+    nobody wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the same
+    result.
     """
 
     runner: ProbeRunner
@@ -102,7 +103,7 @@ class Simplifier:
                 break
 
     def _is_confirmed(self) -> bool:
-        """Probe the Case itself if only an interrupted run saw it fail; return whether it fails."""
+        """Probe the Case itself if only an interrupted run saw the failure; return whether the failure shows."""
         key = _key(self.case)
         if key not in self._unconfirmed:
             return True
@@ -127,7 +128,7 @@ class Simplifier:
 
     def without_data(self) -> Case:
         """Drop the user's own values if the failure does not need them, even if the reduction was stopped.
-        It is worth one more probe: nobody wants to read, or to send, the script's values."""
+        The extra probe is worth the time: nobody wants to read, or to send, the script's values."""
         if not self.wants(DATA[0]):
             return self.case
         self.limit, self._own_deadline = Limit(), math.inf
@@ -145,7 +146,7 @@ class Simplifier:
         return Pass(*DATA, lambda case: data_rows(case, self._facts())), *SIMPLIFICATIONS
 
     def _try_at_once(self) -> None:
-        """Try all passes at once, with sizes of one, then of two and three; then by halves.
+        """Try all passes at once, with sizes of 1, of 2, or of 2, 3, 4, ...; then by halves.
         Settings that the user made on purpose stay."""
         self.runner.part = "all at once"
         together = [each for each in self.passes if not each.asked and not each.alone and each.name != "sizes"]
@@ -198,7 +199,7 @@ class Simplifier:
         return distinct
 
     def take(self, steps: Sequence[Alternatives], later: Iterable[Sequence[Alternatives]] = ()) -> bool:
-        """Make the steps if the failure stays; `later` has the tries that follow if it does not."""
+        """Make the steps if the failure stays; `later` has the tries that follow otherwise."""
         (candidate,) = self._runnable([steps])
         if candidate is None or candidate == self.case:
             return False
@@ -211,7 +212,7 @@ class Simplifier:
         return True
 
     def shows(self, edits: Alternatives) -> bool | None:
-        """Return whether the failure stays after one of these edits; None if none leaves a program."""
+        """Return whether the failure stays after any of these edits; None if no edit leaves a program."""
         candidates = self._runnable([[[edit]] for edit in self._distinct(edits)])
         programs = [each for each in candidates if each is not None and each != self.case]
         return any(map(self._holds, programs)) if programs else None

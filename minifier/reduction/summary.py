@@ -1,4 +1,4 @@
-"""The summary of a reduction, handed from its process to the main one."""
+"""The summary of a reduction, handed from its process to the main process."""
 
 from __future__ import annotations
 
