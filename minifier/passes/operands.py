@@ -63,7 +63,7 @@ def _is_size(case: Case, name: str) -> bool:
 def _bypass(case: Case) -> list[Row]:
     """Return a row for each op that an operand of the same shape and dtype can replace.
 
-    Where Dynamo traces each candidate anew, any tensor can replace a tensor, and any number a number.
+    Where Dynamo traces each candidate again, any tensor can replace a tensor, and any number can replace a number.
     """
     rows = []
     is_retraced = case.while_tracing or case.through_dynamo

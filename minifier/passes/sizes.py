@@ -79,7 +79,7 @@ def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
 def to_number(old: int, new: int) -> tuple[Edit, ...]:
     """Return the edits that replace a number: with and without arguments of ops, then its multiples as well.
 
-    Multiples cover a size that is the product of two others."""
+    Multiples cover a size that is the product of two other sizes."""
 
     def same(n: int) -> int:
         return new if n == old else n

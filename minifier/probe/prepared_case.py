@@ -49,7 +49,7 @@ class PreparedCase:
     """Objects that every probe of a Case needs; children inherit them by the fork.
 
     With `late`, each child imports the backend and the graph's targets itself: slower, but right for a backend that
-    needs threads started at import. `has_threads`: the import in this process started some. Most are idle, like a
+    needs threads started at import. `has_threads`: the import in this process started threads. Most are idle, like a
     telemetry's, and not missed. Differences of the values of `innocent` ops do not count.
     """
 

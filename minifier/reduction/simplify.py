@@ -42,7 +42,7 @@ class Simplifier:
     `unfinished` or `skipped`. `rejected` has (pass, row) pairs after which the failure vanished; `passing_variants`
     has (pass, Case) pairs of these that pass.
 
-    Without a user's budget, the limit is twice the time of the search, and at least a minute: if compiling is slow,
+    Without a user's budget, the limit is twice the time of the search, and at least a minute. If compiling is slow,
     nobody wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the same
     result.
     """

@@ -18,7 +18,7 @@ def prove(kept: Mask, order: tuple[int, ...]) -> Step:
     """Try to delete each atom alone; no answer is inferred.
 
     `order` has the atoms of `kept`. The first success shows that the fault is not monotone, so that inferred answers
-    may be wrong: the rest is then reduced by halving, which infers nothing, and proved again.
+    may be wrong. The rest is then reduced by halving, which infers nothing, and proved again.
     """
 
     def surprised(smaller: Mask, rest: tuple[int, ...]) -> Step:

@@ -1,4 +1,4 @@
-"""Walks a search from question to question: looks up known answers, probes the others, counts probes."""
+"""Walks a search from question to question: looks up known answers, probes the other questions, counts probes."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _evaluates(line: cst.CSTNode, call: cst.Call) -> bool:
 
 
 def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
-    """Return the value of each parameter; None if the call does not tell."""
+    """Return the value of each parameter; None unless the call and the defaults give all values."""
     params = function.params.params
     values = {param.name.value: param.default for param in params}
     if len(call.args) > len(params) or any(arg.star for arg in call.args):
