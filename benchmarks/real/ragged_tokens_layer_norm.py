@@ -1,7 +1,7 @@
 r"""Dynamo raises while it writes guards: layer_norm of a jagged tensor that is made inside the compiled code.
 
 source: https://github.com/pytorch/pytorch/issues/183369
-reach: exit 0, 3 ops
+reach: exit 0, 4 statements
 shows: list index out of range
 """
 
