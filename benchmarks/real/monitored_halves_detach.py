@@ -1,7 +1,7 @@
-r"""Lost gradient: two views of a result and its detached copy are returned, and no gradient reaches the input.
+r"""Lost gradient: views of a result and its detached copy are returned, and no gradient reaches the input.
 
 source: https://github.com/pytorch/pytorch/pull/194479
-reach: exit 0, 4 ops
+reach: exit 0, 3 ops
 shows: detach
 """
 
