@@ -64,5 +64,5 @@ def _return_op(case: Case) -> Case:
 
 PASSES = (
     Pass("items", "results of a multi-output op that nothing needs", _items),
-    Pass("together", "all results of an op given back as they are, instead of each", _together),
+    Pass("together", "all results of an op given back as they are, instead of each", _together, alone=True),
 )

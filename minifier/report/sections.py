@@ -21,7 +21,7 @@ from minifier.report.privacy import without_private_paths
 
 _MOST_DRAWN = 60  # nodes; a larger graph is not drawn
 _MOST_KINDS = 24
-_OF_OPS = ("bypass", "pairs", "merge")  # passes whose rejections repeat that no op can go
+_OF_OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejections repeat that no op can go
 _REACHED = {
     BackendSource.REGISTERED: "registered by name",
     BackendSource.ENTRY_POINT: "an entry point of the group torch_dynamo_backends",

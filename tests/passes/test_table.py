@@ -38,7 +38,7 @@ def test_every_pass_is_in_the_table_in_the_order_in_which_it_is_tried():
 
 def test_passes_that_take_away_what_the_user_set_are_marked_and_those_tried_one_by_one():
     assert [each.name for each in SIMPLIFICATIONS if each.asked] == ["static", "config", "switches", "options"]
-    assert [each.name for each in SIMPLIFICATIONS if each.alone] == ["bypass", "pairs"]
+    assert [each.name for each in SIMPLIFICATIONS if each.alone] == ["bypass", "pairs", "together"]
 
 
 def test_passes_after_which_the_graph_computes_something_else():
