@@ -11,19 +11,21 @@ from libcst import matchers as m
 from minifier.source.put_value import applied, uses_of
 
 _CALLED_AS_INSTANCE = ("forward", "__call__")
+_STATIC = m.Name("staticmethod")
 
 
 @dataclass(frozen=True, slots=True)
 class _Function:
     """A function of the module, and the names under which calls reach it.
 
-    `call_name` is the function's name in calls; for `__init__` the name of the class. `root` is the function's name;
-    for `forward` and `__call__` the name of the class. `made` are names assigned from `root`, like `made = grad(root)`.
+    `is_bound`: a method whose calls leave out the first parameter. `call_name` is the function's name in calls; for
+    `__init__` the name of the class. `root` is the function's name; for `forward` and `__call__` the name of the class.
+    `made` are names assigned from `root`, like `made = grad(root)`.
     """
 
     node: cst.FunctionDef
     call_name: str
-    is_method: bool
+    is_bound: bool
     root: str
     made: frozenset[str]
 
@@ -61,7 +63,8 @@ class _Functions(cst.CSTVisitor):
         elif is_method and name in _CALLED_AS_INSTANCE:
             root = self._classes[-1]
         made = frozenset() if is_method and root == name else _made_of(root, self._module)
-        self.found.append(_Function(node, call_name, is_method, root, made))
+        is_bound = is_method and not any(m.matches(each.decorator, _STATIC) for each in node.decorators)
+        self.found.append(_Function(node, call_name, is_bound, root, made))
         self._depth += 1
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
@@ -91,7 +94,7 @@ class _RemoveParameter(cst.CSTTransformer):
 
     def __init__(self, function: _Function, index: int, module: cst.Module) -> None:
         super().__init__()
-        self.function, self.index, self.position = function, index, index - int(function.is_method)
+        self.function, self.index, self.position = function, index, index - int(function.is_bound)
         self.parameter = function.node.params.params[index].name.value
         self.displays = {
             call.args[0].value.value
@@ -146,5 +149,5 @@ def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
     visitor = _Functions(module)
     module.visit(visitor)
     for function in visitor.found:
-        for index in range(int(function.is_method), len(function.node.params.params)):
+        for index in range(int(function.is_bound), len(function.node.params.params)):
             yield from applied(module, _RemoveParameter(function, index, module))

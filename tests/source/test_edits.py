@@ -130,3 +130,9 @@ def test_an_imported_value_may_stand_for_its_expression():
 )
 def test_an_edit_that_libcst_refuses_is_left_out(text, among):
     assert among in made(text) and all(compile(code, "edit.py", "exec") for code in made(text))
+
+
+def test_a_static_method_has_no_self():
+    text = "class A:\n    @staticmethod\n    def f(a, b):\n        c\n\n\nA.f(1, 2)\n"
+    found = set(edited(text, "parameters"))
+    assert found == {text.replace("a, b", "b").replace("1, 2", "2"), text.replace("a, b", "a").replace("1, 2", "1")}
