@@ -1,6 +1,7 @@
 r"""Wrong numbers under the decompositions: grid_sample at places that are not a number gives zeros.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/195579
+source: https://github.com/pytorch/pytorch/issues/195579
+note: another failure than the thread's, found by trial in the same ops
 reach: exit 0, 1 op
 shows: grid_sample\(.*assert_close
 """

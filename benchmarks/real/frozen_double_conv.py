@@ -1,6 +1,7 @@
 r"""Inductor raises while it freezes: the weight of a convolution in double precision is reordered for oneDNN.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/121175
+source: https://github.com/pytorch/pytorch/issues/121175
+note: another failure than the thread's, found by trial in the same ops
 reach: exit 0, 1 op
 shows: freezing.*itensor_view_from_dense expects
 """

@@ -1,6 +1,7 @@
 r"""Inductor raises DataDependentOutputException while it lowers the higher-order op scan.
 
-source: found by trial beside https://github.com/pytorch/pytorch/issues/183017
+source: https://github.com/pytorch/pytorch/issues/183017
+note: another failure than the thread's, found by trial in the same ops
 reach: exit 0, 1 op
 shows: scan\(.*DataDependentOutputException
 """

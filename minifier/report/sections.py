@@ -10,6 +10,7 @@ from typing import Any
 from minifier.case import BackendSource, Case, Level
 from minifier.failure.normalise import headline
 from minifier.process.distributions import imported_beside_torch
+from minifier.process.progress import counted
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
@@ -71,11 +72,14 @@ def _minimality(outcome: Outcome) -> str:
     if not summary.one_minimal:
         return text + f"Not proved minimal: {summary.stopped_because}."
     if outcome.case.level is Level.SOURCE:
-        text += "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
+        text += (
+            "Minimal: each remaining statement was taken out alone, and the failure was gone every time. A definition "
+            "of the backend counts as one statement: it stays unchanged."
+        )
     else:
         text += (
-            "Each remaining op was taken away alone (one with several results together with these), and the failure "
-            "was gone every time."
+            "Each remaining op was taken away alone, together with the ops that only pick from its results, and the "
+            "failure was gone every time."
         )
     if summary.unfinished:
         text += f" These passes were cut off, so that more might go: {', '.join(summary.unfinished)}."
@@ -150,7 +154,7 @@ def _repro(outcome: Outcome) -> Iterable[Section]:
         return sections_of("Minified repro", Text("There is none."), reason)
     folders = outcome.minimal.folders if outcome.minimal is not None else ()
     beside = Text("It reads values from `inputs.safetensors`, beside it.") if outcome.repro.tensors else None
-    where = f"What it imports is installed nowhere: it lies in `{':'.join(folders)}`, which has to be on `PYTHONPATH`."
+    where = f"It imports modules from `{':'.join(folders)}`, which are not installed: `PYTHONPATH` has to name them."
     path = Text(where) if folders else None
     text = without_private_paths(outcome.repro.text, outcome.case.script.path)
     return sections_of("Minified repro", Code(text, "python"), beside, path, reason)
@@ -216,9 +220,10 @@ def _other(failure: Mapping[str, Any]) -> str:
     """Describe another failure. Runs of earlier versions noted fewer fields."""
     where = f" in `{failure['where']}`" if failure.get("where") else ""
     near = ", raised at the same place by fewer ops" if failure.get("near") else ""
+    ops, seen = counted(failure["ops"], "op"), counted(failure["sightings"], "time")
     return (
-        f"`{failure['type']}: {headline(failure['message'])}`{where} at {failure['ops']} ops, seen "
-        f"{failure['sightings']} times{near}: `minify reduce {failure['case']}` in the output folder"
+        f"`{failure['type']}: {headline(failure['message'])}`{where} at {ops}, seen {seen}{near}: "
+        f"`minify reduce {failure['case']}` in the output folder"
     )
 
 

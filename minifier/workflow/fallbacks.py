@@ -274,7 +274,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
             and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
         ),
         reduce_script_instead,
-        lambda attempt: f"no standalone repro: {attempt.reason}",
+        lambda attempt: f"no repro of the graph: {attempt.reason}\nreducing the script itself instead",
     ),
     Fallback[ProgramAtFault](
         "go on with the next failure",
@@ -291,8 +291,9 @@ def fall_back(state: State, step: Step, run: Run) -> State:
     for row in FALLBACKS:
         if row.after is step and row.applies(state, run):
             run.ui.detail(f"fallback: {row.name}")
-            if sentence := row.sentence(state):
-                run.ui.say(sentence)
+            reason, _, sentence = row.sentence(state).rpartition("\n")
+            for text in filter(None, (reason, sentence)):
+                run.ui.say(text)
             state = row.attempt(state, run)
             if isinstance(state, (Attempt, FailingCall)):
                 state = replace(state, fallbacks=(*state.fallbacks, row.name))

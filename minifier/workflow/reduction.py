@@ -61,7 +61,7 @@ def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | Non
         return 0
 
     try:
-        end = run_displayed(work, ui, lambda: ui.say("interrupted: going on with the best so far"))
+        end = run_displayed(work, ui, lambda: ui.say("interrupted: ending the search"))
     except MachineFailed as error:
         raise MachineFailed(f"{out}: {error}") from None
     if end.status != 0:

@@ -74,7 +74,7 @@ class ReproSearch:
             check = self._verified(repro, variables, self.settings.verify, control)
             seen = check.runs[-1].failure
             if check.holds:
-                repro = _with_shown_exception(repro, case, seen)
+                repro = with_shown_exception(repro, case, seen)
                 repro.write(self.out)
                 return Proof(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
@@ -183,7 +183,7 @@ def _may_be_flaky(case: Case, check: Verification) -> bool:
     return case.rate >= 1.0 and case.failure.fingerprint.kind is not Kind.TIMEOUT and check.runs[-1].failure is None
 
 
-def _with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
+def with_shown_exception(repro: Repro, case: Case, seen: Failure | None) -> Repro:
     """Return the repro with its own exception in the last comment; the captured exception may name removed ops."""
     if seen is None or seen.fingerprint.kind is not Kind.EXCEPTION or seen.fingerprint.stage is Stage.COMPARE:
         return repro

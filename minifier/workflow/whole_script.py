@@ -17,6 +17,7 @@ from minifier.source.probe import TIMEOUT_FACTOR, in_eager, seeded
 from minifier.source.reduce_script import ReducedScript, reduce_script
 from minifier.verify import Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Proof, Reduced, Run
+from minifier.workflow.repro_search import with_shown_exception
 from minifier.workflow.run_folder import RunFolder
 
 _MIN_TIMEOUT_SECONDS = 120.0
@@ -33,7 +34,11 @@ def prove_by_script(
     reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, expected)
     script = Script(program.name, path=reduced.path, folders=reduced.folders)
     backend = of_backend.backend if of_backend is not None else _NO_BACKEND
-    case = Case(EMPTY_GRAPH, (), backend, reduced.failure, script=script, level=Level.SOURCE)
+    failure = reduced.failure
+    if of_backend is not None:  # a run of the script does not tell the stage
+        stage = of_backend.failure.fingerprint.stage
+        failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
+    case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
     attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, (case,)))
     for text in dict.fromkeys((reduced.text, seeded(reduced.text))):
@@ -41,6 +46,8 @@ def prove_by_script(
         path = repro.write(folder.path)
         check = _verified(path, text, reduced, run)
         if check.holds:
+            repro = with_shown_exception(repro, case, check.runs[-1].failure)
+            repro.write(folder.path)
             return replace(attempt, proof=Proof(case, repro, check))
     path.rename(folder.path / "unverified.py")
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"

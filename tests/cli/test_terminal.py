@@ -123,7 +123,7 @@ def test_a_narrower_window_and_an_interrupt(project):
 
     shown = in_a_terminal(project, "run", "--verify", "1", "--out", "../out", "failing.py", meanwhile=meanwhile)
     assert shown.code == 3 and done == {"narrowed", "interrupted"}
-    assert "minify: interrupted: going on with the best so far" in shown.rows
+    assert "minify: interrupted: ending the search" in shown.rows
     assert not [row for row in shown.rows if row.startswith(("minify: reducing", "minify: verifying"))]
     assert shown.rows[-1].endswith("out/repro.py") and shown.screen.cursor.x == 0
 

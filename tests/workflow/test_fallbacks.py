@@ -102,7 +102,8 @@ def test_a_graph_that_cannot_be_saved_gives_way_to_its_aten_graph(call):
     taken = fall_back(unsaved, Step.CHOOSE, Run(Settings(), PhaseClock(ui)))
     assert taken.folder == call.folder / "aten" and not taken.unsaved and taken.fallbacks == (name,)
     assert ui.lines == [
-        "Dynamo's graph cannot be saved: a generator\ngoing on with the ATen graph that AOTAutograd made of it"
+        "Dynamo's graph cannot be saved: a generator",
+        "going on with the ATen graph that AOTAutograd made of it",
     ]
 
 
@@ -203,7 +204,9 @@ def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
 def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
     name = "reduce the script itself"
     unproved = replace(attempt, proof=Proof(CASE, reason="it showed no failure"))
-    assert applies(name, unproved) and row(name).sentence(unproved) == "no standalone repro: it showed no failure"
+    assert applies(name, unproved) and row(name).sentence(unproved) == (
+        "no repro of the graph: it showed no failure\nreducing the script itself instead"
+    )
     assert not applies(name, replace(unproved, asked=None))
     hang = replace(CASE.failure, fingerprint=Fingerprint(Stage.COMPILE, Kind.TIMEOUT))
     assert not applies(name, replace(unproved, case=replace(CASE, failure=hang)))
@@ -216,7 +219,7 @@ def test_the_next_failure_is_taken_where_the_program_itself_is_wrong(call):
     assert nothing_left.remaining == () and not ui.lines
     going_on = fall_back(ProgramAtFault(call, error, (call,)), Step.PROGRAM_AT_FAULT, run)
     assert going_on.remaining == (call,)
-    assert ui.lines == [f"graph 1: {error}\ngoing on with the next failure"]
+    assert ui.lines == [f"graph 1: {error}", "going on with the next failure"]
 
 
 def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, monkeypatch):

@@ -1,10 +1,12 @@
 """The verification of a reduced script."""
 
+from dataclasses import replace
+
 import pytest
 
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage
 from minifier.settings import Settings
-from minifier.source.reduce_script import ReducedScript
+from minifier.source.reduce_script import ReducedScript, is_of_script
 from minifier.workflow.whole_script import time_limit
 
 FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",)), "ValueError", "no", "")
@@ -14,3 +16,26 @@ FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",)), "
 def test_an_interpreter_has_the_time_that_the_script_needs(asked, slowest, limit):
     reduced = ReducedScript("fail()\n", 2, 1, True, (), 1.0, slowest, FAILURE, (), ())
     assert time_limit(Settings(timeout=asked), reduced) == limit
+
+
+def failure_at(function, message="no", kind="ValueError"):
+    raising = Frame("torch.fx.graph_module", function)
+    return Fingerprint(Stage.RUN, Kind.EXCEPTION, (kind,), raising, message=message)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_same"),
+    [
+        (failure_at("__call__"), True),
+        (failure_at("forward"), True),
+        (failure_at("forward", "yes"), False),
+        (failure_at("forward", kind="TypeError"), False),
+    ],
+)
+def test_a_run_of_the_script_shows_the_captured_failure_wherever_it_is_raised(shown, is_same):
+    assert is_of_script(failure_at("__call__"), replace(shown, stage=Stage.COMPILE)) is is_same
+
+
+def test_an_end_without_an_exception_is_told_by_more_than_its_types():
+    sought, shown = (Fingerprint(Stage.RUN, kind) for kind in (Kind.SIGNAL, Kind.EXIT))
+    assert not is_of_script(sought, shown)
