@@ -47,7 +47,12 @@ def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
 
 def in_eager(source: str) -> str:
     """Return the script with a first statement that makes torch.compile run everything in eager mode."""
-    return _with_line(source, 'import torch; torch.compiler.set_stance("force_eager")\n', _comes_first)
+    return with_first(source, 'import torch; torch.compiler.set_stance("force_eager")\n')
+
+
+def with_first(source: str, statements: str) -> str:
+    """Return the script with these statements ahead of all but its docstring and its imports from __future__."""
+    return _with_line(source, statements, _comes_first)
 
 
 def seeded(source: str) -> str:

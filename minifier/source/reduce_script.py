@@ -32,7 +32,7 @@ from minifier.slicing import Wanted, backend_names, folders_imported_from, names
 from minifier.slicing.slices import tidied
 from minifier.source.failing_statement import lines_of, up_to_failing_statement
 from minifier.source.missing_names import missing_names
-from minifier.source.probe import SourceLab, passed
+from minifier.source.probe import SourceLab, passed, with_first
 from minifier.source.reduce import reduce_source
 from minifier.source.tree import Tree, definition
 
@@ -95,7 +95,7 @@ def as_run(program: Program) -> str:
         source = _absolute(source, program.target.rpartition(".")[0])
     if not program.arguments:
         return source
-    return f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n{source}"
+    return with_first(source, f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n")
 
 
 def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import libcst as cst
 import pytest
 from vocabulary import run_alone, source_of
 
+from minifier.capturing.script import Program
 from minifier.source.modules import with_modules
 from minifier.source.reduce_script import as_run
 
@@ -100,6 +101,14 @@ class Module:
 )
 def test_relative_imports_are_written_out(given, made):
     assert as_run(Module("a.b.failing", given)) == made
+
+
+def test_arguments_are_set_behind_an_import_from_the_future(tmp_path):
+    script = tmp_path / "failing.py"
+    script.write_text('"""Says."""\nfrom __future__ import annotations\nimport sys\nprint(sys.argv[1:])\n')
+    source = as_run(Program(str(script), ("--size", "3")))
+    assert source.splitlines()[:4] == ['"""Says."""', "from __future__ import annotations", "import sys", ""]
+    compile(source, "failing.py", "exec")
 
 
 def test_what_is_left_of_a_script_of_a_package_stands_alone(project, tmp_path):
