@@ -45,7 +45,9 @@ def _interpreters() -> Interpreters:
     return interpreters
 
 
-@cli.command(context_settings={"allow_interspersed_args": False})
+@cli.command(
+    context_settings={"allow_interspersed_args": False}, short_help="Run a script, and reduce its failing backend call."
+)
 @reduction_options
 @click.option(
     "--level",
@@ -102,7 +104,7 @@ def run(
         return run_command(asked, every, backend, Options.of(values), _interpreters())
 
 
-@cli.command()
+@cli.command(short_help="Reduce a captured Case, or go on with an interrupted run.")
 @reduction_options
 @click.argument("case_dir", type=click.Path(path_type=Path))
 def reduce(case_dir: Path, **values: Any) -> int:
@@ -122,7 +124,7 @@ def reduce(case_dir: Path, **values: Any) -> int:
         return reduce_command(case_dir, Options.of(values), _interpreters())
 
 
-@cli.command()
+@cli.command(short_help="Run a repro, and say whether it still fails as it should.")
 @click.option(
     "--timeout",
     type=RealNumber(min=1),
@@ -151,7 +153,7 @@ def check(repro: Path, timeout: float) -> int:
     return check_command(repro, timeout, _interpreters())
 
 
-@cli.command()
+@cli.command(short_help="Write the reports of a finished run anew.")
 @click.option(
     "--include-data/--no-include-data",
     default=None,
@@ -168,7 +170,7 @@ def report(folder: Path, include_data: bool | None) -> int:
     return report_command(folder, include_data)
 
 
-@cli.command()
+@cli.command(short_help="List the backends that torch.compile can find here.")
 def backends() -> int:
     """List the backends that torch.compile can find here, from where, and with what tags.
 

@@ -76,7 +76,7 @@ class Outcome:
             return f"not proved minimal: {summary.stopped_because}" if summary is not None else "not reduced"
         if not summary.unfinished:
             return "minimal"
-        return f"no {self.parts.removesuffix('s')} can go; making it plainer was cut off"
+        return f"no {self.parts.removesuffix('s')} can go; simplifying was cut off"
 
     @property
     def verified(self) -> tuple[int, int]:

@@ -236,7 +236,7 @@ def test_an_input_that_was_not_captured_tells_nothing():
 def test_what_was_cut_off_is_not_called_minimal():
     done = outcome(small_case().failure)
     cut_off = replace(done, summary=replace(done.summary, passes={"sizes": "unfinished", "data": "fixpoint"}))
-    assert (done.proved, cut_off.proved) == ("minimal", "no op can go; making it plainer was cut off")
+    assert (done.proved, cut_off.proved) == ("minimal", "no op can go; simplifying was cut off")
     assert "These passes were cut off, so that more might go: sizes." in text_of(cut_off)
 
 
