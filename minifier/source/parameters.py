@@ -150,4 +150,6 @@ def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
     module.visit(visitor)
     for function in visitor.found:
         for index in range(int(function.is_bound), len(function.node.params.params)):
+            if function.node.params.params[index].name.value == "backend":  # calls without it have another backend
+                continue
             yield from applied(module, _RemoveParameter(function, index, module))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, replaced, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, changed, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
@@ -60,15 +60,22 @@ def without_aliases(module: cst.Module) -> Iterator[cst.Module]:
             if (alias := _alias(line)) is None:
                 continue
             name, value = alias
-            is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.SimpleString))
+            is_plain = isinstance(value, (cst.Integer, cst.Float, cst.SimpleString)) or _is_dotted(value)
             following = block.body[number + 1 :]
             if not is_plain and not _is_used_once(following, name):
                 continue
             rest = _with_value(following, name, value)
-            if not is_plain and not _are_short(rest, following):
+            if rest is None or (not is_plain and not _are_short(rest, following)):
                 continue
             changed = block.with_changes(body=[*block.body[:number], *rest])
             yield from [changed] if isinstance(changed, cst.Module) else replaced(module, block, changed)
+
+
+def _is_dotted(value: cst.BaseExpression) -> bool:
+    """Whether the expression is a name, or a dotted name."""
+    while isinstance(value, cst.Attribute):
+        value = value.value
+    return isinstance(value, cst.Name)
 
 
 def _alias(line: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
@@ -100,20 +107,26 @@ def _are_short(lines: Sequence[cst.BaseStatement], before: Sequence[cst.BaseStat
     return all(len(text) <= _MAX_LINE_CHARACTERS for text in texts)
 
 
-def _with_value(lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression) -> list[cst.BaseStatement]:
-    """Return the lines with the value in place of the name, up to its next assignment."""
+def _with_value(
+    lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression
+) -> list[cst.BaseStatement] | None:
+    """Return the lines with the value in place of the name, up to its next assignment; None if libcst refuses it."""
     put = PutValue(name, value)
-    changed: list[cst.BaseStatement] = []
+    result: list[cst.BaseStatement] = []
     for number, line in enumerate(lines):
         alias = _alias(line)
         if alias is not None and alias[0] == name:
             assert isinstance(line, _Line)
-            assignment = line.body[0].with_changes(value=alias[1].visit(put))
-            return [*changed, line.with_changes(body=[assignment]), *lines[number + 1 :]]
-        visited = line.visit(put)
-        assert isinstance(visited, cst.BaseStatement)
-        changed.append(visited)
-    return changed
+            new_value = changed(alias[1], put)
+            if new_value is None:
+                return None
+            assignment = line.body[0].with_changes(value=new_value)
+            return [*result, line.with_changes(body=[assignment]), *lines[number + 1 :]]
+        new_line = changed(line, put)
+        if not isinstance(new_line, cst.BaseStatement):
+            return None
+        result.append(new_line)
+    return result
 
 
 def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:

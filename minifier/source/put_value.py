@@ -78,15 +78,22 @@ class Changes(cst.CSTTransformer):
         return nodes[0] if len(nodes) == 1 else cst.FlattenSentinel(nodes) if nodes else cst.RemoveFromParent()
 
 
-def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Module]:
-    """Yield the module after these changes; nothing if libcst rejects the code, like `def f(x=1, y)`."""
+def changed(node: cst.CSTNode, change: cst.CSTTransformer) -> cst.CSTNode | None:
+    """Return the node after the change; None if libcst refuses it, as for a default ahead of a parameter."""
     try:
-        for change in changes:
-            visited = module.visit(change)
-            assert isinstance(visited, cst.Module)
-            module = visited
-    except cst.CSTValidationError:
-        return
+        result = node.visit(change)
+    except Exception:  # noqa: BLE001 - libcst refuses with errors of many types, its own bugs among them
+        return None
+    return result if isinstance(result, cst.CSTNode) else None
+
+
+def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Module]:
+    """Yield the module after these changes; nothing if libcst refuses one."""
+    for change in changes:
+        result = changed(module, change)
+        if not isinstance(result, cst.Module):
+            return
+        module = result
     yield module
 
 

@@ -12,6 +12,8 @@ from minifier.source.passes import PASSES, SourcePass, modules_pass
 from minifier.source.probe import SourceLab
 from minifier.source.tree import Tree
 
+_MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
+
 
 @dataclass(frozen=True, slots=True)
 class ReducedSource:
@@ -50,14 +52,19 @@ def reduce_source(
     Definitions from modules in `folders` are inlined where the failure survives that.
     """
     source, ending = _statements(lab, source, lines, budget)
+    known: set[str] = set()  # modules that import each other would be inlined in turn for ever
     while ending is search.Ending.PROVED:
-        smaller, is_finished = _simplified(lab, source, budget, folders)
+        known.add(source)
+        may_inline = folders if len(known) < _MAX_ROUNDS_WITH_MODULES else ()
+        smaller, is_finished = _simplified(lab, source, budget, may_inline)
         if not is_finished:
             source, ending = smaller, search.Ending.INTERRUPTED
-        elif smaller == source:
+        elif smaller in known:
             break
         else:
             source, ending = _statements(lab, smaller, (), budget)
+            if source in known:
+                break
     return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
 
 
@@ -110,12 +117,23 @@ def _next_edit(
 ) -> tuple[int, cst.Module] | None:
     """Return the first edit from this position on that keeps the failure: its position, and the module after it."""
     whole = [text for text in lab.whole if text in module.code]
-    for number, candidate in enumerate(source_pass.edits(module)):
-        if number < position:
+    for number, code in enumerate(_codes(source_pass, module)):
+        if number < position or code == module.code:
             continue
         if budget.is_spent(lab.total):
             raise _BudgetSpent
-        code = candidate.code
         if all(text in code for text in whole) and lab.holds([code])[0]:
             return number, cst.parse_module(code)
     return None
+
+
+def _codes(source_pass: SourcePass, module: cst.Module) -> Iterator[str]:
+    """Yield the source after each edit of the pass, up to an edit that libcst refuses."""
+    edits = source_pass.edits(module)
+    while True:
+        try:
+            yield next(edits).code
+        except StopIteration:
+            return
+        except Exception:  # noqa: BLE001 - libcst raises errors of many types; the source so far stays
+            return

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
+from libcst import matchers as m
 
 from minifier import search
 from minifier.capturing.script import Program
@@ -99,7 +100,7 @@ def as_run(program: Program) -> str:
 
 
 def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:
-    """Return the texts of the functions and classes that the backend needs; None stands for all backends.
+    """Return the texts of the definitions and assignments that the backend needs; None stands for all backends.
 
     They stay whole: the reduction must not change the backend under test.
     """
@@ -110,7 +111,13 @@ def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, 
     else:
         names = [name for name in (*backend.names, backend.made_by) if name]
     needed = set(names_bound(slice_module(source, Wanted(names)))) if names else set()
-    return tuple(definition(module, node) for node in definitions if node.name.value in needed)
+    assignments = [
+        module.code_for_node(line.with_changes(leading_lines=())).strip()
+        for line in module.body
+        if isinstance(line, cst.SimpleStatementLine) and m.matches(line, m.SimpleStatementLine([m.Assign()]))
+        if set(names_bound(module.code_for_node(line))) & needed
+    ]
+    return *(definition(module, node) for node in definitions if node.name.value in needed), *assignments
 
 
 def _absolute(source: str, package: str) -> str:

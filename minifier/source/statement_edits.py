@@ -23,6 +23,8 @@ def _unwrapped(node: cst.CSTNode) -> list[cst.BaseStatement] | None:
 def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseExpression]:
     """Yield the subexpressions that may replace an expression."""
     if isinstance(node, cst.Call):
+        if any(map(_names_backend, node.args)):  # torch.compile, or a call of it
+            return
         yield from (arg.value for arg in node.args)
         if isinstance(node.func, cst.Attribute) and not _is_of_module(node.func.value, modules):
             yield node.func.value
@@ -80,8 +82,18 @@ def _is_starred(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Arg) and bool(node.star)
 
 
+_BACKEND_KEY = m.DictElement(key=m.SimpleString('"backend"') | m.SimpleString("'backend'"))
+
+
 def _names_backend(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "backend"
+    """Whether the node is an argument `backend=`, or may hold one: a `**` of a variable, or of a dict with that key."""
+    if m.matches(node, _BACKEND_KEY):
+        return True
+    if not isinstance(node, cst.Arg):
+        return False
+    if node.star == "**":
+        return isinstance(node.value, cst.Name) or bool(m.findall(node, _BACKEND_KEY))
+    return node.keyword is not None and node.keyword.value == "backend"
 
 
 def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -131,6 +143,8 @@ class _Nodes(cst.CSTVisitor):
         module.visit(self)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
+        if _names_backend(node):  # the backend under test stays
+            return False
         self.nodes.append(node)
         if isinstance(node, cst.If) and node.orelse is not None:
             self.branches.add(id(node.orelse))
