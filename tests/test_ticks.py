@@ -40,7 +40,7 @@ def test_waiting_for_an_interpreter_ticks(processes, tmp_path):
 def test_waiting_for_the_environment_ticks(processes):
     ticks = Ticks()
     collector = EnvironmentCollector()
-    assert "PyTorch version" in collector.text(ticks) and ticks.count >= 4
+    assert "PyTorch version" in collector.text(ticks) and ticks.count >= 1
 
 
 def test_waiting_for_a_cluster_ticks():

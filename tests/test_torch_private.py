@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from real_graphs import compiled_graphs
+from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from minifier import torch_private
 from minifier.cli.listing import loaded_entry_point
@@ -19,6 +20,7 @@ from minifier.torch_private import (
     add_arguments,
     aot_autograd_arguments,
     as_dynamo_calls,
+    as_dynamo_takes,
     as_hint,
     asked_backend,
     assumes_dynamic,
@@ -154,6 +156,17 @@ def test_every_backend_call_is_observed_once_and_goes_on(forked):
     calls, right = forked(work)
     assert right and [kinds for _, kinds in calls] == [["Tensor"], ["Tensor"]]
     assert ["sin" in str(calls[0][0]), "cos" in str(calls[1][0])] == [True, True]
+
+
+def test_what_dynamo_calls_of_a_module_whose_code_is_not_written_yet():
+    graph = torch.fx.Graph()
+    graph.output((graph.call_function(torch.sin, (graph.placeholder("x"),)),))
+    with _use_lazy_graph_module(True):
+        lazy = _make_graph_module(torch.nn.Module(), graph)
+    method = lazy.forward
+    assert method.__name__ == "_lazy_forward" and as_dynamo_takes(method).__name__ == "forward"
+    assert torch.equal(as_dynamo_takes(method)(X)[0], torch.sin(X))
+    assert as_dynamo_takes(torch.sin) is torch.sin
 
 
 def test_the_graph_up_to_the_op_at_which_tracing_fails(forked):

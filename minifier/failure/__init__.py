@@ -1,7 +1,8 @@
 """Observation, identity and comparison of failures."""
 
 from minifier.failure.difference import Aspect, Difference, Tolerance
-from minifier.failure.fingerprint import Failure, Fingerprint, Frame, same
+from minifier.failure.fingerprint import Failure, Fingerprint, same
+from minifier.failure.frames import Frame
 from minifier.failure.kinds import Kind, Stage, Verdict
 from minifier.failure.likeness import matches
 

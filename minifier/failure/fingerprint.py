@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from minifier.failure.difference import Difference
+from minifier.failure.frames import Frame, Link, frames_of, is_owned, outermost, raising_frame
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.native import diagnostic, native_frames, native_identity
 from minifier.failure.normalise import headline, normalise, share_words, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
 
-Link = dict[str, Any]
-
 _WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
-# Packages of torch that are backends; the rest of torch only propagates exceptions.
-_BACKENDS_OF_TORCH = ("torch._inductor", "torch._functorch", "torch._dynamo.backends", "torch.jit")
-_CALLERS = ("minifier.", "torch._dynamo.output_graph")
 # Frames of this tool, which calls the backend, with their source lines.
 _TOOL = re.escape(str(Path(__file__).parents[1]) + os.sep)
 _OWN_FRAMES = re.compile(rf'  File "{_TOOL}[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
@@ -31,14 +25,6 @@ _NO_MEMORY = re.compile(
     r"DefaultCPUAllocator: |can't allocate memory|not enough memory: you tried to allocate|std::bad_alloc"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A function on the stack of an exception, without the line number, which varies."""
-
-    module: str
-    function: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,48 +100,6 @@ class Failure:
         return f"{self.type}: {first}" if first else self.type
 
 
-def _owned(module: str) -> bool:
-    """Tell whether a frame of this module is the backend's.
-
-    Frames of torch, Python and this tool are not; nor the script's, which differ from its repro's."""
-    top = module.partition(".")[0]
-    if top == "torch":
-        return module.startswith(_BACKENDS_OF_TORCH)
-    return bool(module) and top not in sys.stdlib_module_names and top not in ("minifier", "__main__")
-
-
-def _frames(links: Sequence[Link]) -> list[Frame]:
-    """Return the frames of the innermost exception that has any, outermost first.
-
-    Generated code and the callers of a backend, Dynamo and this tool, are left out."""
-    for link in reversed(links):
-        frames = [
-            Frame(_unhashed(module), _unhashed(function))
-            for module, function, file, _ in link["frames"]
-            if not _is_generated(file) and not module.startswith(_CALLERS)
-        ]
-        if frames:
-            return frames
-    return []
-
-
-def _is_generated(file: str) -> bool:
-    """Tell whether code has no file. A notebook's cell counts as a file."""
-    return file.startswith("<") and not file.startswith("<ipython-input")
-
-
-def _outermost(own: Sequence[Frame]) -> Frame | None:
-    """Return the backend's outermost frame, except for AOTAutograd's.
-
-    AOTAutograd wraps compilers and compiled code in functions that differ between autograd and a probe."""
-    return next((frame for frame in own if not frame.module.startswith("torch._functorch")), None)
-
-
-def _unhashed(name: str) -> str:
-    """Return the name without a trailing hash or number, as of generated modules; Inductor's hashes are in base 32."""
-    return re.sub(r"(?:_?(?=[0-9a-z]*\d)[0-9a-f]{8,}|\.[a-z2-7]{40,}|_\d+)$", "", name)
-
-
 def _is_wrapper(link: Link) -> bool:
     return link["type"] in _WRAPPERS or not _WRAPPERS.isdisjoint(link["bases"])
 
@@ -197,23 +141,23 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
     types = [link["type"] for link in chain]
     if types[-1] == "SystemExit":  # other processes only see the status
         return Fingerprint(stage, Kind.EXIT, message=_exit_status(chain[-1]["message"]))
-    frames = _frames(chain) or _frames(links)
-    own = [frame for frame in frames if _owned(frame.module)]
+    frames = frames_of(chain) or frames_of(links)
+    own = [frame for frame in frames if is_owned(frame.module)]
     # Merge equal neighbours: a compiler may wrap an error again at each level.
     causes = [(link["type"], normalise(link["message"])) for link in chain]
     distinct = [cause for i, cause in enumerate(causes) if i == 0 or cause != causes[i - 1]]
     message = "\n".join(text for _, text in distinct)
     if types[-1] == "RecursionError":  # the innermost frame is random, the outermost is not
-        return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, _outermost(own))
+        return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, outermost(own))
     if _is_out_of_memory(chain[0]) or _is_out_of_memory(chain[-1]):
         # The refused allocation, its type and its text are random; the function that needs the memory is not.
-        own = [frame for frame in _frames(chain[:1]) if _owned(frame.module)]
-        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=_outermost(own), message="no more memory")
+        own = [frame for frame in frames_of(chain[:1]) if is_owned(frame.module)]
+        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=outermost(own), message="no more memory")
     return Fingerprint(
         stage=stage,
         kind=Kind.EXCEPTION,
         types=tuple(kind for kind, _ in distinct),
-        raising=frames[-1] if frames else None,
+        raising=raising_frame(chain if frames_of(chain) else links),
         site=own[-1] if own else None,
         message=message,
         names=_names_in(message, nodes),

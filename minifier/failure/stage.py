@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minifier.failure.fingerprint import Link, was_wrapped
+from minifier.failure.fingerprint import was_wrapped
+from minifier.failure.frames import Link
 from minifier.failure.kinds import Stage
 
 _RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"

@@ -21,6 +21,7 @@ from minifier.torch_private import (
     add_arguments,
     as_aot_calls_backward,
     as_dynamo_calls,
+    as_dynamo_takes,
     call_compiled,
     complete_module,
     observe_backend_calls,
@@ -72,6 +73,7 @@ def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) ->
             compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
+    compiled = as_dynamo_takes(compiled)
     return lambda args: compiled(*needed(args))
 
 

@@ -27,6 +27,7 @@ from minifier.torch_private.calls import (
     Call,
     Observe,
     aot_autograd_arguments,
+    as_dynamo_takes,
     asked_backend,
     backend_error,
     compiler_for,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._dynamo import exc as dynamo_exc
 from torch._dynamo.output_graph import OutputGraph
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import checkpoint
 
 # Raised inside a backend to make Dynamo trace again or skip the frame; not failures.
@@ -50,7 +51,9 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     original = OutputGraph.call_user_compiler
 
     def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
-        return observe(self.compiler_fn, gm, example_inputs, lambda: original(self, gm, example_inputs))
+        return observe(
+            self.compiler_fn, gm, example_inputs, lambda: as_dynamo_takes(original(self, gm, example_inputs))
+        )
 
     OutputGraph.call_user_compiler = call_user_compiler  # type: ignore[method-assign]
     wrapper = torch._TorchCompileInductorWrapper
@@ -67,6 +70,19 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
         wrapper.__init__ = original_init  # type: ignore[method-assign]
 
     return end
+
+
+def as_dynamo_takes(compiled: Any) -> Any:
+    """Return what Dynamo calls in place of a backend's result: of a graph module whose code is not yet written, as
+    `gm.forward` is if the backend calls `gm.recompile()`, the method after its code was written.
+
+    Source: torch._dynamo.output_graph, at the end of compile_and_call_fx_graph.
+    """
+    module = getattr(compiled, "__self__", None)
+    if isinstance(module, _LazyGraphModule) and compiled.__name__ == "_lazy_forward":
+        _LazyGraphModule.force_recompile(module)
+        return module.forward
+    return compiled
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage, same
-from minifier.failure.fingerprint import Link, failure_of, of_line, with_native
+from minifier.failure.fingerprint import failure_of, of_line, with_native
+from minifier.failure.frames import Link
 from minifier.failure.stage import stage_shown
 
 

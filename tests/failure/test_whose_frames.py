@@ -41,10 +41,19 @@ def test_whose_frame_it_is(module, is_own):
     assert seen(link((module,))).raising == Frame(module, "lower")
 
 
-@pytest.mark.parametrize("module", ["minifier.probe.run", "torch._dynamo.output_graph"])
+@pytest.mark.parametrize("module", ["minifier.probe.run", "torch._dynamo.output_graph", "torch._dynamo.eval_frame"])
 def test_those_who_call_a_backend_are_not_there(module):
     assert seen(link((module,))).raising is None
     assert seen(link(("acme",), (module,))).raising == Frame("acme", "lower")
+
+
+def test_the_script_that_leads_to_generated_code_raises_nothing():
+    """`gm.forward` as the compiled function: a fresh interpreter shows the script's frames, a probe only its own."""
+    dynamo, generated = ("torch._dynamo.eval_frame", "_fn"), ("made", "forward", "<eval_with_key>.1")
+    assert seen(link(("__main__", "<module>"), dynamo, ("__main__", "fn"), dynamo, generated)).raising is None
+    assert seen(link(("__main__", "<module>"), dynamo, ("acme", "run"), dynamo, generated)).raising == Frame(
+        "acme", "run"
+    )
 
 
 @pytest.mark.parametrize(
