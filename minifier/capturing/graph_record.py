@@ -36,6 +36,7 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
+from minifier.case.compiled_sizes import as_called
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.store import ATEN, TENSORS, load, save
@@ -133,7 +134,7 @@ class Record:
         )
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
-        save(case, self.folder)
+        save(as_called(case), self.folder)
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Save the Case with the inputs of a call that is about to begin."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
-from minifier.case.expressions import is_plain, is_unbacked, symbols_in
+from minifier.case.compiled_sizes import values_of_symbols
+from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
 from minifier.case.graph import map_refs
 from minifier.case.values import Sequence_, Value
 
@@ -92,15 +93,19 @@ def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
 
 
 class _Naming:
-    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers."""
+    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers, `compiled`
+    the values of both as the graph was compiled."""
 
     def __init__(self, case: Case) -> None:
         self.dynamic = case.symbolic is Symbolic.GIVEN
         self.facts = {symbol.name: symbol for symbol in case.symbols}
         self.hints: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
+        self.compiled: dict[str, int] = {}
         self.renamed: dict[str, str] = {}
-        self._by_size: dict[int, str] = {}
+        self._by_size: dict[tuple[int, int], str] = {}
+        others = {symbol.name: symbol.compiled for symbol in case.symbols if symbol.compiled is not None}
+        self._at_compilation = {**values_of_symbols(case.inputs), **others} if others else {}
         expressions = [expression for item in case.inputs for expression in _symbols_of(item)]
         self._used = {name for expression in expressions for name in symbols_in(expression)} | set(self.facts)
 
@@ -114,18 +119,24 @@ class _Naming:
     def _size(self, expression: str | None, size: int, item: TensorInput) -> str | None:
         if size in (0, 1) or item.parameter:
             return None
+        compiled = self._compiled(expression, size)
         if self.dynamic:
-            if size not in self._by_size:
-                self._by_size[size] = self._name(expression, size)
-            symbol = self._by_size[size]
+            if (compiled, size) not in self._by_size:
+                self._by_size[compiled, size] = self._name(expression, size)
+            symbol = self._by_size[compiled, size]
         elif expression is None or is_unbacked(expression):
             return None
         else:
             symbol = self.renamed.get(expression) or self._name(expression, size)
         if expression is not None:
             self.renamed.setdefault(expression, symbol)
-        self.hints[symbol] = size
+        self.hints[symbol], self.compiled[symbol] = size, compiled
         return symbol
+
+    def _compiled(self, expression: str | None, value: int) -> int:
+        """Return the value that a number had as the graph was compiled."""
+        known = value_of(expression, self._at_compilation) if expression is not None and self._at_compilation else None
+        return known if type(known) is int else value
 
     def _name(self, expression: str | None, size: int) -> str:
         if expression is None or not is_plain(expression) or is_unbacked(expression):
@@ -137,7 +148,7 @@ class _Naming:
         reusable = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
         symbol = expression if reusable else self._fresh()
         self.renamed.setdefault(expression, symbol)
-        self.numbers[symbol] = value
+        self.numbers[symbol], self.compiled[symbol] = value, self._compiled(expression, value)
         return symbol
 
     def _fresh(self) -> str:
@@ -147,8 +158,12 @@ class _Naming:
 
     def symbols(self) -> tuple[Symbol, ...]:
         """Return the symbols in use, with Dynamo's bounds for the known ones."""
-        used = {**self.hints, **self.numbers}
-        return tuple(replace(self.facts.get(name, Symbol(name, hint)), hint=hint) for name, hint in used.items())
+        return tuple(self._symbol(name, hint) for name, hint in {**self.hints, **self.numbers}.items())
+
+    def _symbol(self, name: str, hint: int) -> Symbol:
+        compiled = self.compiled[name]
+        fact = self.facts.get(name, Symbol(name, hint))
+        return replace(fact, hint=hint, compiled=None if compiled == hint else compiled)
 
     def value(self, value: Value) -> Value:
         """Return a node's value with its symbols renamed."""

@@ -67,6 +67,25 @@ def contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
+def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides for another shape of the same rank.
+
+    The order of the dimensions, their gaps and the expanded dimensions stay."""
+    if meta.is_contiguous:
+        return contiguous_stride(shape)
+    strides = [0] * len(shape)
+    natural = step = 1
+    for dim in sorted(range(len(shape)), key=lambda dim: meta.stride[dim]):
+        if meta.stride[dim] == 0:
+            continue
+        if meta.shape[dim] > 1:  # the stride of a dimension of size one is arbitrary
+            step *= max(1, meta.stride[dim] // natural)
+            natural = meta.stride[dim] * meta.shape[dim]
+        strides[dim] = step
+        step *= shape[dim]
+    return tuple(strides)
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """A Python number or string. If symbolic, `symbol` is its expression and `value` its hint."""
@@ -77,12 +96,16 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded)."""
+    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded).
+
+    `compiled` is its value as the graph was compiled, if that was another.
+    """
 
     name: str
     hint: int | float | None
     low: int | None = None
     high: int | None = None
+    compiled: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

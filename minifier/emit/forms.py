@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from minifier.case import Case, Level, Symbolic
+from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.in_place import is_in_place
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
@@ -75,7 +76,9 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.EXPECT_EXCEPTION,)  # the process ends where eager raises
     if case.rate < 1 and fingerprint.stage is Stage.RUN:
         return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)
-    return (Template.COMPILE_FUNCTION,) if case.ahead else (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
+    if case.ahead or inputs_at_compilation(case):
+        return (Template.COMPILE_FUNCTION,)
+    return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
 
 
 def _comparison_templates(case: Case) -> tuple[Template, ...]:
@@ -100,7 +103,7 @@ def _comparison_templates(case: Case) -> tuple[Template, ...]:
 
 def forms_for(case: Case) -> tuple[Form, ...]:
     """Return the forms worth trying: minimal variants first, variants with environment variables last."""
-    first = Variant(symbolic=case.symbolic)
+    first = Variant(symbolic=_origins(case)[0])
     if case.failure.fingerprint.stage is Stage.COMPARE:
         first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
     pairs = [(template, variant) for template in templates_for(case) for variant in _variants(case, template, first)]
@@ -129,7 +132,16 @@ def _variants(case: Case, template: Template, first: Variant) -> Iterator[Varian
     ):
         yield from _other_tolerances(first)
     if case.symbolic is not None and template is not Template.CALL_BACKEND:
-        yield from (replace(first, symbolic=other) for other in Symbolic if other is not case.symbolic)
+        yield from (replace(first, symbolic=other) for other in _origins(case)[1:])
+
+
+def _origins(case: Case) -> list[Symbolic | None]:
+    """Return the ways to make sizes symbolic, the Case's own first. Marks would have to be in the first call."""
+    if case.symbolic is None:
+        return [None]
+    marked = [] if inputs_at_compilation(case) else [Symbolic.MARKED]
+    ways = [Symbolic.GIVEN, *marked, Symbolic.AUTOMATIC]
+    return sorted(ways, key=lambda way: way is not case.symbolic)
 
 
 def _other_tolerances(first: Variant) -> Iterator[Variant]:

@@ -25,7 +25,7 @@ from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.naming import TEMPLATE_NAMES, Names
 from minifier.emit.predicate_source import defined_names
-from minifier.emit.symbolic_source import larger_inputs, marks, without_symbols
+from minifier.emit.symbolic_source import marks, warm_up_calls, without_symbols
 from minifier.emit.template import Filling, fill
 from minifier.emit.template_texts import template_changes
 from minifier.emit.wrapping_statements import Wrapping
@@ -161,7 +161,7 @@ def _wrapping(
     if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
         attempts, calls = 1, attempts
     compiles = template is not Template.CALL_BACKEND
-    warm_up = larger_inputs(case, names) if variant.symbolic is Symbolic.AUTOMATIC and compiles else ()
+    warm_up = warm_up_calls(case, names, variant.symbolic) if variant.symbolic is not None and compiles else ()
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
     prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")

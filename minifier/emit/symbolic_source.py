@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from minifier.case import Case, Drawn, Graph, Input, Node, Ref, ScalarInput, Stored, TensorInput
-from minifier.case.expressions import value_of
-from minifier.case.values import contiguous_stride
+from minifier.case import Case, Graph, Input, Node, Ref, ScalarInput, Symbolic, TensorInput
+from minifier.case.compiled_sizes import inputs_at_compilation, inputs_with, values_of_symbols
 from minifier.emit.input_source import tensor_source
-from minifier.emit.return_source import is_floating
-from minifier.errors import NoRepro
-
-
-def size_of(expression: str, values: Mapping[str, int]) -> int:
-    """Evaluate a symbolic size like `2*s0 + 1`. Raises NoRepro if its form is unknown."""
-    size = value_of(expression, values)
-    if type(size) is not int:
-        raise NoRepro(f"the symbolic size {expression} cannot be followed")
-    return size
 
 
 def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:
@@ -67,46 +56,25 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def _symbol_values(case: Case) -> dict[str, int]:
-    """Map each symbol to its value in the inputs."""
-    values: dict[str, int] = {}
-    for item in case.inputs:
-        if isinstance(item, TensorInput):
-            pairs = zip(item.meta.symbols, item.meta.shape, strict=False)
-            values.update({symbol: size for symbol, size in pairs if symbol is not None and symbol.isidentifier()})
-        elif item.symbol is not None and isinstance(item.value, int):
-            values[item.symbol] = item.value
-    return values
+def warm_up_calls(case: Case, names: Mapping[str, str], symbolic: Symbolic) -> tuple[str, ...]:
+    """Return the calls ahead of the Case's own that make its sizes symbols, and that compile it with other sizes.
 
-
-def larger_inputs(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return arguments for a call with every symbol increased by 1; inputs without symbols stay the same.
-
-    Raises NoRepro if a size has no known form.
+    Automatic symbols take a call with every symbol increased by 1. Inputs without symbols stay the same. Raises NoRepro
+    if a size has no known form.
     """
-    sizes = {symbol: value + 1 for symbol, value in _symbol_values(case).items()}
-    return tuple(_larger(item, names[item.name], sizes, case.state.default_dtype) for item in case.inputs)
+    compiling = inputs_at_compilation(case)
+    calls = [_call(case, compiling, names, "compiles it with this size")] if compiling else []
+    if symbolic is Symbolic.AUTOMATIC:
+        values = values_of_symbols(compiling or case.inputs)
+        larger = inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()})
+        calls.insert(0, _call(case, larger, names, "another size: from now on it is a symbol"))
+    return tuple(calls)
 
 
-def _larger(item: Input, name: str, sizes: Mapping[str, int], default: str) -> str:
-    if isinstance(item, ScalarInput):
-        return str(size_of(item.symbol, sizes)) if item.symbol is not None else name
-    meta = item.meta
-    if not any(meta.symbols):
-        return name
-    shape = tuple(
-        size if symbol is None else size_of(symbol, sizes)
-        for size, symbol in zip(meta.shape, meta.symbols, strict=True)
-    )
-    is_transposed = not meta.is_contiguous and meta.stride == (1, meta.shape[0])
-    stride = (1, shape[0]) if is_transposed else contiguous_stride(shape)
-    larger = replace(item, meta=replace(meta, shape=shape, stride=stride, offset=0), source=_drawn(item))
-    return tensor_source(larger, default)
+def _call(case: Case, inputs: Sequence[Input], names: Mapping[str, str], comment: str) -> str:
+    def argument(item: Input, own: Input) -> str:
+        if item == own:
+            return names[own.name]
+        return tensor_source(item, case.state.default_dtype) if isinstance(item, TensorInput) else str(item.value)
 
-
-def _drawn(item: TensorInput) -> Drawn:
-    """Return how to draw values for another shape: as before, unless the values are listed or stored."""
-    if isinstance(item.source, Drawn) and item.source.how != "list":
-        return item.source
-    assert isinstance(item.source, (Drawn, Stored))
-    return Drawn("randn" if is_floating(item.meta) else "zeros")
+    return f"compiled({', '.join(map(argument, inputs, case.inputs))})  # {comment}"

@@ -25,7 +25,7 @@ class Wrapping:
 
     calls: int = 1  # of the compiled function; the last one fails
     earlier: int = 0  # calls ahead of the template's own, with copies of the inputs that share no memory
-    warm_up: tuple[str, ...] = ()  # arguments of a first call with another size
+    warm_up: tuple[str, ...] = ()  # first calls, with other sizes
     attempts: int = 1
     recompile: bool = True  # in each attempt
     timeout_seconds: int = 0  # ends a script that hangs; 0: no limit
@@ -71,6 +71,27 @@ def _in_state(statements: list[Statement], contexts: Sequence[str]) -> list[Stat
     return [*statements[:first], under_contexts(statements[first:end], contexts), *statements[end:]]
 
 
+def _merged(statements: list[Statement]) -> list[Statement]:
+    """Put the bodies of successive `with` statements of the same contexts into one."""
+    merged: list[Statement] = []
+    for statement in statements:
+        before = merged[-1] if merged else None
+        if (
+            isinstance(statement, cst.With)
+            and isinstance(before, cst.With)
+            and _contexts(before) == _contexts(statement)
+        ):
+            body = before.body.with_changes(body=[*before.body.body, *statement.body.body])
+            merged[-1] = before.with_changes(body=body)
+        else:
+            merged.append(statement)
+    return merged
+
+
+def _contexts(statement: cst.With) -> list[str]:
+    return [code_of(item) for item in statement.items]
+
+
 def _repeated(times: int, body: list[Statement]) -> list[Statement]:
     return [under(f"for _ in range({times}):", body)] if times > 1 else body
 
@@ -101,10 +122,8 @@ def wrap(
         loop = f"for _ in range({wrapping.earlier}):\n    " if wrapping.earlier > 1 else ""
         body = [*_in_state(parsed([loop + call]), contexts), *between, *body]
         imports = ("import copy",)
-    if wrapping.warm_up:
-        call = f"compiled({', '.join(wrapping.warm_up)})  # another size: from now on it is a symbol"
-        body = [*_in_state(parsed([call]), contexts), *body]
-    body = [*_in_state(parsed(wrapping.ahead), contexts), *body]
+    body = [*_in_state(parsed(wrapping.warm_up), contexts), *body]
+    body = _merged([*_in_state(parsed(wrapping.ahead), contexts), *body])
     if seconds := wrapping.timeout_seconds:
         imports = (*imports, "import faulthandler")
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minifier.case import Adapted, Case, Drawn, Recorded, Stored, TensorInput, TensorMeta
-from minifier.case.values import contiguous_stride
+from minifier.case.values import contiguous_stride, restride
 
 Values = tuple[float | int | bool, ...]
 
@@ -18,25 +18,6 @@ def is_fixed(item: TensorInput) -> bool:
     if isinstance(source, Stored) and source.base is None:
         return source.shared or not item.meta.is_contiguous
     return isinstance(source, Drawn) and source.how == "list" and not item.meta.is_contiguous
-
-
-def restride(meta: TensorMeta, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return strides for another shape of the same rank.
-
-    The order of the dimensions, their gaps and the expanded dimensions stay."""
-    if meta.is_contiguous:
-        return contiguous_stride(shape)
-    strides = [0] * len(shape)
-    natural = step = 1
-    for dim in sorted(range(len(shape)), key=lambda dim: meta.stride[dim]):
-        if meta.stride[dim] == 0:
-            continue
-        if meta.shape[dim] > 1:  # the stride of a dimension of size one is arbitrary
-            step *= max(1, meta.stride[dim] // natural)
-            natural = meta.stride[dim] * meta.shape[dim]
-        strides[dim] = step
-        step *= shape[dim]
-    return tuple(strides)
 
 
 def reshaped(item: TensorInput, shape: tuple[int, ...]) -> TensorInput:

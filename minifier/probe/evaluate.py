@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
+from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
 from minifier.case.inputs import bases
@@ -129,6 +130,8 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
             return progress.failure(error)
         if until is compiling and not case.through_dynamo:
             return {"status": "pass"}
+        if (answer := _first_call(bench, case, compiled)) is not None:
+            return answer
         if until is Stage.COMPARE:
             return _compare(bench, case, compiled, progress)
         for call in range(case.calls):
@@ -147,6 +150,19 @@ def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgr
                     progress.stage = stage_shown(describe(error))
                 return progress.failure(error)
     return {"status": "pass"}
+
+
+def _first_call(bench: PreparedCase, case: Case, compiled: Compiled) -> dict[str, Any] | None:
+    """Make the call that compiles the graph with other sizes, if any. Return the probe's answer if it fails."""
+    inputs = inputs_at_compilation(case)
+    try:
+        if inputs:
+            result = compiled(make_inputs(inputs, bench.tensors, bench.recorded))
+            if case.backward:
+                run_backward(result)
+    except BaseException as error:  # noqa: BLE001 - whatever the backend raises, the failing call is not reached
+        return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+    return None
 
 
 def _compare(bench: PreparedCase, case: Case, compiled: Compiled, progress: _JobProgress) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
+from minifier.case.compiled_sizes import compiled_as_called, inputs_at_compilation
 from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict, same
-from minifier.failure.fingerprint import Link
+from minifier.failure.frames import Link
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike, raised_alike
 from minifier.fx.recorded_values import RecordedValues
@@ -193,9 +194,10 @@ def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     """Make symbolic sizes concrete if the failure stays, as in most cases: every probe is cheaper then."""
-    if has_symbols(case.inputs) and runner.probe([specialised(case)])[0].verdict is Verdict.SAME:
-        return specialised(case)
-    return case
+    if not has_symbols(case.inputs):
+        return case
+    simpler = [specialised(case), *([compiled_as_called(case)] if inputs_at_compilation(case) else [])]
+    return next((each for each in simpler if runner.probe([each])[0].verdict is Verdict.SAME), case)
 
 
 def _not_again(sought: Fingerprint, judged: Judged, skipped: Sequence[str]) -> MinifyError:

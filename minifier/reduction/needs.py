@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
+from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.edit import edit_from
 from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
@@ -32,6 +33,8 @@ def with_needs(simplifier: Simplifier) -> Case:
     for family, name in simplifier.rejected:
         if family in _NOT_OBVIOUS:
             sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
+    if inputs_at_compilation(simplifier.case):
+        sentences.append("code that was compiled with another size")
     views = bases(simplifier.case.inputs)
     tensors = [item for item in simplifier.case.inputs if isinstance(item, TensorInput)]
     sentences += ["inputs that share memory" if item.name in views else _values_need(item) for item in tensors]

@@ -7,9 +7,9 @@ import pytest
 from failing_cases import CASES, PREDICATE, differs
 
 from minifier.case import Drawn, State, Symbolic, TensorInput
+from minifier.case.compiled_sizes import size_of
 from minifier.emit.predicate_source import predicate_source
 from minifier.emit.repro import Template, Variant, forms_for, is_worth_trying, templates_for, write_repro
-from minifier.emit.symbolic_source import size_of
 from minifier.emit.tolerances import tolerance
 from minifier.errors import NoRepro
 from minifier.failure import Aspect, Difference

@@ -1,0 +1,117 @@
+"""The sizes with which a graph was compiled, where the failing call has other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from minifier.case.case import Case, Level
+from minifier.case.expressions import is_plain, is_unbacked, value_of
+from minifier.case.inputs import Drawn, Input, ScalarInput, TensorInput
+from minifier.case.values import Scalar, Sequence_, Symbol, TensorMeta, Value, contiguous_stride, restride
+from minifier.errors import NoRepro
+
+
+def values_of_symbols(inputs: Iterable[Input]) -> dict[str, int]:
+    """Map each symbol that is the whole size of an input, or a number, to its value in these inputs."""
+    values: dict[str, int] = {}
+    for item in inputs:
+        if isinstance(item, TensorInput):
+            pairs = zip(item.meta.symbols, item.meta.shape, strict=False)
+            values.update({symbol: size for symbol, size in pairs if symbol is not None and is_plain(symbol)})
+        elif item.symbol is not None and type(item.value) is int:
+            values.setdefault(item.symbol, item.value)
+    return values
+
+
+def as_called(case: Case) -> Case:
+    """Return a captured Case with the values that its symbols and the sizes in its graph have in the failing call.
+
+    They have those of the compilation before. Sizes that only a run tells stay the same. The sizes at the compilation
+    stay known for Dynamo's graphs.
+    """
+    values = values_of_symbols(case.inputs)
+
+    def symbol(known: Symbol) -> Symbol:
+        hint = values.get(known.name, known.hint)
+        if type(known.hint) is not int or hint == known.hint:
+            return known
+        return replace(known, hint=hint, compiled=known.hint if case.level is Level.DYNAMO else None)
+
+    symbols = tuple(map(symbol, case.symbols))
+    if symbols == case.symbols:
+        return case
+    nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
+    return replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
+
+
+def _as_called(value: Value, values: Mapping[str, int]) -> Value:
+    def number(expression: str | None, known: Any) -> Any:
+        called = value_of(expression, values) if expression is not None else None
+        return called if type(called) is int else known
+
+    if isinstance(value, Scalar):
+        return replace(value, value=number(value.symbol, value.value))
+    if isinstance(value, Sequence_):
+        return Sequence_(tuple(_as_called(item, values) for item in value.items))
+    if not isinstance(value, TensorMeta) or not any(value.symbols):
+        return value
+    shape = tuple(map(number, value.symbols, value.shape))
+    return replace(value, shape=shape, stride=restride(value, shape)) if shape != value.shape else value
+
+
+def inputs_at_compilation(case: Case) -> tuple[Input, ...]:
+    """Return the inputs of the call that compiles the graph, ahead of the failing call; () if there is no such call.
+
+    Only torch.compile tells whether code that was compiled with other sizes is valid for the failing call, so probes
+    that call the backend themselves have no such call. Raises NoRepro if a size has no known form.
+    """
+    compiled = {symbol.name: symbol.compiled for symbol in case.symbols if symbol.compiled is not None}
+    if not (case.through_dynamo and compiled):
+        return ()
+    return inputs_with(case.inputs, {**values_of_symbols(case.inputs), **compiled})
+
+
+def compiled_as_called(case: Case) -> Case:
+    """Return the Case whose graph is compiled with the sizes of the failing call."""
+    return replace(case, symbols=tuple(replace(symbol, compiled=None) for symbol in case.symbols))
+
+
+def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Input, ...]:
+    """Return the inputs with these values of symbols; inputs without symbols stay the same.
+
+    Values of a tensor whose size changes are drawn. Raises NoRepro if a size has no known form.
+    """
+    return tuple(_with(item, values) for item in inputs)
+
+
+def _with(item: Input, values: Mapping[str, int]) -> Input:
+    if isinstance(item, ScalarInput):
+        known = item.symbol is None or is_unbacked(item.symbol)
+        return item if known else replace(item, value=size_of(str(item.symbol), values))
+    meta = item.meta
+    shape = tuple(
+        size if symbol is None or is_unbacked(symbol) else size_of(symbol, values)
+        for size, symbol in zip(meta.shape, meta.symbols or (None,) * len(meta.shape), strict=True)
+    )
+    if shape == meta.shape:
+        return item
+    is_transposed = not meta.is_contiguous and meta.stride == (1, meta.shape[0])
+    stride = (1, shape[0]) if is_transposed else contiguous_stride(shape)
+    return replace(item, meta=replace(meta, shape=shape, stride=stride, offset=0, storage=None), source=_drawn(item))
+
+
+def size_of(expression: str, values: Mapping[str, int]) -> int:
+    """Evaluate a symbolic size like `2*s0 + 1`. Raises NoRepro if its form is unknown."""
+    size = value_of(expression, values)
+    if type(size) is not int:
+        raise NoRepro(f"the symbolic size {expression} cannot be followed")
+    return size
+
+
+def _drawn(item: TensorInput) -> Drawn:
+    """Return how to draw values for another shape: as before, unless the values are listed, stored or recorded."""
+    if isinstance(item.source, Drawn) and item.source.how != "list":
+        return item.source
+    return Drawn("randn" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros")

@@ -1,0 +1,35 @@
+"""Failures of a later call, with other sizes than those of the compilation."""
+
+import pytest
+
+BAKES = """
+import torch
+
+def bakes(gm, example_inputs):
+    '''Takes the sizes that it compiles with for constants, as a compiler without symbolic sizes does.'''
+    for node in gm.graph.nodes:
+        sizes = [each for each in node.all_input_nodes if isinstance(each.meta["example_value"], torch.SymInt)]
+        for size in sizes if node.op != "output" else ():
+            node.args = torch.fx.map_arg(node.args, lambda n: n.meta["example_value"].node.hint if n in sizes else n)
+    gm.recompile()
+    return gm.forward
+
+@torch.compile(backend=bakes, dynamic=True)
+def f(x, w):
+    h = torch.tanh(x @ w) + 1
+    h = h.view(x.shape[0] * 2, 3)
+    return torch.relu(h).sum(1)
+
+w = torch.ones(4, 6)
+f(torch.ones(5, 4), w)
+f(torch.ones(9, 4), w)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_size_that_was_taken_for_a_constant(minify):
+    done = minify(BAKES, timeout=250)
+    assert done.code == 0, done.stderr
+    assert (done.result["level"], done.result["ops_after"]) == ("dynamo", 1)
+    assert done.result["verified"]["control"] == "passed"
+    assert "# compiles it with this size" in done.repro and "compiled with another size" in done.repro
