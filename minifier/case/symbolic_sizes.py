@@ -224,7 +224,7 @@ def specialised(case: Case) -> Case:
     for node in case.graph.nodes:
         if node.name in values:
             continue
-        if node.is_op and isinstance(node.value, Scalar) and _is_known_size(node.value):
+        if node.is_op and isinstance(node.value, Scalar) and (_is_known_size(node.value) or is_known_float(node.value)):
             values[node.name] = node.value.value
             continue
         nodes.append(_static(_inlined(node, values)))
@@ -251,6 +251,13 @@ def _has_known_size(item: ScalarInput) -> bool:
 def _is_known_size(value: Scalar) -> bool:
     """Tell whether a scalar is computed from known sizes."""
     return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
+
+
+def is_known_float(value: Value) -> bool:
+    """Tell whether the value is a float that Dynamo knows as it traces: one of the script's, not of a tensor's."""
+    if not isinstance(value, Scalar) or type(value.value) is not float:
+        return False
+    return value.symbol is None or not is_unbacked(value.symbol)
 
 
 def _static_meta(meta: TensorMeta) -> TensorMeta:

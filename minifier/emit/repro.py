@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
+from minifier.case.as_function import as_function
 from minifier.case.graph import Module
 from minifier.case.literals import literal
 from minifier.case.store import copy_atomically, write_atomically
@@ -25,7 +26,7 @@ from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.naming import TEMPLATE_NAMES, Names
 from minifier.emit.predicate_source import defined_names
-from minifier.emit.symbolic_source import marks, warm_up_calls, without_symbols
+from minifier.emit.symbolic_source import marks, warm_up_calls
 from minifier.emit.template import Filling, fill
 from minifier.emit.template_texts import template_changes
 from minifier.emit.wrapping_statements import Wrapping
@@ -190,7 +191,7 @@ def write_repro(
     variables whose values must not appear in the script. Raises NoRepro if no script can hold the Case yet.
     """
     variant = variant or Variant(symbolic=case.symbolic)
-    case = with_public_flex(without_symbols(_attributes_as_inputs(case)))
+    case = with_public_flex(as_function(_attributes_as_inputs(case)))
     definitions = definitions_left(case)
     script_names = names_bound(definitions)
     names = _names(case, script_names)

@@ -1,48 +1,12 @@
-"""Symbolic sizes in a script: read from a tensor, marked dynamic, or caused by an earlier call with another size."""
+"""Symbolic sizes in a script: marked dynamic, or caused by an earlier call with another size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from minifier.case import Case, Graph, Input, Node, Ref, ScalarInput, Symbolic, TensorInput
+from minifier.case import Case, Input, Symbolic, TensorInput
 from minifier.case.compiled_sizes import inputs_at_compilation, inputs_with, values_of_symbols
 from minifier.emit.input_source import tensor_source
-
-
-def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:
-    """Return the tensor input and the dimension whose size is this symbol."""
-    for other in case.inputs:
-        if isinstance(other, TensorInput):
-            for dim, symbol in enumerate(other.meta.symbols):
-                if symbol == item.symbol and other.meta.shape[dim] == item.value:
-                    return other.name, dim
-    return None
-
-
-def without_symbols(case: Case) -> Case:
-    """Remove the placeholders that Dynamo adds for sizes.
-
-    An unused size is dropped. The size of a tensor input becomes a call of its `size`. Any other size stays an input.
-    """
-    removed: set[str] = set()
-    size_calls: list[Node] = []
-    for item in case.inputs:
-        if not isinstance(item, ScalarInput) or item.symbol is None:
-            continue
-        source = _size_from(case, item)
-        if not case.graph.users[item.name]:
-            removed.add(item.name)
-        elif source is not None:
-            removed.add(item.name)
-            name, dim = source
-            value = case.graph.node(item.name).value
-            size_calls.append(Node(item.name, "call_method", "size", (Ref(name), dim), value=value))
-    nodes = [node for node in case.graph.nodes if node.name not in removed]
-    placeholders = [node for node in nodes if node.op == "placeholder"]
-    rest = [node for node in nodes if node.op != "placeholder"]
-    graph = Graph((*placeholders, *size_calls, *rest), case.graph.attributes, case.graph.modules)
-    return replace(case, graph=graph, inputs=tuple(item for item in case.inputs if item.name not in removed))
 
 
 def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:

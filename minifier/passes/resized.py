@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minifier.case import Adapted, Case, Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case.as_function import floats_in_tensors
 from minifier.case.values import contiguous_stride, restride
 
 Values = tuple[float | int | bool, ...]
@@ -70,8 +71,13 @@ def _corner(values: Values, old: tuple[int, ...], new: tuple[int, ...]) -> Value
 
 
 def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:
-    """Return the Case with each tensor input changed, both in `inputs` and in the graph."""
-    inputs = tuple(change(item) if isinstance(item, TensorInput) else item for item in case.inputs)
+    """Return the Case with each tensor input changed, both in `inputs` and in the graph.
+
+    The script's floats stay the same: a repro writes them as numbers."""
+    floats = floats_in_tensors(case)
+    inputs = tuple(
+        change(item) if isinstance(item, TensorInput) and item.name not in floats else item for item in case.inputs
+    )
     metas = {item.name: item.meta for item in inputs if isinstance(item, TensorInput)}
     nodes = tuple(
         replace(node, value=metas[node.name]) if node.op == "placeholder" and node.name in metas else node

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Drawn, Graph, Input, Level, State, TensorInput
+from minifier.case.as_function import as_function
 from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
@@ -100,6 +101,8 @@ def evaluate(bench: PreparedCase, case: Case, until: Stage) -> dict[str, Any]:
 
 
 def _evaluate(bench: PreparedCase, case: Case, until: Stage, progress: _JobProgress) -> dict[str, Any]:
+    if case.through_dynamo:
+        case = as_function(case)
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: drawn values depend on the default dtype
     try:

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
+from minifier.case.as_function import floats_in_tensors
 from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.edit import edit_from
 from minifier.case.inputs import bases
@@ -36,7 +37,8 @@ def with_needs(simplifier: Simplifier) -> Case:
     if inputs_at_compilation(simplifier.case):
         sentences.append("code that was compiled with another size")
     views = bases(simplifier.case.inputs)
-    tensors = [item for item in simplifier.case.inputs if isinstance(item, TensorInput)]
+    floats = floats_in_tensors(simplifier.case)
+    tensors = [i for i in simplifier.case.inputs if isinstance(i, TensorInput) and i.name not in floats]
     sentences += ["inputs that share memory" if item.name in views else _values_need(item) for item in tensors]
     return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, sentences))))
 

@@ -232,11 +232,10 @@ def test_sizes_that_are_known_are_written_into_the_graph():
         x: float32[4, 3]
         k: 5
         u = torch.item(x)
-        f = operator.truediv(4, 8)
         part = torch.size(x)
         both = torch.f(x)
         mixed = torch.h(x)
-        y = torch.g(x, 8, u, k, f, part, both)
+        y = torch.g(x, 8, u, k, 0.5, part, both)
         return y,
         """,
     )

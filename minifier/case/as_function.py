@@ -1,0 +1,90 @@
+"""A Case as the function that a user would write: without what Dynamo adds for symbolic numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minifier.case.case import Case
+from minifier.case.graph import Graph, Node, Ref, map_refs
+from minifier.case.inputs import Input, ScalarInput, TensorInput
+from minifier.case.symbolic_sizes import is_known_float, is_symbolic
+from minifier.case.values import Scalar
+
+
+def as_function(case: Case) -> Case:
+    """Return the Case with sizes read from tensors, and with floats that are numbers.
+
+    With dynamic shapes Dynamo adds a placeholder for each size, and passes a float in a tensor, whose `item` the graph
+    reads. An unused size is dropped. The size of a tensor input becomes a call of its `size`. Any other size stays an
+    input.
+    """
+    return _with_floats(_without_sizes(case)) if is_symbolic(case) else case
+
+
+def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:
+    """Return the tensor input and the dimension whose size is this symbol."""
+    for other in case.inputs:
+        if isinstance(other, TensorInput):
+            for dim, symbol in enumerate(other.meta.symbols):
+                if symbol == item.symbol and other.meta.shape[dim] == item.value:
+                    return other.name, dim
+    return None
+
+
+def _without_sizes(case: Case) -> Case:
+    removed: set[str] = set()
+    size_calls: list[Node] = []
+    for item in case.inputs:
+        if not isinstance(item, ScalarInput) or item.symbol is None:
+            continue
+        source = _size_from(case, item)
+        if not case.graph.users[item.name]:
+            removed.add(item.name)
+        elif source is not None:
+            removed.add(item.name)
+            name, dim = source
+            value = case.graph.node(item.name).value
+            size_calls.append(Node(item.name, "call_method", "size", (Ref(name), dim), value=value))
+    nodes = [node for node in case.graph.nodes if node.name not in removed]
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    rest = [node for node in nodes if node.op != "placeholder"]
+    graph = Graph((*placeholders, *size_calls, *rest), case.graph.attributes, case.graph.modules)
+    return replace(case, graph=graph, inputs=tuple(item for item in case.inputs if item.name not in removed))
+
+
+def floats_in_tensors(case: Case) -> dict[str, float]:
+    """Return the script's floats that Dynamo passes in tensors, by the names of these inputs."""
+    if not is_symbolic(case):
+        return {}
+    floats: dict[str, float] = {}
+    for item in case.inputs:
+        users = [case.graph.node(name) for name in case.graph.users[item.name]]
+        if isinstance(item, TensorInput) and users and all(map(_reads_float, users)):
+            floats[item.name] = users[0].value.value  # type: ignore[union-attr, assignment]
+    return floats
+
+
+def _with_floats(case: Case) -> Case:
+    floats = floats_in_tensors(case)
+    read = {user: name for name in floats for user in case.graph.users[name]}
+    if not floats:
+        return case
+
+    def number(item: Input) -> Input:
+        return ScalarInput(item.name, floats[item.name]) if item.name in floats else item
+
+    def changed(node: Node) -> Node:
+        if node.name in floats:
+            return replace(node, value=Scalar(floats[node.name]))
+        direct = {"args": map_refs(node.args, renamed), "kwargs": map_refs(node.kwargs, renamed)}
+        return replace(node, **direct) if not read.keys().isdisjoint(node.refs()) else node
+
+    def renamed(ref: Ref) -> Ref:
+        return Ref(read.get(ref.name, ref.name))
+
+    nodes = tuple(changed(node) for node in case.graph.nodes if node.name not in read)
+    return replace(case, graph=replace(case.graph, nodes=nodes), inputs=tuple(map(number, case.inputs)))
+
+
+def _reads_float(node: Node) -> bool:
+    return (node.op, node.target) == ("call_method", "item") and is_known_float(node.value)
