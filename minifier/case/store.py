@@ -26,7 +26,7 @@ from minifier.errors import CannotSave, UsageError
 VERSION = 1
 _REQUIRED = {"backend", "failure", "state", "script"}  # fields that every case.json has
 CASE, GRAPH, TENSORS = "case.json", "graph.json", "tensors.safetensors"
-ATTEMPTS = "attempts"  # in an output folder without a repro: the scripts that were tried
+ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
 RESULT = "result.json"  # next to a Case's folder: a finished run
 # Subfolders: Dynamo's graph of a backward graph, and AOTAutograd's ATen graph of Dynamo's graph.
 FORWARD, ATEN = "forward", "aten"

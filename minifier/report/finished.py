@@ -34,7 +34,7 @@ def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bu
     if outcome.repro is None:  # these files are of an earlier run in this folder
         (out / "repro.py").unlink(missing_ok=True)
         (out / TENSOR_FILE).unlink(missing_ok=True)
-    else:
+    elif outcome.case.level is not Level.SOURCE:  # whose reason names the scripts that did not show it as a graph
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)

@@ -8,6 +8,7 @@ from case_samples import small_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minifier.case import Level
 from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import UsageError
@@ -94,6 +95,15 @@ def test_a_finished_run_is_read_back_as_it_was(finished):
     assert include and again.repro.text == outcome.repro.text and again.environment == "Python: 3"
     write_reports(out, again, include)
     assert [(out / name).read_text() for name in ("report.md", "report.html", "result.json")] == reports
+
+
+@pytest.mark.parametrize("level", [Level.DYNAMO, Level.SOURCE])
+def test_scripts_of_the_graph_stay_where_the_script_itself_was_reduced(finished, level):
+    """The reason why it was names them."""
+    out, outcome = finished
+    (out / "attempts" / "repro-1").mkdir(parents=True)
+    write_reports(out, replace(outcome, case=replace(outcome.case, level=level)))
+    assert (out / "attempts").exists() is (level is Level.SOURCE)
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"version": 9}', '{"version": 1, "status": "odd"}', "\0"])
