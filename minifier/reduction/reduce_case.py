@@ -15,7 +15,7 @@ from minifier import search
 from minifier.capturing.script import Program
 from minifier.case import Case, Stored, TensorInput
 from minifier.case.store import TENSORS, load, save
-from minifier.errors import CannotSave, NoRepro
+from minifier.errors import CannotSave, NoRepro, NothingToReduce
 from minifier.failure import Kind, Stage, Tolerance, Verdict
 from minifier.failure.likeness import raised_alike
 from minifier.probe.children import RunJobs, run_children
@@ -136,6 +136,9 @@ def reduce_case(
             needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         )
+    except (NoRepro, NothingToReduce):  # an answer as well, unless a candidate is not tried again
+        finished = not runner.journal.known.skipped
+        raise
     finally:
         with deaf():
             runner.journal.close(finished=finished)

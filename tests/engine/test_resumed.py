@@ -115,6 +115,13 @@ def test_an_interrupt_of_the_check_leaves_nothing(reduce, folder):
     assert read_known(out / JOURNAL).skipped == ()
 
 
+def test_a_failure_that_is_gone_leaves_no_list_of_probes(reduce, folder):
+    out = folder / "out"
+    with pytest.raises(NoRepro):
+        reduce(CASE, lambda case: passes(), out=out)
+    assert (out / JOURNAL).exists() and not (out / BEGUN).exists()
+
+
 def test_an_earlier_run_on_other_terms_says_nothing(reduce, folder, whole):
     out = folder / "out"
     with pytest.raises(Killed):
