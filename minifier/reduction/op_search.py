@@ -13,7 +13,8 @@ from minifier.passes.bodies import Path, bodies, body_at, with_body, without_ops
 from minifier.probe.verdicts import Judged
 from minifier.reduction.probe_runner import ProbeRunner
 
-_LONGER_TIMEOUT_FACTOR = 10  # for a candidate that timed out, if the proof rests on it
+_MORE_ASKS = 2  # of a candidate without an answer, if the proof rests on it
+_LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
 _MAX_LONGER_TIMEOUT_SECONDS = 60.0
 
 
@@ -49,7 +50,7 @@ class OpSearchAdapter:
         self.runner, self.graph, self.build, self.hints = runner, graph, build, hints
         self.groups = atoms(graph)
         self.owner = {name: i for i, group in enumerate(self.groups) for name in group}
-        self._too_slow: set[frozenset[int]] = set()
+        self._unresolved: dict[frozenset[int], bool] = {}  # candidates without an answer; whether they were too slow
 
     @property
     def workers(self) -> int:
@@ -63,7 +64,9 @@ class OpSearchAdapter:
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
         """Return for each set of atoms whether the failure shows."""
         judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
-        self._too_slow |= {c for c, j in zip(candidates, judged, strict=True) if is_too_slow(j)}
+        for chosen, each in zip(candidates, judged, strict=True):
+            if each.verdict is Verdict.UNRESOLVED:
+                self._unresolved[chosen] = is_too_slow(each)
         return [each.verdict is Verdict.SAME for each in judged]
 
     def problem(self) -> search.Problem:
@@ -75,18 +78,35 @@ class OpSearchAdapter:
             hints=tuple(hint for hint in hints if hint),
         )
 
-    def rests_on_slow(self, kept: frozenset[int]) -> bool:
-        """Return whether the proof of `kept` is wrong: a smaller candidate timed out, but fails with more time.
-        If so, the longer timeout stays for all later probes."""
+    def disproves(self, kept: frozenset[int], place: Path = ()) -> bool:
+        """Ask again for the candidates without an answer that the proof of `kept` rests on; whether one of them fails.
+
+        A candidate that timed out gets more time; if it fails, so do all later probes. The candidates that give no
+        answer again are left open, at the `place` of the graph.
+        """
         timeout = self.runner.limits.seconds
         longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS))
-        for chosen in self._too_slow:
-            if chosen < kept and len(kept - chosen) == 1 and longer > timeout:
-                self.runner.allow(longer)
-                if self.probe([chosen])[0]:
-                    return True
+        unanswered = 0
+        for chosen, is_slow in list(self._unresolved.items()):
+            if not (chosen < kept and len(kept - chosen) == 1):
+                continue
+            self.runner.allow(longer if is_slow else timeout)
+            verdict = self._asked_again(chosen, longer > timeout if is_slow else _MORE_ASKS)
+            if verdict is Verdict.SAME:
+                return True
+            unanswered += verdict is Verdict.UNRESOLVED
         self.runner.allow(timeout)
+        self.runner.leave_open(place, unanswered)
         return False
+
+    def _asked_again(self, chosen: frozenset[int], times: int) -> Verdict:
+        verdict = Verdict.UNRESOLVED
+        for _ in range(times):
+            (judged,) = self.runner.probe([self.candidate(chosen)])
+            verdict = judged.verdict
+            if verdict is not Verdict.UNRESOLVED:
+                break
+        return verdict
 
 
 def is_too_slow(judged: Judged) -> bool:
@@ -119,7 +139,7 @@ def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str
         budget=limit.after(runner.total),
         on_progress=follow,
     )
-    if result.one_minimal and adapter.rests_on_slow(result.kept):
+    if result.one_minimal and adapter.disproves(result.kept):
         return reduce_ops(runner, adapter.candidate(result.kept), limit, {})
     return adapter.candidate(result.kept), result
 
@@ -151,6 +171,6 @@ def _reduce_body(runner: ProbeRunner, case: Case, path: Path, limit: Limit) -> t
     body = body_at(case.graph, path)
     adapter = OpSearchAdapter(runner, body, lambda names: with_body(case, path, without_ops(body, frozenset(names))))
     result = search.reduce(adapter.problem(), adapter, budget=limit.after(runner.total))
-    if result.one_minimal and adapter.rests_on_slow(result.kept):
+    if result.one_minimal and adapter.disproves(result.kept, path):
         return _reduce_body(runner, adapter.candidate(result.kept), path, limit)
     return adapter.candidate(result.kept), result.ended

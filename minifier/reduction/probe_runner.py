@@ -58,6 +58,7 @@ class ProbeRunner:
     counts: Counter[Verdict] = field(default_factory=Counter)
     others: list[Other] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    unanswered: dict[tuple[str, ...], int] = field(default_factory=dict)
     sighted: dict[str, Failure] = field(default_factory=dict)
     phase: str = "check"
     part: str = ""
@@ -242,6 +243,11 @@ class ProbeRunner:
             differences=seen.differences,
         )
         return replace(case, failure=failure)
+
+    def leave_open(self, place: Sequence[str], candidates: int) -> None:
+        """Note how many candidates in the proof for the graph at this place gave no answer."""
+        where = (self._beside, *place)
+        self.unanswered[where] = candidates
 
     def sight(self, case: Case, failure: Failure | None) -> None:
         """Note the last sighting of the failure on these ops."""

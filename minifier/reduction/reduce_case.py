@@ -127,13 +127,14 @@ def reduce_case(
             inputs_after=len(reduced.inputs),
             elements_after=reduced.elements,
             probes=_counted(runner.counts + known.counts),
-            one_minimal=ended is search.Ending.PROVED and not known.skipped,
+            one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
             others=tuple(_save_others(runner, folder / "others", len(reduced.graph.ops))),
             parting=wrong_ops,
             passes=simplifier.ended,
             needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
+            unanswered=sum(runner.unanswered.values()),
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         )
     except (NoRepro, NothingToReduce):  # an answer as well, unless a candidate is not tried again

@@ -13,7 +13,10 @@ from minifier.case.store import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a reduction in numbers and sentences; stored as summary.json next to the minimal Case."""
+    """The result of a reduction in numbers and sentences; stored as summary.json next to the minimal Case.
+
+    `unanswered` is the number of candidates in the proof that gave no answer, however often they were asked.
+    """
 
     ops_before: int
     ops_after: int
@@ -29,6 +32,7 @@ class Summary:
     passes: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()
+    unanswered: int = 0
 
     @property
     def unfinished(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from minifier.case import Case, Level
 from minifier.case.encode import pack
 from minifier.case.store import RESULT, write_atomically
 from minifier.emit.repro import Repro
+from minifier.process.progress import counted
 from minifier.reduction.summary import Summary
 from minifier.verify import Verification
 
@@ -72,8 +73,12 @@ class Outcome:
     def proved(self) -> str:
         """Return how far the result is proved to be minimal, in words; `minimal` only if every pass ended by itself."""
         summary = self.summary
-        if summary is None or not summary.one_minimal:
-            return f"not proved minimal: {summary.stopped_because}" if summary is not None else "not reduced"
+        if summary is None:
+            return "not reduced"
+        if summary.stopped_because and not summary.one_minimal:
+            return f"not proved minimal: {summary.stopped_because}"
+        if summary.unanswered:
+            return f"minimal but for {counted(summary.unanswered, 'candidate')} that gave no answer"
         if not summary.unfinished:
             return "minimal"
         return f"no {self.parts.removesuffix('s')} can go; simplifying was cut off"

@@ -69,7 +69,7 @@ def _minimality(outcome: Outcome) -> str:
     if summary is None:
         return "The graph was not reduced."
     text = f"From {outcome.size_before} {outcome.parts} to {summary.ops_after} in {summary.probes['total']} probes. "
-    if not summary.one_minimal:
+    if summary.stopped_because and not summary.one_minimal:
         return text + f"Not proved minimal: {summary.stopped_because}."
     if outcome.case.level is Level.SOURCE:
         text += (
@@ -81,6 +81,8 @@ def _minimality(outcome: Outcome) -> str:
             "Each remaining op was taken away alone, together with the ops that only pick from its results, and the "
             "failure was gone every time."
         )
+    if summary.unanswered:
+        text += f" But {counted(summary.unanswered, 'candidate')} gave no answer, also when asked again."
     if summary.unfinished:
         text += f" These passes were cut off, so that more might go: {', '.join(summary.unfinished)}."
     return text
