@@ -15,6 +15,7 @@ _EXPENSIVE_PROBE_SECONDS = 5.0  # from here on, an answer is not confirmed by a 
 _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several more times
 _CONFIRMING_TRIES = 3
 _TRIES_IN_DOUBT = 12
+_MAX_TRIES_OF_KILLED = 3  # of a Case whose probe somebody killed
 _MAX_TRIES_FOR_FORMS = 6  # of a Case that shows another failure each time
 _MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
 _CALL_TRIES = 3  # tell a failure of a later call from bad luck
@@ -32,6 +33,8 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     tries = runner.probe([case] * (2 if runner.workers > 1 and seconds < _EXPENSIVE_PROBE_SECONDS else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
         tries += runner.probe([case])
+    while len(tries) < _MAX_TRIES_OF_KILLED and all(map(_was_killed, tries)):
+        tries += runner.probe([case])
     if all(judged.verdict is Verdict.OTHER for judged in tries):
         while len(tries) < _MAX_TRIES_FOR_FORMS and tries[-1].verdict is Verdict.OTHER:
             tries += runner.probe([case])
@@ -41,6 +44,12 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     while len(tries) < _MAX_TRIES and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
         tries += runner.probe([case])
     return tries
+
+
+def _was_killed(judged: Judged) -> bool:
+    """Tell whether somebody killed the probe: the kernel for lack of memory, say."""
+    failure = judged.failure
+    return judged.verdict is Verdict.UNRESOLVED and failure is not None and failure.fingerprint.kind is Kind.SIGNAL
 
 
 def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:

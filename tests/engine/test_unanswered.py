@@ -6,6 +6,7 @@ import pytest
 from chains import chain, names
 from fake_prober import dies, exhausts, hangs, passes, raises
 
+from minifier.errors import NoRepro
 from minifier.report.outcome import Outcome, Status
 
 CASE = chain("sin", "cos", "tanh", "exp", "relu", "neg")
@@ -29,6 +30,14 @@ def unsteady(answer, times):
 def test_a_candidate_without_an_answer_is_asked_again(reduce, answer):
     done = reduce(CASE, unsteady(answer, 1), passes=())
     assert names(done.case) == ["tanh"] and done.summary.one_minimal and done.summary.unanswered == 0
+
+
+def test_a_whole_graph_whose_probe_a_stranger_killed_is_tried_three_times(reduce):
+    answers = [dies(signal.SIGKILL), dies(signal.SIGKILL)]
+    done = reduce(CASE, lambda case: answers.pop() if answers else unsteady(passes(), 0)(case), passes=())
+    assert names(done.case) == ["tanh"] and done.summary.one_minimal
+    with pytest.raises(NoRepro, match="SIGKILL"):
+        reduce(CASE, lambda case: dies(signal.SIGKILL), passes=())
 
 
 @pytest.mark.parametrize("answer", [dies(signal.SIGKILL), exhausts()])
