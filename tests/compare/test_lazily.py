@@ -4,9 +4,10 @@ import resource
 
 import pytest
 import torch
+from case_text import case_of
 from vocabulary import in_child
 
-from minifier.compare.runs import WidenedAsTaken, can_wait
+from minifier.compare.runs import EagerRuns, WidenedAsTaken, can_wait
 from minifier.compare.wide_reference import DOUBLE
 
 
@@ -74,3 +75,24 @@ def test_weights_are_wide_one_at_a_time(tmp_path):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
     assert in_child(measured, tmp_path) < 100 * 1024  # KiB; all of them wide would be 384 MiB
+
+
+def refuses_double(x):
+    if x.dtype == torch.float64:
+        raise TypeError("no double precision on this device")
+    return x * 3
+
+
+@pytest.mark.parametrize(("dtype", "reference"), [(torch.float16, torch.float32), (torch.float32, None)], ids=str)
+def test_half_types_have_single_precision_where_double_is_refused(dtype, reference):
+    graph = case_of("x: float16[4]\ny = refuse.double(x)\nreturn y,").graph
+
+    def build(_):
+        module = torch.fx.Graph()
+        module.output((module.call_function(refuses_double, (module.placeholder("x"),)),))
+        return torch.fx.GraphModule(torch.nn.Module(), module)
+
+    runs = EagerRuns(graph, lambda: [torch.full((4,), 0.1, dtype=dtype)], build, False)
+    runs.first()
+    wide = runs.reference()
+    assert (wide and wide.outputs[0].dtype) == reference
