@@ -29,7 +29,7 @@ def as_called(case: Case) -> Case:
     """Return a captured Case with the values that its symbols and the sizes in its graph have in the failing call.
 
     They have those of the compilation before. Sizes that only a run tells stay the same. The sizes at the compilation
-    stay known for Dynamo's graphs.
+    stay known for Dynamo's graphs, if all of them can be followed.
     """
     values = values_of_symbols(case.inputs)
 
@@ -43,7 +43,12 @@ def as_called(case: Case) -> Case:
     if symbols == case.symbols:
         return case
     nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
-    return replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
+    called = replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
+    try:
+        inputs_at_compilation(replace(called, through_dynamo=True))
+    except NoRepro:
+        return compiled_as_called(called)
+    return called
 
 
 def _as_called(value: Value, values: Mapping[str, int]) -> Value:
@@ -88,8 +93,9 @@ def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Inp
 
 def _with(item: Input, values: Mapping[str, int]) -> Input:
     if isinstance(item, ScalarInput):
-        known = item.symbol is None or is_unbacked(item.symbol)
-        return item if known else replace(item, value=size_of(str(item.symbol), values))
+        if item.symbol is None or is_unbacked(item.symbol) or type(item.value) is not int:
+            return item
+        return replace(item, value=size_of(item.symbol, values))
     meta = item.meta
     shape = tuple(
         size if symbol is None or is_unbacked(symbol) else size_of(symbol, values)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import applied
+from minifier.source.put_value import Edited, applied
 
 _FORWARD = "forward"
 _SELF = m.Name("self")
 _CALL_OF_SUPER = m.Attribute(value=m.Call(func=m.Name("super")))
 
 
-def classes_as_functions(module: cst.Module) -> Iterator[cst.Module]:
+def classes_as_functions(module: cst.Module) -> Iterator[Edited]:
     """Yield the module with the methods of a class as functions, for each class that has nothing but methods.
 
     `forward` takes the place of the class's instances. The statements of `__init__` run ahead of the functions, with

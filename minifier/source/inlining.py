@@ -8,13 +8,13 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.slicing.module_statements import dotted
-from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, is_operation, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, after, applied, is_operation, uses_of
 
 _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
 _Line = cst.SimpleStatementLine
 
 
-def without_functions(module: cst.Module) -> Iterator[cst.Module]:
+def without_functions(module: cst.Module) -> Iterator[Edited]:
     """A function that only calls another, or is called once, goes: the other or its body takes its place."""
     for function in _functions(module):
         yield from _without_wrapper(module, function)
@@ -54,7 +54,7 @@ def _result(function: cst.FunctionDef) -> cst.BaseExpression | None:
     return body[0].value
 
 
-def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
+def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[Edited]:
     """Yield the module without `def f(x): return g(x)`, with `g` in place of `f`."""
     call, name = _result(function), function.name.value
     params = [param.name.value for param in function.params.params]
@@ -65,7 +65,7 @@ def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[
         yield from applied(module, Changes({function: []}), PutValue(name, call.func))
 
 
-def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[cst.Module]:
+def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[Edited]:
     """Yield the module with the function's body in place of its only call."""
     name = function.name.value
     calls = m.findall(module, m.Call(func=m.Name(name)))
@@ -98,9 +98,10 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
     statements += [s if isinstance(s, cst.BaseCompoundStatement) else _Line([s]) for s in body]
     if isinstance(body[-1], cst.Return):
         put = PutValue(name, cst.Name("None") if body[-1].value is None else body[-1].value)
-        statements[-1:] = [
-            each for module in applied(cst.Module([line]), Changes({call: [func]}), put) for each in module.body
-        ]
+        last = after(cst.Module([line]), Changes({call: [func]}), put)
+        if last is None:
+            return
+        statements[-1:] = last.body
     elif not m.matches(line.body[0], m.Expr(m.MatchIfTrue(lambda value: value is call))):
         return
     yield from applied(module, Changes({line: statements, function: []}))
@@ -131,7 +132,7 @@ def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseE
     return {name: value for name, value in values.items() if value is not None}
 
 
-def with_qualified_names(module: cst.Module) -> Iterator[cst.Module]:
+def with_qualified_names(module: cst.Module) -> Iterator[Edited]:
     """`from a.b import c` goes where `a` is imported, and `c` is written as `a.b.c`."""
     imports = m.findall(module, m.Import())
     roots = {dotted(alias.name) for node in imports for alias in node.names if alias.asname is None}  # type: ignore

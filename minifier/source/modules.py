@@ -10,10 +10,10 @@ import libcst as cst
 
 from minifier.slicing import Wanted, names_bound, slice_module
 from minifier.slicing.module_statements import ModuleStatements, dotted
-from minifier.source.put_value import Changes
+from minifier.source.put_value import Changes, Edited
 
 
-def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[cst.Module]:
+def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[Edited]:
     """Yield, for each import of a module in these folders, the script with that import replaced by definitions.
 
     Imports that cannot be replaced are skipped.

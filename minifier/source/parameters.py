@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import applied, uses_of
+from minifier.source.put_value import Edited, applied, uses_of
 
 _CALLED_AS_INSTANCE = ("forward", "__call__")
 _STATIC = m.Name("staticmethod")
@@ -144,7 +144,7 @@ def _without_last_comma(nodes: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
     return [*nodes[:-1], *(node.with_changes(comma=cst.MaybeSentinel.DEFAULT) for node in nodes[-1:])]
 
 
-def without_parameters(module: cst.Module) -> Iterator[cst.Module]:
+def without_parameters(module: cst.Module) -> Iterator[Edited]:
     """Yield the module without a parameter, for each parameter of its functions except `self`."""
     visitor = _Functions(module)
     module.visit(visitor)

@@ -18,6 +18,7 @@ from minifier.source.plain_forms import (
     without_displays,
     without_targets,
 )
+from minifier.source.put_value import Edited
 from minifier.source.statement_edits import bodies, elements, ones, operands
 from minifier.source.values import small_values, without_comments
 
@@ -31,7 +32,7 @@ class SourcePass:
 
     name: str
     sentence: str
-    edits: Callable[[cst.Module], Iterator[cst.Module]]
+    edits: Callable[[cst.Module], Iterator[Edited]]
 
 
 PASSES: tuple[SourcePass, ...] = (

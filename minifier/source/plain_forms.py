@@ -8,7 +8,7 @@ from itertools import pairwise
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import EVALUATED_LATER, Changes, PutValue, applied, changed, replaced, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, applied, changed, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
@@ -19,7 +19,7 @@ def _assignments(module: cst.Module) -> list[cst.Assign]:
     return [node for node in m.findall(module, m.Assign()) if isinstance(node, cst.Assign)]
 
 
-def shorter_tuples(module: cst.Module) -> Iterator[cst.Module]:
+def shorter_tuples(module: cst.Module) -> Iterator[Edited]:
     """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value
@@ -45,14 +45,14 @@ def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
     return node.with_changes(elements=[*rest[:-1], rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
 
 
-def without_targets(module: cst.Module) -> Iterator[cst.Module]:
+def without_targets(module: cst.Module) -> Iterator[Edited]:
     """Drop the target of a call's result: `a = f(x)` becomes `f(x)`."""
     for node in _assignments(module):
         if isinstance(node.value, cst.Call):
             yield from replaced(module, node, cst.Expr(node.value))
 
 
-def without_aliases(module: cst.Module) -> Iterator[cst.Module]:
+def without_aliases(module: cst.Module) -> Iterator[Edited]:
     """`a = x`, or `a = f(x)` ahead of its only use, goes: the following lines use the value itself."""
     for block in (module, *m.findall(module, m.IndentedBlock())):
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
@@ -129,7 +129,7 @@ def _with_value(
     return result
 
 
-def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
+def with_unread_value_returned(module: cst.Module) -> Iterator[Edited]:
     """Turn `a = x + 1` ahead of `return b` into `return x + 1`: nothing reads `a`."""
     for block in m.findall(module, m.IndentedBlock()):
         assert isinstance(block, cst.IndentedBlock)
@@ -142,7 +142,7 @@ def with_unread_value_returned(module: cst.Module) -> Iterator[cst.Module]:
             yield from replaced(module, block, changed)
 
 
-def without_displays(module: cst.Module) -> Iterator[cst.Module]:
+def without_displays(module: cst.Module) -> Iterator[Edited]:
     """Turn `xs = [x]` into `xs = x` if only `f(*xs)`, `xs[0]` and `for y in xs` read the list; loops become bodies."""
     for node in _assignments(module):
         target, value = node.targets[0].target, node.value

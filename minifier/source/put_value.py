@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
 
 import libcst as cst
 from libcst import matchers as m
@@ -87,18 +89,43 @@ def changed(node: cst.CSTNode, change: cst.CSTTransformer) -> cst.CSTNode | None
     return result if isinstance(result, cst.CSTNode) else None
 
 
-def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[cst.Module]:
-    """Yield the module after these changes; nothing if libcst refuses one."""
+def after(module: cst.Module, *changes: cst.CSTTransformer) -> cst.Module | None:
+    """Return the module after these changes; None if libcst refuses one."""
     for change in changes:
         result = changed(module, change)
         if not isinstance(result, cst.Module):
-            return
+            return None
         module = result
-    yield module
+    return module
 
 
-def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator[cst.Module]:
-    """Yield the module with `new` in place of `old`; nothing if libcst rejects the code."""
+class Edited(Protocol):
+    """A module after an edit. `code` is None if libcst refuses the edit."""
+
+    @property
+    def code(self) -> str | None:
+        """The source."""
+
+
+class _Applied:
+    """A module after changes, which are made when its code is asked for: many edits are passed over."""
+
+    def __init__(self, module: cst.Module, changes: Sequence[cst.CSTTransformer]) -> None:
+        self._module, self._changes = module, changes
+
+    @cached_property
+    def code(self) -> str | None:
+        module = after(self._module, *self._changes)
+        return None if module is None else module.code
+
+
+def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[Edited]:
+    """Yield the module after these changes."""
+    yield _Applied(module, changes)
+
+
+def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator[Edited]:
+    """Yield the module with `new` in place of `old`."""
     yield from applied(module, Changes({old: [new]}))
 
 

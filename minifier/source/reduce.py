@@ -10,6 +10,7 @@ import libcst as cst
 from minifier import search
 from minifier.source.passes import PASSES, SourcePass, modules_pass
 from minifier.source.probe import SourceLab
+from minifier.source.put_value import Edited
 from minifier.source.tree import Tree
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
@@ -116,9 +117,11 @@ def _next_edit(
     lab: SourceLab, module: cst.Module, budget: search.Budget, source_pass: SourcePass, position: int
 ) -> tuple[int, cst.Module] | None:
     """Return the first edit from this position on that keeps the failure: its position, and the module after it."""
-    whole = [text for text in lab.whole if text in module.code]
-    for number, code in enumerate(_codes(source_pass, module)):
-        if number < position or code == module.code:
+    before = module.code
+    whole = [text for text in lab.whole if text in before]
+    for number, edited in enumerate(_edits(source_pass, module)):
+        code = _code(edited) if number >= position else None
+        if code is None or code == before:
             continue
         if budget.is_spent(lab.total):
             raise _BudgetSpent
@@ -127,13 +130,20 @@ def _next_edit(
     return None
 
 
-def _codes(source_pass: SourcePass, module: cst.Module) -> Iterator[str]:
-    """Yield the source after each edit of the pass, up to an edit that libcst refuses."""
+def _edits(source_pass: SourcePass, module: cst.Module) -> Iterator[Edited]:
+    """Yield the edits of the pass, up to one that cannot be made."""
     edits = source_pass.edits(module)
     while True:
         try:
-            yield next(edits).code
+            yield next(edits)
         except StopIteration:
             return
         except Exception:  # noqa: BLE001 - libcst raises errors of many types; the source so far stays
             return
+
+
+def _code(edited: Edited) -> str | None:
+    try:
+        return edited.code
+    except Exception:  # noqa: BLE001 - as above
+        return None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import Changes, applied, replaced
+from minifier.source.put_value import Changes, Edited, applied, replaced
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
@@ -151,7 +151,7 @@ class _Nodes(cst.CSTVisitor):
         return True
 
 
-def bodies(module: cst.Module) -> Iterator[cst.Module]:
+def bodies(module: cst.Module) -> Iterator[Edited]:
     """The body of a `for`, `while`, `if`, `with` or `try` takes the statement's place."""
     visitor = _Nodes(module)
     for node in visitor.nodes:
@@ -160,7 +160,7 @@ def bodies(module: cst.Module) -> Iterator[cst.Module]:
             yield from applied(module, Changes({node: body}))
 
 
-def operands(module: cst.Module) -> Iterator[cst.Module]:
+def operands(module: cst.Module) -> Iterator[Edited]:
     """An operand takes its expression's place, outer expressions first."""
     modules, unpacked = _modules(module), _unpacked(module)
     for node in _Nodes(module).nodes:
@@ -174,7 +174,7 @@ def operands(module: cst.Module) -> Iterator[cst.Module]:
             yield from replaced(module, node, cst.Expr(node.test))
 
 
-def elements(module: cst.Module) -> Iterator[cst.Module]:
+def elements(module: cst.Module) -> Iterator[Edited]:
     """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
     modules, unpacked = _modules(module), _unpacked(module)
     for node in _Nodes(module).nodes:
@@ -184,7 +184,7 @@ def elements(module: cst.Module) -> Iterator[cst.Module]:
                 yield from replaced(module, node, rest)
 
 
-def ones(module: cst.Module) -> Iterator[cst.Module]:
+def ones(module: cst.Module) -> Iterator[Edited]:
     """An argument, or an assigned value, becomes 1."""
     nodes, unpacked = _Nodes(module).nodes, _unpacked(module)
     bases = {base for node in nodes if isinstance(node, cst.ClassDef) for base in node.bases}

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import applied
+from minifier.source.put_value import Edited, applied
 
 _SMALL = 2
 
 
-def small_values(module: cst.Module) -> Iterator[cst.Module]:
+def small_values(module: cst.Module) -> Iterator[Edited]:
     """Yield the module with every occurrence of a number replaced: an integer by 1 or 2, another number by 1.0.
 
     All occurrences change together: equal sizes stay equal.
@@ -40,7 +40,7 @@ class _Number(cst.CSTTransformer):
         return self.value if original_node.value == self.text else updated_node
 
 
-def without_comments(module: cst.Module) -> Iterator[cst.Module]:
+def without_comments(module: cst.Module) -> Iterator[Edited]:
     """Yield the module without its comments, if any: they describe the original script."""
     if m.findall(module, m.Comment()):
         yield from applied(module, _WithoutComments())
