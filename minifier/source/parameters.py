@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 from libcst import matchers as m
@@ -42,7 +43,7 @@ class _Functions(cst.CSTVisitor):
 
     def __init__(self, module: cst.Module) -> None:
         self.found: list[_Function] = []
-        self._module = module
+        self._assignments = _assignments(module)
         self._classes: list[str] = []  # names of the enclosing classes
         self._depths: list[int] = []  # function depth at each of them
         self._depth = 0
@@ -62,7 +63,7 @@ class _Functions(cst.CSTVisitor):
             call_name = self._classes[-1]
         elif is_method and name in _CALLED_AS_INSTANCE:
             root = self._classes[-1]
-        made = frozenset() if is_method and root == name else _made_of(root, self._module)
+        made = frozenset() if is_method and root == name else _made_of(root, self._assignments)
         is_bound = is_method and not any(m.matches(each.decorator, _STATIC) for each in node.decorators)
         self.found.append(_Function(node, call_name, is_bound, root, made))
         self._depth += 1
@@ -71,15 +72,18 @@ class _Functions(cst.CSTVisitor):
         self._depth -= 1
 
 
-def _made_of(root: str, module: cst.Module) -> frozenset[str]:
-    """Return the names that are assigned an expression with `root`, or with another of these names."""
-    assignments = [
+def _assignments(module: cst.Module) -> list[tuple[str, cst.BaseExpression]]:
+    return [
         (target.target.value, node.value)
         for node in m.findall(module, m.Assign())
         if isinstance(node, cst.Assign)
         for target in node.targets
         if isinstance(target.target, cst.Name)
     ]
+
+
+def _made_of(root: str, assignments: Sequence[tuple[str, cst.BaseExpression]]) -> frozenset[str]:
+    """Return the names that are assigned an expression with `root`, or with another of these names."""
     names = {root}
     while more := {name for name, value in assignments if any(uses_of(value, each) for each in names)} - names:
         names |= more
@@ -96,11 +100,16 @@ class _RemoveParameter(cst.CSTTransformer):
         super().__init__()
         self.function, self.index, self.position = function, index, index - int(function.is_bound)
         self.parameter = function.node.params.params[index].name.value
-        self.displays = {
+        self.module = module
+
+    @cached_property
+    def displays(self) -> set[str]:
+        """The names of displays that calls of the function take their arguments from."""
+        return {
             call.args[0].value.value
-            for call in m.findall(module, m.Call(args=[m.Arg(star="*", value=m.Name()), m.ZeroOrMore()]))
+            for call in m.findall(self.module, m.Call(args=[m.Arg(star="*", value=m.Name()), m.ZeroOrMore()]))
             if isinstance(call, cst.Call) and isinstance(call.args[0].value, cst.Name)
-            if function.is_called_by(call.func)
+            if self.function.is_called_by(call.func)
         }
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
