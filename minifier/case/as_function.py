@@ -7,7 +7,7 @@ from dataclasses import replace
 from minifier.case.case import Case
 from minifier.case.graph import Graph, Node, Ref, map_refs
 from minifier.case.inputs import Input, ScalarInput, TensorInput
-from minifier.case.symbolic_sizes import is_known_float, is_symbolic
+from minifier.case.symbolic_sizes import is_known_float
 from minifier.case.values import Scalar
 
 
@@ -18,7 +18,7 @@ def as_function(case: Case) -> Case:
     reads. An unused size is dropped. The size of a tensor input becomes a call of its `size`. Any other size stays an
     input.
     """
-    return _with_floats(_without_sizes(case)) if is_symbolic(case) else case
+    return _with_floats(_without_sizes(case))
 
 
 def _size_from(case: Case, item: ScalarInput) -> tuple[str, int] | None:
@@ -54,7 +54,7 @@ def _without_sizes(case: Case) -> Case:
 
 def floats_in_tensors(case: Case) -> dict[str, float]:
     """Return the script's floats that Dynamo passes in tensors, by the names of these inputs."""
-    if not is_symbolic(case):
+    if case.symbolic is None:
         return {}
     floats: dict[str, float] = {}
     for item in case.inputs:
