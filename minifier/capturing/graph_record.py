@@ -39,6 +39,7 @@ from minifier.case import (
 from minifier.case.compiled_sizes import as_called
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
+from minifier.case.script_floats import reads_float
 from minifier.case.store import ATEN, TENSORS, load, save
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -103,7 +104,7 @@ class Record:
             else:
                 self.backend, self.state = origin.forward.backend, origin.forward.state
             self.graph = read_graph(gm, self.tensors)
-            self.sizes = symbolic_sizes(gm, values)
+            self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)
             self._save(self._inputs_by_shape(), _PENDING, tensors=None)  # the backend may kill the process
 

@@ -65,12 +65,15 @@ def _valued(item: Input, sizes: dict[str, int]) -> Input:
     return item
 
 
-def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any]) -> Sizes:
-    """Return the symbols of a graph's inputs. `values` are the backend's example inputs: real tensors and SymInts."""
+def symbolic_sizes(gm: torch.fx.GraphModule, values: Sequence[Any], reads_floats: bool) -> Sizes:
+    """Return the symbols of a graph's inputs. `values` are the backend's example inputs: real tensors and SymInts.
+
+    `reads_floats`: the graph reads floats of the script's from tensors, as it does if they are symbols.
+    """
     nodes = gm.graph.find_nodes(op="placeholder")
     examples = [node.meta.get("example_value", node.meta.get("val")) for node in nodes]
     symbols = symbols_of(examples)
-    if not symbols:
+    if not symbols and not reads_floats:
         return Sizes()
     expressions = tuple(_expressions(example) for example in examples)
     return Sizes(_origin(expressions, examples, values), tuple(Symbol(*facts) for facts in symbols), expressions)

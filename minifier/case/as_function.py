@@ -7,7 +7,7 @@ from dataclasses import replace
 from minifier.case.case import Case
 from minifier.case.graph import Graph, Node, Ref, map_refs
 from minifier.case.inputs import Input, ScalarInput, TensorInput
-from minifier.case.symbolic_sizes import is_known_float
+from minifier.case.script_floats import floats_in_tensors
 from minifier.case.values import Scalar
 
 
@@ -52,18 +52,6 @@ def _without_sizes(case: Case) -> Case:
     return replace(case, graph=graph, inputs=tuple(item for item in case.inputs if item.name not in removed))
 
 
-def floats_in_tensors(case: Case) -> dict[str, float]:
-    """Return the script's floats that Dynamo passes in tensors, by the names of these inputs."""
-    if case.symbolic is None:
-        return {}
-    floats: dict[str, float] = {}
-    for item in case.inputs:
-        users = [case.graph.node(name) for name in case.graph.users[item.name]]
-        if isinstance(item, TensorInput) and users and all(map(_reads_float, users)):
-            floats[item.name] = users[0].value.value  # type: ignore[union-attr, assignment]
-    return floats
-
-
 def _with_floats(case: Case) -> Case:
     floats = floats_in_tensors(case)
     read = {user: name for name in floats for user in case.graph.users[name]}
@@ -84,7 +72,3 @@ def _with_floats(case: Case) -> Case:
 
     nodes = tuple(changed(node) for node in case.graph.nodes if node.name not in read)
     return replace(case, graph=replace(case.graph, nodes=nodes), inputs=tuple(map(number, case.inputs)))
-
-
-def _reads_float(node: Node) -> bool:
-    return (node.op, node.target) == ("call_method", "item") and is_known_float(node.value)

@@ -10,6 +10,7 @@ from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Sy
 from minifier.case.compiled_sizes import values_of_symbols
 from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
 from minifier.case.graph import map_refs
+from minifier.case.script_floats import floats_in_tensors, is_known_float
 from minifier.case.values import Sequence_, Value
 
 
@@ -217,7 +218,7 @@ def specialised(case: Case) -> Case:
     """Return the Case that Dynamo would capture without dynamic shapes.
 
     Symbols and numbers computed from sizes become their values; unbacked values stay."""
-    if not has_symbols(case.inputs):
+    if not has_symbols(case.inputs) and not floats_in_tensors(case):
         return case
     values = {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
     nodes: list[Node] = []
@@ -251,13 +252,6 @@ def _has_known_size(item: ScalarInput) -> bool:
 def _is_known_size(value: Scalar) -> bool:
     """Tell whether a scalar is computed from known sizes."""
     return value.symbol is not None and isinstance(value.value, int) and not is_unbacked(value.symbol)
-
-
-def is_known_float(value: Value) -> bool:
-    """Tell whether the value is a float that Dynamo knows as it traces: one of the script's, not of a tensor's."""
-    if not isinstance(value, Scalar) or type(value.value) is not float:
-        return False
-    return value.symbol is None or not is_unbacked(value.symbol)
 
 
 def _static_meta(meta: TensorMeta) -> TensorMeta:

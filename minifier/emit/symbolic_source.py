@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from minifier.case import Case, Input, Symbolic, TensorInput
+from minifier.case import Case, Input, ScalarInput, Symbolic, TensorInput
 from minifier.case.compiled_sizes import inputs_at_compilation, inputs_with, values_of_symbols
 from minifier.emit.input_source import tensor_source
 
@@ -21,18 +22,25 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def warm_up_calls(case: Case, names: Mapping[str, str], symbolic: Symbolic) -> tuple[str, ...]:
-    """Return the calls ahead of the Case's own that make its sizes symbols, and that compile it with other sizes.
+    """Return the calls ahead of the Case's own that make its numbers symbols, and that compile it with other sizes.
 
-    Automatic symbols take a call with every symbol increased by 1. Inputs without symbols stay the same. Raises NoRepro
-    if a size has no known form.
+    Automatic symbols take a call with every symbol increased by 1, and every float halved. Other inputs stay the same.
+    Raises NoRepro if a size has no known form.
     """
     compiling = inputs_at_compilation(case)
     calls = [_call(case, compiling, names, "compiles it with this size")] if compiling else []
     if symbolic is Symbolic.AUTOMATIC:
         values = values_of_symbols(compiling or case.inputs)
-        larger = inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()})
-        calls.insert(0, _call(case, larger, names, "another size: from now on it is a symbol"))
+        others = map(_other, inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()}))
+        what = "size" if any(isinstance(item, TensorInput) and item.meta.symbols for item in case.inputs) else "number"
+        calls.insert(0, _call(case, tuple(others), names, f"another {what}: from now on it is a symbol"))
     return tuple(calls)
+
+
+def _other(item: Input) -> Input:
+    if isinstance(item, ScalarInput) and type(item.value) is float:
+        return replace(item, value=item.value / 2 or 1.0)
+    return item
 
 
 def _call(case: Case, inputs: Sequence[Input], names: Mapping[str, str], comment: str) -> str:

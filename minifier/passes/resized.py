@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from minifier.case import Adapted, Case, Drawn, Recorded, Stored, TensorInput, TensorMeta
-from minifier.case.as_function import floats_in_tensors
+from minifier.case.script_floats import floats_in_tensors
 from minifier.case.values import contiguous_stride, restride
 
 Values = tuple[float | int | bool, ...]

@@ -16,7 +16,7 @@ _MIN_SYMBOLIC_SIZE = 2  # Dynamo makes no symbol of 0 or 1
 
 
 def _static(case: Case) -> list[Row]:
-    return [row("dynamic shapes", specialised)] if has_symbols(case.inputs) else []
+    return [] if specialised(case) == case else [row("dynamic shapes", specialised)]
 
 
 def numbers(case: Case) -> list[int]:

@@ -45,7 +45,8 @@ def compiled_by_dynamo(bench: PreparedCase, case: Case) -> Compiled:
     """Return the graph's function under torch.compile. The first call compiles."""
     module = build_graph(case.graph, bench.tensors, names=case.graph.input_names)
     function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
-    backend, dynamic = case.backend, True if is_symbolic(case) else case.backend.dynamic
+    is_dynamic = case.symbolic is not None or is_symbolic(case)
+    backend, dynamic = case.backend, True if is_dynamic else case.backend.dynamic
     compiled = torch.compile(function, backend=bench.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
     return lambda args: compiled(*args)
 

@@ -10,7 +10,7 @@ from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
 from minifier.case.compiled_sizes import compiled_as_called, inputs_at_compilation
 from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
-from minifier.case.symbolic_sizes import has_symbols, is_unbacked_value, specialised
+from minifier.case.symbolic_sizes import is_unbacked_value, specialised
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict, same
 from minifier.failure.frames import Link
@@ -194,9 +194,8 @@ def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     """Make symbolic sizes concrete if the failure stays, as in most cases: every probe is cheaper then."""
-    if not has_symbols(case.inputs):
-        return case
-    simpler = [specialised(case), *([compiled_as_called(case)] if inputs_at_compilation(case) else [])]
+    simpler = [specialised(case)] if specialised(case) != case else []
+    simpler += [compiled_as_called(case)] if inputs_at_compilation(case) else []
     return next((each for each in simpler if runner.probe([each])[0].verdict is Verdict.SAME), case)
 
 

@@ -7,11 +7,11 @@ import json
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
-from minifier.case.as_function import floats_in_tensors
 from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.edit import edit_from
 from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
+from minifier.case.script_floats import floats_in_tensors
 from minifier.failure import Verdict
 from minifier.passes.data import plain
 from minifier.passes.edits import Edit

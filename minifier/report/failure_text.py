@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Level, TensorInput
+from minifier.case.symbolic_sizes import is_symbolic
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import headline, normalise
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
@@ -74,7 +75,9 @@ def _ops(case: Case) -> str:
 def _condition(case: Case) -> str:
     if any(isinstance(item, TensorInput) and 0 in item.meta.shape for item in case.inputs):
         return " with an empty input"
-    return " with dynamic sizes" if case.symbolic is not None else ""
+    if case.symbolic is None:
+        return ""
+    return " with dynamic sizes" if is_symbolic(case) else " with a dynamic number"
 
 
 def sentence_of(outcome: Outcome) -> str:

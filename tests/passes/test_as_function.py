@@ -4,7 +4,8 @@ from case_text import case_of
 from pass_rows import is_shown, made
 
 from minifier.case import ScalarInput, Symbol, Symbolic
-from minifier.case.as_function import as_function, floats_in_tensors
+from minifier.case.as_function import as_function
+from minifier.case.script_floats import floats_in_tensors
 from minifier.case.symbolic_sizes import specialised
 from minifier.passes.data import data_rows
 
