@@ -34,7 +34,7 @@ class Level(str, Enum):
 
 
 class Symbolic(str, Enum):
-    """Why sizes are symbolic: dynamic=True, torch._dynamo.mark_dynamic, or a second size in a later call."""
+    """Why numbers are symbolic: dynamic=True, torch._dynamo.mark_dynamic, or another size or float in a later call."""
 
     GIVEN = "given"
     MARKED = "marked"
@@ -139,7 +139,7 @@ class Case:
     calls: the number of calls of the compiled function; the last call fails.
     backward: whether a backward pass follows, with seeded random tangents (Dynamo's graphs only).
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
-    symbolic: why sizes are symbolic; None without symbolic sizes, or if the failure does not need them.
+    symbolic: why sizes or floats are symbolic; None if none is, or if the failure does not need it.
     symbols: Dynamo's facts about each symbol that the inputs name.
     patience: seconds after which a run counts as a hang.
     measure: the tolerance for a result that differs from eager's.
