@@ -38,7 +38,7 @@ _REPLACEMENTS = (
     (re.compile(r"\b\d+(?:x\d+)+\b"), "<shape>"),
     (re.compile(r"(?<![\w.])(?:Dim(?:ension)?|SymInt|T\.int(?:32|64))\((\d+)\)"), r"\1"),  # [Dim(2), Dim(6)] of MAX
     (re.compile(_BARE_SYMBOL), "<number>"),
-    (re.compile(r"%[A-Za-z_]\w*"), "%<node>"),  # FX's notation of nodes
+    (re.compile(r"(?<!\w)%(?:[A-Za-z_]\w*|\d+)(?:#\d+)?"), "%<node>"),  # nodes of FX, values of MLIR
     (re.compile(r"(?<=[A-Za-z])_\d+\b"), ""),  # add_12 is add
     # Any number, except one that identifies the error.
     (re.compile(r"(?<!\berror[ =#])(?<!\bcode[ =#])(?<!\bstatus )\b\d[\d.]*(?:e[+-]?\d+)?\b"), "<number>"),
