@@ -17,14 +17,14 @@ from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import TensorFile
 from minifier.passes.decompose import in_words_of_torch, with_decomposition
 from minifier.probe.prepared_case import PreparedCase
-from minifier.reduction.op_search import Limit, reduce_ops
+from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_private import parts_of
 
 _MAX_OPS = 3  # of a graph whose ops are decomposed; each costs a search
 
 
-def reduce_parts(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, search.Ending]:
+def reduce_parts(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:
     """Replace a composite op by ops of its decomposition, if these are no more ops and the failure stays.
     Only for failures while compiling: at run time, cuts would need values that nobody has recorded."""
     ended = search.Ending.PROVED
@@ -39,7 +39,7 @@ def reduce_parts(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, s
             (judged,) = runner.probe([candidate])
             if judged.verdict is not Verdict.SAME:
                 continue
-            reduced, result = reduce_ops(runner, candidate, limit, {})
+            reduced, result = reduce_ops(runner, candidate, budget, {})
             if not result.one_minimal:
                 return case, result.ended
             if len(reduced.graph.ops) <= len(case.graph.ops):

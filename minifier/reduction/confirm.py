@@ -10,14 +10,16 @@ from minifier.case import Case
 from minifier.errors import NoRepro
 from minifier.failure import Verdict
 from minifier.reduction.flakiness import in_one_call, misjudged
-from minifier.reduction.op_search import Limit, reduce_ops
+from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 
 _HANG_FACTOR = 5  # times the timeout: how long the final hang must last
 _MAX_ROUNDS = 3  # of a search that is repeated with a better rate or timeout
 
 
-def confirmed(runner: ProbeRunner, limit: Limit, reduced: Case, result: search.Result) -> tuple[Case, search.Result]:
+def confirmed(
+    runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result
+) -> tuple[Case, search.Result]:
     """Probe the reduced graph several more times; continue the search if the failure is rarer than assumed.
     The search may then have kept ops that the failure does not need."""
     for _ in range(_MAX_ROUNDS):
@@ -27,12 +29,12 @@ def confirmed(runner: ProbeRunner, limit: Limit, reduced: Case, result: search.R
         reduced = in_one_call(runner, reduced)
         if not misjudged(runner, reduced):
             break
-        reduced, result = reduce_ops(runner, reduced, limit, {})
+        reduced, result = reduce_ops(runner, reduced, budget, {})
     return reduced, result
 
 
 def confirmed_hang(
-    runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
     """Wait much longer for the reduced hang. A run that ends was only slow: search again with a longer timeout."""
     for _ in range(_MAX_ROUNDS):
@@ -44,7 +46,7 @@ def confirmed_hang(
             runner.allow(timeout)
             return replace(reduced, patience=_patience(timeout)), result
         runner.allow(10 * judged.seconds)
-        reduced, result = reduce_ops(runner, case, limit, {})
+        reduced, result = reduce_ops(runner, case, budget, {})
     raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from minifier import search
 from minifier.case import Case, Graph
@@ -16,24 +15,6 @@ from minifier.reduction.probe_runner import ProbeRunner
 _MORE_ASKS = 2  # of a candidate without an answer, if the proof rests on it
 _LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
 _MAX_LONGER_TIMEOUT_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Budget of a reduction: probes in all, and a reading of the monotonic clock in seconds."""
-
-    max_probes: int | None = None
-    deadline: float | None = None
-
-    def after(self, probes: int) -> search.Budget:
-        """Return the remaining budget of a search that starts after this many probes."""
-        remaining = None if self.max_probes is None else max(0, self.max_probes - probes)
-        return search.Budget(max_probes=remaining, deadline=self.deadline)
-
-
-def deadline_after(seconds: float | None, started: float) -> float | None:
-    """Return the deadline of a budget in seconds that began at `started`."""
-    return None if seconds is None else started + seconds
 
 
 class OpSearchAdapter:
@@ -116,7 +97,9 @@ def is_too_slow(judged: Judged) -> bool:
     return judged.verdict is Verdict.UNRESOLVED and timed_out
 
 
-def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str, bool]) -> tuple[Case, search.Result]:
+def reduce_ops(
+    runner: ProbeRunner, case: Case, budget: search.Budget, known: Mapping[str, bool]
+) -> tuple[Case, search.Result]:
     """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
     The check phase has seen the whole graph fail. The empty graph counts as passing, whatever its probe showed."""
     adapter = OpSearchAdapter(runner, case.graph, lambda names: with_ops(case, names), case.failure.hints)
@@ -136,11 +119,11 @@ def reduce_ops(runner: ProbeRunner, case: Case, limit: Limit, known: Mapping[str
         adapter.problem(),
         adapter,
         known={**answers, everything: True, frozenset(): False},
-        budget=limit.after(runner.total),
+        budget=budget.after(runner.total),
         on_progress=follow,
     )
     if result.one_minimal and adapter.disproves(result.kept):
-        return reduce_ops(runner, adapter.candidate(result.kept), limit, {})
+        return reduce_ops(runner, adapter.candidate(result.kept), budget, {})
     return adapter.candidate(result.kept), result
 
 
@@ -153,7 +136,7 @@ def _positions(text: str) -> list[int]:
     return positions
 
 
-def reduce_bodies(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, search.Ending]:
+def reduce_bodies(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:
     """Reduce the bodies of higher-order ops until no op in them can be removed alone.
     Inner bodies come first, and are skipped if the reduced outer body no longer contains them."""
     runner.phase = "bodies"
@@ -161,16 +144,16 @@ def reduce_bodies(runner: ProbeRunner, case: Case, limit: Limit) -> tuple[Case, 
     done: set[Path] = set()
     while (path := next((p for p, body in bodies(case.graph) if p not in done and body.ops), None)) is not None:
         done.add(path)
-        case, ended = _reduce_body(runner, case, path, limit)
+        case, ended = _reduce_body(runner, case, path, budget)
         if ended is not search.Ending.PROVED:
             break
     return case, ended
 
 
-def _reduce_body(runner: ProbeRunner, case: Case, path: Path, limit: Limit) -> tuple[Case, search.Ending]:
+def _reduce_body(runner: ProbeRunner, case: Case, path: Path, budget: search.Budget) -> tuple[Case, search.Ending]:
     body = body_at(case.graph, path)
     adapter = OpSearchAdapter(runner, body, lambda names: with_body(case, path, without_ops(body, frozenset(names))))
-    result = search.reduce(adapter.problem(), adapter, budget=limit.after(runner.total))
+    result = search.reduce(adapter.problem(), adapter, budget=budget.after(runner.total))
     if result.one_minimal and adapter.disproves(result.kept, path):
-        return _reduce_body(runner, adapter.candidate(result.kept), path, limit)
+        return _reduce_body(runner, adapter.candidate(result.kept), path, budget)
     return adapter.candidate(result.kept), result.ended

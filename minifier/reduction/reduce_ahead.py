@@ -17,7 +17,7 @@ from minifier.passes.sizes import to_number
 from minifier.passes.table import OF_VALUES
 from minifier.probe.without_backend import runs, with_sections
 from minifier.reduction.journal import AHEAD
-from minifier.reduction.op_search import Limit, reduce_ops
+from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
 
@@ -30,7 +30,7 @@ class CallsAheadReducer:
 
     runner: ProbeRunner
     case: Case
-    limit: Limit
+    budget: search.Budget
 
     def fewest(self) -> None:
         """Keep the calls that the failure needs; make each once, on the first op of its graph, if that suffices."""
@@ -42,7 +42,7 @@ class CallsAheadReducer:
         problem = search.Problem(((),) * len(kinds), kinds)
         adapter = _CallSearchAdapter(runner, whole)
         known = {problem.everything: True}
-        result = search.reduce(problem, adapter, known=known, budget=self.limit.after(runner.total))
+        result = search.reduce(problem, adapter, known=known, budget=self.budget.after(runner.total))
         self.case = adapter.candidate(result.kept)
         self._replace_calls([[*self._of_first_op(call), replace(call, calls=1)] for call in self.case.ahead])
 
@@ -71,7 +71,7 @@ class CallsAheadReducer:
 
     def _take(self, ahead: tuple[CallAhead, ...]) -> bool:
         candidate = replace(self.case, ahead=ahead)
-        if candidate == self.case or self.limit.after(self.runner.total).max_probes == 0:
+        if candidate == self.case or self.budget.after(self.runner.total).max_probes == 0:
             return False
         (judged,) = self.runner.probe([candidate])
         if judged.verdict is Verdict.SAME:
@@ -112,11 +112,11 @@ class CallsAheadReducer:
             return replace(whole, ahead=self._with_call(place, call_ahead(candidate, call)))
 
         with runner.beside(AHEAD, alone), runner.built_by(put_back):
-            reduced, _ = reduce_ops(runner, alone, self.limit, {})
+            reduced, _ = reduce_ops(runner, alone, self.budget, {})
             self.case = put_back(reduced)
             (answer,) = runner.run([lambda: runs(runner.bench, reduced)])
             if answer is not None and answer["case"] is not None:
-                simplifier = Simplifier(runner, alone, reduced, self.limit, wants=lambda name: name in OF_VALUES)
+                simplifier = Simplifier(runner, alone, reduced, self.budget, wants=lambda name: name in OF_VALUES)
                 runner.phase = "simplify"
                 self.case = put_back(simplifier.run())
 

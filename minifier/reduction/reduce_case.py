@@ -30,7 +30,7 @@ from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest, with_needs
-from minifier.reduction.op_search import Limit, deadline_after, reduce_bodies, reduce_ops
+from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import Other
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
@@ -101,17 +101,17 @@ def reduce_case(
         known = _known(runner)
         without_wrappers(runner)
         case = _start(runner)
-        limit = Limit(settings.max_probes, deadline_after(settings.budget, started))
-        case = _with_fewest_calls_ahead(runner, case, limit)
-        reduced, result = reduce_ops(runner, case, limit, known.of_ops(runner.repeats))
+        budget = search.Budget.of(settings.max_probes, settings.budget, started)
+        case = _with_fewest_calls_ahead(runner, case, budget)
+        reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
         ended = search.Ending.INTERRUPTED
         with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
-            reduced, ended = _beyond_ops(runner, case, limit, reduced, result, settings)
+            reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
         reduced = replace(reduced, rate=runner.rate)
         stopped = _STOPPED[ended]
-        simplifier = Simplifier(runner, case, reduced, limit, time.monotonic() - started, settings.wants)
+        simplifier = Simplifier(runner, case, reduced, budget, time.monotonic() - started, settings.wants)
         stopped = _simplify(simplifier, stopped)
-        reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, limit, stopped)
+        reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
         reduced = _save(runner, runner.as_sighted(reduced), folder / "minimal")
         finished = not stopped
         shutil.rmtree(folder / NEAREST, ignore_errors=True)
@@ -165,18 +165,18 @@ def _start(runner: ProbeRunner) -> Case:
 
 
 def _beyond_ops(
-    runner: ProbeRunner, case: Case, limit: Limit, reduced: Case, result: search.Result, settings: Settings
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, settings: Settings
 ) -> tuple[Case, search.Ending]:
     """Confirm the result of the search, then reduce the bodies and decompositions of its ops."""
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        reduced, result = confirmed_hang(runner, case, limit, reduced, result)
+        reduced, result = confirmed_hang(runner, case, budget, reduced, result)
     else:
-        reduced, result = confirmed(runner, limit, reduced, result)
+        reduced, result = confirmed(runner, budget, reduced, result)
     ended = result.ended
     if ended is search.Ending.PROVED and settings.wants("bodies"):
-        reduced, ended = reduce_bodies(runner, reduced, limit)
+        reduced, ended = reduce_bodies(runner, reduced, budget)
     if ended is search.Ending.PROVED and settings.wants("parts"):
-        reduced, ended = reduce_parts(runner, reduced, limit)
+        reduced, ended = reduce_parts(runner, reduced, budget)
     return reduced, ended
 
 
@@ -199,15 +199,15 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
     return stopped
 
 
-def _with_fewest_calls_ahead(runner: ProbeRunner, case: Case, limit: Limit) -> Case:
-    reducer = CallsAheadReducer(runner, case, limit)
+def _with_fewest_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget) -> Case:
+    reducer = CallsAheadReducer(runner, case, budget)
     reducer.fewest()
     return reducer.case
 
 
-def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, limit: Limit, stopped: str) -> tuple[Case, str]:
+def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget, stopped: str) -> tuple[Case, str]:
     """Simplify the calls ahead, unless the reduction was `stopped`; return the Case and why this ended early, or ""."""
-    reducer = CallsAheadReducer(runner, case, limit)
+    reducer = CallsAheadReducer(runner, case, budget)
     try:
         if not stopped:
             reducer.simplify()

@@ -20,8 +20,8 @@ from minifier.probe.evaluate import look_at_inputs
 from minifier.probe.without_backend import pack_sections, run_without_backend, runs, with_sections
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.journal import digest
-from minifier.reduction.op_search import Limit
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.search import Budget
 
 Alternatives = Sequence[Edit]
 """Edits of which the first that leaves a runnable program wins."""
@@ -50,7 +50,7 @@ class Simplifier:
     runner: ProbeRunner
     whole: Case
     case: Case
-    limit: Limit = field(default_factory=Limit)
+    budget: Budget = field(default_factory=Budget)
     searched: float = 0.0
     wants: Callable[[str], bool] = lambda _: True
     clock: Callable[[], float] = time.monotonic
@@ -131,7 +131,7 @@ class Simplifier:
         The extra probe is worth the time: nobody wants to read, or to send, the script's values."""
         if not self.wants(DATA[0]):
             return self.case
-        self.limit, self._own_deadline = Limit(), math.inf
+        self.budget, self._own_deadline = Budget(), math.inf
         rows = data_rows(self.case, self._facts())
         self.take([edits for row in rows for edits in row.rungs[:1]])
         return self.case
@@ -242,7 +242,7 @@ class Simplifier:
         return case
 
     def _check_budget(self) -> None:
-        now, deadline = self.clock(), self.limit.deadline
+        now, deadline = self.clock(), self.budget.deadline
         if deadline is not None and now >= deadline:
             raise Spent("the time budget was used up")
         if deadline is None and now >= self._own_deadline:
@@ -255,7 +255,7 @@ class Simplifier:
     def _holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
         key = _key(case)
         if key not in self._answers:
-            remaining = self.limit.after(self.runner.total).max_probes
+            remaining = self.budget.after(self.runner.total).max_probes
             if remaining == 0:
                 raise Spent("the probe budget was used up")
             self._check_budget()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from .masks import mask_of
 from .phases import plan
-from .problem import Atoms, Budget, Oracle, Problem
-from .result import Ending, PhaseCount, Result, SearchPhase, SearchProgress
+from .problem import Atoms, Budget, Ending, Oracle, Problem
+from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .walk import Walk
 
 __all__ = [
@@ -42,7 +42,7 @@ def reduce(
 
     All atoms together are assumed to fail; they are not probed. `known` holds earlier answers (of the check, or of a
     journal), which are not probed again: a resumed search ends with the result of an uninterrupted search.
-    `on_progress` is called after each round.
+    `on_progress` is called before each round.
 
     The result is the same for any number of workers if the prober's answers are a function of the candidate. After
     the budget, or a KeyboardInterrupt, the smallest failing candidate is returned.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol
 
 Atoms = frozenset[int]
@@ -66,6 +67,15 @@ class Oracle(Protocol):
         ...
 
 
+class Ending(Enum):
+    """Why the search stopped."""
+
+    PROVED = "proved"
+    MAX_PROBES = "max-probes"
+    DEADLINE = "deadline"
+    INTERRUPTED = "interrupted"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """When to stop. `deadline` is a reading of `time.monotonic()`, in seconds; None means no limit.
@@ -76,8 +86,19 @@ class Budget:
     max_probes: int | None = None
     deadline: float | None = None
 
-    def is_spent(self, probes: int) -> bool:
-        """Return whether the budget is used up after this number of probes."""
+    @classmethod
+    def of(cls, max_probes: int | None, seconds: float | None, started: float) -> Budget:
+        """Return a budget whose seconds began at `started`, a reading of `time.monotonic()`."""
+        return cls(max_probes, None if seconds is None else started + seconds)
+
+    def ending(self, probes: int) -> Ending | None:
+        """Return why the search stops after this number of probes, or None."""
         if self.max_probes is not None and probes >= self.max_probes:
-            return True
-        return self.deadline is not None and time.monotonic() >= self.deadline
+            return Ending.MAX_PROBES
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            return Ending.DEADLINE
+        return None
+
+    def after(self, probes: int) -> Budget:
+        """Return the budget that is left after this number of probes."""
+        return self if self.max_probes is None else replace(self, max_probes=max(0, self.max_probes - probes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .problem import Atoms
+from .problem import Atoms, Ending
 
 
 class SearchPhase(Enum):
@@ -18,25 +18,15 @@ class SearchPhase(Enum):
     PROVE = "prove"
 
 
-class Ending(Enum):
-    """Why the search stopped."""
-
-    PROVED = "proved"
-    MAX_PROBES = "max-probes"
-    DEADLINE = "deadline"
-    INTERRUPTED = "interrupted"
-
-
 @dataclass(frozen=True, slots=True)
 class SearchProgress:
-    """A finished round, for a progress bar. `atoms` is the size of the best candidate so far.
-    `failing` tells whether the candidate that the search needed showed the failure."""
+    """A round that begins, for a progress bar. `atoms` is the size of the best candidate so far; `probes` and `rounds`
+    are those before."""
 
     phase: SearchPhase
     atoms: int
     probes: int
     rounds: int
-    failing: bool
 
 
 @dataclass(frozen=True, slots=True)

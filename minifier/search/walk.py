@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from .masks import Mask, atoms_of, mask_of, size
 from .place import Place, foresee
-from .problem import Atoms, Budget, Oracle
-from .result import Ending, PhaseCount, Result, SearchPhase, SearchProgress
+from .problem import Atoms, Budget, Ending, Oracle
+from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Ask, Step
 
 
@@ -39,38 +38,32 @@ class Walk:
         try:
             while isinstance(ask := place.step, Ask):
                 fails = place.answer(ask, self._answers)
-                is_probed = fails is None
                 if fails is None:
-                    if (spent := self._spent()) is not None:
+                    if (spent := self._budget.ending(self._total)) is not None:
                         ended = spent
                         break
+                    if self._on_progress is not None:
+                        self._on_progress(SearchProgress(ask.phase, size(best), self._total, self._rounds))
                     fails = self._probe(place)
                 before = self._sizes.get(ask.phase, (size(best), 0))[0]
                 best = ask.candidate if fails else best
                 self._sizes[ask.phase] = (before, size(best))
-                if is_probed and self._on_progress is not None:
-                    probes = sum(self._probes.values())
-                    self._on_progress(SearchProgress(ask.phase, size(best), probes, self._rounds, fails))
                 place = place.after(ask, fails)
         except KeyboardInterrupt:
             ended = Ending.INTERRUPTED
         if ended is not Ending.PROVED:
             best = self._smallest_failing()
-        return Result(atoms_of(best), ended, sum(self._probes.values()), self._rounds, self._counts())
+        return Result(atoms_of(best), ended, self._total, self._rounds, self._counts())
 
-    def _spent(self) -> Ending | None:
-        budget = self._budget
-        if budget.max_probes is not None and sum(self._probes.values()) >= budget.max_probes:
-            return Ending.MAX_PROBES
-        if budget.deadline is not None and time.monotonic() >= budget.deadline:
-            return Ending.DEADLINE
-        return None
+    @property
+    def _total(self) -> int:
+        return sum(self._probes.values())
 
     def _probe(self, place: Place) -> bool:
         """Probe the question at `place`, and likely next ones on idle workers."""
         wanted = max(1, self._prober.workers)
         if self._budget.max_probes is not None:
-            wanted = min(wanted, self._budget.max_probes - sum(self._probes.values()))
+            wanted = min(wanted, self._budget.max_probes - self._total)
         asks = foresee(place, self._answers, wanted)
         answers = self._prober.probe([atoms_of(ask.candidate) for ask in asks])
         for ask, fails in zip(asks, answers, strict=True):

@@ -123,7 +123,7 @@ def _next_edit(
         code = _code(edited) if number >= position else None
         if code is None or code == before:
             continue
-        if budget.is_spent(lab.total):
+        if budget.ending(lab.total) is not None:
             raise _BudgetSpent
         if all(text in code for text in whole) and lab.holds([code])[0]:
             return number, cst.parse_module(code)

@@ -26,7 +26,6 @@ from minifier.probe.verdicts import seen
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
-from minifier.reduction.op_search import deadline_after
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
@@ -169,7 +168,7 @@ def _reduce(
         if not lab.holds([source])[0]:
             raise NoRepro("the script fails in another way each time it is run")
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
-        budget = search.Budget(max_probes=settings.max_probes, deadline=deadline_after(settings.budget, started))
+        budget = search.Budget.of(settings.max_probes, settings.budget, started)
         reduced = reduce_source(lab, source, lines_of(failure), budget, _folders(program))
     return ReducedScript(
         reduced.source,

@@ -8,8 +8,7 @@ from fake_prober import dies, hangs, has, raises, targets, when
 from minifier.case import Level, Ref
 from minifier.failure import Stage
 from minifier.reduction.composite_ops import reduce_parts
-from minifier.reduction.op_search import Limit
-from minifier.search import Ending
+from minifier.search import Budget, Ending
 
 SOFTMAX = ("torch.nn.functional.softmax", {"dim": -1})
 GELU = ("torch.nn.functional.gelu", {})
@@ -45,7 +44,7 @@ def test_the_op_to_blame_is_left(make_lab, calls, op, left):
     composites = [target.rpartition(".")[2] for target, _ in calls][-1:]
     case = composite(*calls)
     lab, _ = make_lab(case, when(made_of(op, *composites), raises()))
-    made, ended = reduce_parts(lab, case, Limit())
+    made, ended = reduce_parts(lab, case, Budget())
     assert ended is Ending.PROVED and targets(made) == left
     assert set(names(made)) <= set(lab.position), "the lab goes on with the decomposed graph"
 
@@ -53,7 +52,7 @@ def test_the_op_to_blame_is_left(make_lab, calls, op, left):
 def test_an_op_that_is_needed_whole_stays(make_lab):
     case = composite(SOFTMAX)
     lab, prober = make_lab(case, when(has("softmax"), raises()))
-    made, ended = reduce_parts(lab, case, Limit())
+    made, ended = reduce_parts(lab, case, Budget())
     assert made == case and ended is Ending.PROVED and len(prober.asked) == 1 and lab.bench.case is case
 
 
@@ -61,14 +60,14 @@ def test_ops_that_all_are_needed_stay_one(make_lab):
     """More ops than before are no simplification."""
     case = composite(SOFTMAX)
     lab, _ = make_lab(case, when(lambda case: has("softmax")(case) or has("exp", "sum")(case), raises()))
-    made, ended = reduce_parts(lab, case, Limit())
+    made, ended = reduce_parts(lab, case, Budget())
     assert made == case and ended is Ending.PROVED and lab.bench.case is case
 
 
 def test_an_op_without_parts_costs_nothing(make_lab):
     case = chain("cos")
     lab, prober = make_lab(case, lambda case: raises())
-    assert reduce_parts(lab, case, Limit()) == (case, Ending.PROVED) and prober.asked == []
+    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
 
 
 # Where there is nothing to try: many ops, failures of running and hangs, ATen graphs, flaky ones.
@@ -86,21 +85,21 @@ def test_parts_are_not_looked_for(make_lab, why):
     case, repeats = NOT_TRIED[why]
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
     lab.repeats = repeats
-    assert reduce_parts(lab, case, Limit()) == (case, Ending.PROVED) and prober.asked == []
+    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
 
 
 def test_a_child_that_dies_of_the_decomposition_leaves_the_op(make_lab):
     case = composite(SOFTMAX)
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
     lab.run_jobs = lambda jobs, limits, scratch: [dies() for _ in jobs]
-    assert reduce_parts(lab, case, Limit()) == (case, Ending.PROVED) and prober.asked == []
+    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
 
 
 @pytest.mark.parametrize("probes", [1, 2, 3])
 def test_parts_end_with_the_budget_and_leave_the_op(make_lab, probes):
     case = composite(SOFTMAX)
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    made, ended = reduce_parts(lab, case, Limit(max_probes=probes))
+    made, ended = reduce_parts(lab, case, Budget(max_probes=probes))
     assert (made, ended) == (case, Ending.MAX_PROBES) and len(prober.asked) == probes
     assert lab.bench.case is case
 
@@ -108,7 +107,7 @@ def test_parts_end_with_the_budget_and_leave_the_op(make_lab, probes):
 def test_the_journal_tells_the_parts_from_the_search(make_lab):
     case = composite(SOFTMAX)
     lab, _ = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    reduce_parts(lab, case, Limit())
+    reduce_parts(lab, case, Budget())
     text = (lab.folder / "journal.jsonl").read_text()
     assert text.count('"phase": "parts"') == text.count("\n") > 1
 

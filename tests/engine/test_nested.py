@@ -11,8 +11,8 @@ from minifier.case import Case, Script, State
 from minifier.emit.repro import Template, write_repro
 from minifier.passes.bodies import bodies
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.op_search import Limit, reduce_bodies
-from minifier.search import Ending
+from minifier.reduction.op_search import reduce_bodies
+from minifier.search import Budget, Ending
 
 
 def block(x):
@@ -124,7 +124,7 @@ BODIES = [(wrapped, "tanh", ["tanh"], 4), (wrapped, "exp", ["exp"], 4), (branche
 def test_a_body_is_left_with_the_ops_that_are_needed(make_lab, folder, function, needed, left, probes):
     case = case_of(function, folder, *((P, X) if function is branches else (X,)))
     lab, prober = make_lab(case, when(inside(needed), raises()))
-    made, ended = reduce_bodies(lab, case, Limit())
+    made, ended = reduce_bodies(lab, case, Budget())
     assert ended is Ending.PROVED and inner_ops(made) == left and len(prober.asked) == probes
     assert targets(made) == targets(case) and lab.phase == "bodies"
 
@@ -132,7 +132,7 @@ def test_a_body_is_left_with_the_ops_that_are_needed(make_lab, folder, function,
 def test_a_body_that_another_no_longer_holds_is_not_looked_at(make_lab, folder):
     case = case_of(nested, folder, X)
     lab, prober = make_lab(case, when(inside("abs"), raises()))
-    made, ended = reduce_bodies(lab, case, Limit())
+    made, ended = reduce_bodies(lab, case, Budget())
     assert ended is Ending.PROVED and inner_ops(made) == ["abs"] and len(prober.asked) == 6
 
 
@@ -140,7 +140,7 @@ def test_a_body_that_another_no_longer_holds_is_not_looked_at(make_lab, folder):
 def test_bodies_end_with_the_budget(make_lab, folder, probes):
     case = case_of(two_wrapped, folder, X)
     lab, prober = make_lab(case, when(inside("tanh", "relu"), raises()))
-    made, ended = reduce_bodies(lab, case, Limit(max_probes=probes))
+    made, ended = reduce_bodies(lab, case, Budget(max_probes=probes))
     assert ended is Ending.MAX_PROBES and len(prober.asked) == probes
     assert {"tanh", "relu"} <= set(inner_ops(made))
 
@@ -148,7 +148,7 @@ def test_bodies_end_with_the_budget(make_lab, folder, probes):
 def test_an_interrupt_ends_them(make_lab, folder):
     case = case_of(two_wrapped, folder, X)
     lab, prober = make_lab(case, when(inside("tanh"), raises()), interrupt_at=1)
-    made, ended = reduce_bodies(lab, case, Limit())
+    made, ended = reduce_bodies(lab, case, Budget())
     assert ended is Ending.INTERRUPTED and len(prober.asked) == 1 and "tanh" in inner_ops(made)
 
 
@@ -163,7 +163,7 @@ def test_a_body_is_proved_with_patience(make_lab, folder):
 
     lab, prober = make_lab(case, fault)
     lab.allow(2.0)
-    made, _ = reduce_bodies(lab, case, Limit())
+    made, _ = reduce_bodies(lab, case, Budget())
     assert len(inner_ops(made)) <= least and 20.0 in prober.limits and lab.limits.seconds == 20.0
 
 

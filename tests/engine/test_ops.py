@@ -15,17 +15,17 @@ from minifier.case.ops import with_ops
 from minifier.failure import Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
-from minifier.reduction.op_search import Limit, deadline_after, reduce_ops
+from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.search import Ending
+from minifier.search import Budget, Ending
 
 OPS = ("cos", "sin", "exp", "tanh", "sigmoid", "relu", "neg", "abs")
 CASE = chain(*OPS)
 
 
-def reduced(lab, case, limit=Limit(), known=None):  # noqa: B008 - it is frozen
+def reduced(lab, case, budget=Budget(), known=None):  # noqa: B008 - it is frozen
     """As after the check phase, which has told that the whole graph fails and the empty one does not."""
-    return reduce_ops(lab, case, limit, known or {})
+    return reduce_ops(lab, case, budget, known or {})
 
 
 # Needed ops; for 1, 2 and 4 workers how many probes showed the failure, how many passed, and in how many rounds.
@@ -126,7 +126,7 @@ def test_answers_hold_for_the_ops_of_a_part_of_the_graph(make_lab):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_budget_of_probes_is_kept_to_and_gives_the_best_so_far(make_lab, probes, left, workers):
     lab, prober = make_lab(CASE, when(has_node("tanh"), raises()), workers)
-    made, result = reduced(lab, CASE, Limit(max_probes=probes))
+    made, result = reduced(lab, CASE, Budget(max_probes=probes))
     assert len(prober.asked) <= probes
     assert "tanh" in names(made)
     if workers == 1:
@@ -137,16 +137,16 @@ def test_probes_of_the_check_count(make_lab):
     lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
     lab.probe([CASE])
     lab.probe([CASE])
-    _, result = reduced(lab, CASE, Limit(max_probes=3))
+    _, result = reduced(lab, CASE, Budget(max_probes=3))
     assert len(prober.asked) == 3 and result.ended is Ending.MAX_PROBES
-    assert Limit(max_probes=1).after(5).max_probes == 0 and Limit().after(5).max_probes is None
+    assert Budget(max_probes=1).after(5).max_probes == 0 and Budget().after(5).max_probes is None
 
 
 def test_a_deadline_that_is_over_leaves_the_whole_graph(make_lab):
     lab, prober = make_lab(CASE, when(has_node("tanh"), raises()))
-    made, result = reduced(lab, CASE, Limit(deadline=0.0))
+    made, result = reduced(lab, CASE, Budget(deadline=0.0))
     assert made == CASE and prober.asked == [] and result.ended is Ending.DEADLINE
-    assert deadline_after(None, 5.0) is None and deadline_after(3.0, 5.0) == 8.0
+    assert Budget.of(None, None, 5.0) == Budget() and Budget.of(9, 3.0, 5.0) == Budget(9, 8.0)
 
 
 @pytest.mark.parametrize(("at", "left"), [(0, 8), (1, 4), (2, 4), (3, 4), (4, 1)])

@@ -16,8 +16,8 @@ from minifier.case.ops import with_ops
 from minifier.case.values import Constant
 from minifier.failure import Verdict
 from minifier.fx.tensors import TensorFile
-from minifier.reduction.op_search import Limit
 from minifier.reduction.simplify import Simplifier
+from minifier.search import Budget
 
 TANH = chain("tanh", shape=(6, 20))
 IS_TANH = when(has("tanh"), raises())
@@ -210,10 +210,10 @@ def test_the_users_values_go(make_lab, folder):
     assert simplifier(lab, case).run().inputs[0].source == Drawn("randn")
 
 
-@pytest.mark.parametrize(("limit", "what"), [(Limit(max_probes=0), "probe"), (Limit(deadline=0.0), "time")])
-def test_a_budget_that_is_used_up_ends_them(make_lab, limit, what):
+@pytest.mark.parametrize(("budget", "what"), [(Budget(max_probes=0), "probe"), (Budget(deadline=0.0), "time")])
+def test_a_budget_that_is_used_up_ends_them(make_lab, budget, what):
     lab, prober = make_lab(TANH, IS_TANH)
-    made = simplifier(lab, TANH, limit=limit)
+    made = simplifier(lab, TANH, budget=budget)
     assert made.run() == TANH and made.stopped == f"the {what} budget was used up" and prober.asked == []
     assert set(made.ended.values()) == {"unfinished"} and not made.finished
 
@@ -223,7 +223,7 @@ def test_a_budget_that_is_used_up_ends_them(make_lab, limit, what):
 def test_a_budget_of_probes_is_kept_to(make_lab, probes, workers):
     case = chain("tanh", shape=(40, 3))
     lab, prober = make_lab(case, fails_from(11), workers)
-    made = simplifier(lab, case, limit=Limit(max_probes=probes))
+    made = simplifier(lab, case, budget=Budget(max_probes=probes))
     left = made.run()
     assert len(prober.asked) <= probes
     assert max(shape(left)) >= 11 and made.stopped == "the probe budget was used up"
@@ -253,7 +253,7 @@ def test_they_take_a_minute_or_twice_as_long_as_the_search(make_lab, searched, s
 
 def test_with_a_budget_of_the_users_only_that_counts(make_lab):
     lab, _ = make_lab(TANH, IS_TANH)
-    made = simplifier(lab, TANH, clock=Clock(500.0), limit=Limit(deadline=1e9))
+    made = simplifier(lab, TANH, clock=Clock(500.0), budget=Budget(deadline=1e9))
     assert shape(made.run()) == (1,) and made.finished
 
 
@@ -261,7 +261,7 @@ def test_with_a_budget_of_the_users_only_that_counts(make_lab):
 def test_the_users_values_go_even_when_there_is_no_time(make_lab, folder, wanted):
     case = with_data(folder, torch.arange(120.0).view(6, 20))
     lab, prober = make_lab(case, IS_TANH)
-    made = simplifier(lab, case, limit=Limit(max_probes=0), wants=lambda name: wanted or name != "data")
+    made = simplifier(lab, case, budget=Budget(max_probes=0), wants=lambda name: wanted or name != "data")
     made.run()
     left = made.without_data()
     assert isinstance(left.inputs[0].source, Drawn if wanted else Stored) and len(prober.asked) == wanted
