@@ -59,8 +59,8 @@ def _interpreters() -> Interpreters:
 @click.option(
     "--fallbacks",
     is_flag=True,
-    help="Take it for a failure if a backend catches its own exception, or leaves a graph to inductor or eager, and "
-    "logs that at any level.",
+    help="A silent fallback counts as a failure: the backend catches its own exception, or leaves a graph to inductor "
+    "or eager, and logs that at any level.",
 )
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
 @click.option(
@@ -72,8 +72,8 @@ def _interpreters() -> Interpreters:
 @click.option(
     "--backend",
     metavar="NAME",
-    help="Of an exported program (.pt2): the backend to compile it with, by its registered name, or MODULE:NAME of one "
-    "that a module registers or holds. aot_inductor is AOTInductor, MODULE:aot_inductor the same after an import.",
+    help="The backend that compiles an exported program (.pt2): its registered name, or MODULE:NAME if a module "
+    "registers or holds it. aot_inductor is AOTInductor; MODULE:aot_inductor imports the module first.",
 )
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")

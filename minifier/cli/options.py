@@ -35,13 +35,13 @@ _SHARED_OPTIONS = (
     click.option(
         "--match",
         metavar="REGEX",
-        help="Take a failure whose message matches for the one sought, whatever its type and place.",
+        help="Any failure whose message matches counts as the same failure, whatever its type and place.",
     ),
     click.option(
         "--match-log",
         metavar="REGEX",
-        help="Take a line that is logged, or warned of, during a backend call for a failure if it matches: a fallback "
-        "to eager, say. Lines are `LEVEL logger: message`, from INFO on, if the loggers let them through.",
+        help="A log line or a warning during a backend call counts as a failure if it matches: a fallback to eager, "
+        "say. Lines are `LEVEL logger: message`, from INFO on, if the loggers let them through.",
     ),
     click.option(
         "--timeout",

@@ -26,18 +26,18 @@ class Actor:
         self._folder = Path(tempfile.mkdtemp(prefix="minify-slot-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._talk: Talk | None = None
-        self._recorded = self._late = False
+        self._recorded = self._imports_in_child = False
 
-    def load(self, case: bytes, late: bool) -> Message:
+    def load(self, case: bytes, imports_in_child: bool) -> Message:
         """Load the Case, a zip of its folder; return {} or {"error": text}.
 
-        With `late`, each probe imports the backend.
+        With `imports_in_child`, each probe imports the backend.
         """
         self._end()
         for old in self._folder.iterdir():
             shutil.rmtree(old)
         _unpack(case, self._folder / "case")
-        self._recorded, self._late = False, late
+        self._recorded, self._imports_in_child = False, imports_in_child
         return self._ask({})
 
     def record(self, values: bytes) -> Message:
@@ -79,7 +79,7 @@ class Actor:
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._talk = Talk(self._process.stdout.fileno(), self._process.stdin.fileno())
-        answer = self._exchange({"load": str(self._folder / "case"), "late": self._late})
+        answer = self._exchange({"load": str(self._folder / "case"), "imports_in_child": self._imports_in_child})
         if self._recorded and "error" not in answer:
             answer = self._exchange({"recorded": str(self._folder / "recorded")})
         return answer

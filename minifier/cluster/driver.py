@@ -22,24 +22,24 @@ _FETCH_SECONDS = 10.0
 _DELIVERY_SECONDS = 120.0  # for the answer of a probe, in addition to the probe's timeout
 
 
-class Slots:
+class Workers:
     """The workers: actors that have the Case or are loading it. Ray is asked to replace a lost worker."""
 
     def __init__(self, ray: Any, count: int, talk: Talk) -> None:
         self._ray, self._count, self._talk = ray, count, talk
         self._max_count = count
         self._case: Any = None
-        self._late = False
+        self._imports_in_child = False
         self._recorded: Any = None
         self._options: dict[str, Any] = {"num_cpus": 1}
         self._idle: list[Any] = []
         self._loading: dict[Any, Any] = {}
         self._errors: list[str] = []
 
-    def load(self, folder: Path, gpus: int, late: bool) -> Message:
+    def load(self, folder: Path, gpus: int, imports_in_child: bool) -> Message:
         """Send the Case to every worker; wait until the first is ready. `gpus` is the number for each worker.
 
-        With `late`, each probe imports the backend.
+        With `imports_in_child`, each probe imports the backend.
         """
         for actor in [*self._idle, *self._loading.values()]:
             self._ray.kill(actor)
@@ -50,7 +50,7 @@ class Slots:
             self._count = min(self._max_count, int(self._ray.cluster_resources().get("GPU", 0)) // gpus)
         if not self._count:
             return {"error": f"the cluster has not the {gpus} GPUs that the graph is on"}
-        self._case, self._late = self._ray.put(packed(folder)), late
+        self._case, self._imports_in_child = self._ray.put(packed(folder)), imports_in_child
         for _ in range(self._count):
             self._add_worker()
         deadline = time.monotonic() + _NO_WORKER_SECONDS
@@ -120,7 +120,7 @@ class Slots:
 
     def _add_worker(self) -> None:
         actor = self._ray.remote(Actor).options(**self._options).remote(dict(variables(os.environ)))
-        reference = actor.load.remote(self._case, self._late)
+        reference = actor.load.remote(self._case, self._imports_in_child)
         if self._recorded is not None:
             reference = actor.record.remote(self._recorded)  # Ray keeps the order of an actor's calls
         self._loading[reference] = actor
@@ -177,7 +177,7 @@ def main() -> None:
             talk.say({"error": f"{type(error).__name__}: {error}"})
             return
         talk.say({"slots": count})
-        workers = Slots(ray, count, talk)
+        workers = Workers(ray, count, talk)
         try:
             while True:
                 _serve(workers, talk)
@@ -188,10 +188,10 @@ def main() -> None:
         return
 
 
-def _serve(workers: Slots, talk: Talk) -> None:
+def _serve(workers: Workers, talk: Talk) -> None:
     message = talk.hear()
     if "load" in message:
-        answer = workers.load(Path(message["load"]), message["gpus"], message["late"])
+        answer = workers.load(Path(message["load"]), message["gpus"], message["imports_in_child"])
     elif "recorded" in message:
         answer = workers.record(Path(message["recorded"]))
     else:

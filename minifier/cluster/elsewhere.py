@@ -30,7 +30,9 @@ class ClusterProber:
         self.slots: int | None = cluster.wait()
         indices = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in bench.case.devices - {"cpu"}]
         try:
-            self.slots = cluster.ask(load=str(folder), gpus=max(indices, default=-1) + 1, late=bench.late)["slots"]
+            self.slots = cluster.ask(
+                load=str(folder), gpus=max(indices, default=-1) + 1, imports_in_child=bench.imports_in_child
+            )["slots"]
         except Lost as lost:
             self._continue_here(lost)
 

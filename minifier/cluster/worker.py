@@ -27,9 +27,9 @@ from minifier.torch_private import inductor_cache, inductor_folder
 class CaseWorker:
     """A Case, and the answers to questions about its candidates."""
 
-    def __init__(self, folder: Path, scratch: Path, late: bool) -> None:
+    def __init__(self, folder: Path, scratch: Path, imports_in_child: bool) -> None:
         self.base = load(folder)
-        self.prober = LocalProber(prepare_case(self.base, late), scratch)
+        self.prober = LocalProber(prepare_case(self.base, imports_in_child), scratch)
 
     def answer(self, question: Message) -> Message:
         """Answer `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
@@ -55,7 +55,7 @@ def serve(talk: Talk, scratch: Path) -> None:
             return
         try:
             if "load" in message:
-                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()), message["late"])
+                worker = CaseWorker(Path(message["load"]), Path(tempfile.mkdtemp()), message["imports_in_child"])
                 answer: Message = {}
             elif worker is None:
                 raise RuntimeError("there is no Case yet")

@@ -26,9 +26,9 @@ class Results:
     an entry for each output (None if the output does not require grad); else both are empty. `error` was raised by the
     call (stage RUN) or by its backward pass (BACKWARD_RUN).
 
-    `from_inputs` has for each output the positions of the inputs with the same storage. `together` numbers the
-    outputs' storages. `autograd` has (requires_grad, is_leaf) for each output that is a tensor, else None. `drew`: the
-    run used a random number generator. `random`: the generators' states afterwards.
+    `from_inputs` has for each output the positions of the inputs with the same storage. `together` has a number for
+    each output; equal numbers mean the same storage. `autograd` has (requires_grad, is_leaf) for each output that is a
+    tensor, else None. `drew`: the run used a random number generator. `random`: the generators' states afterwards.
     """
 
     outputs: list[Any] = field(default_factory=list)

@@ -48,14 +48,15 @@ class StartsThreads(MinifyError):
 class PreparedCase:
     """Objects that every probe of a Case needs; children inherit them by the fork.
 
-    With `late`, each child imports the backend and the graph's targets itself: slower, but right for a backend that
-    needs threads started at import. `has_threads`: the import in this process started threads. Most are idle, like a
-    telemetry's, and not missed. Differences of the values of `innocent` ops do not count.
+    With `imports_in_child`, each child imports the backend and the graph's targets itself: slower, but right for a
+    backend that needs threads started at import. `has_threads`: the import in this process started threads. Most are
+    idle, like a telemetry's, and not missed. `innocent` are ops whose wrong values do not reach the graph's results:
+    these are not compared.
     """
 
     case: Case
     tensors: StoredTensors
-    late: bool = False
+    imports_in_child: bool = False
     has_threads: bool = False
     innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
@@ -101,7 +102,8 @@ class PreparedCase:
         self._whole = self.case.graph, self._built(self.case.graph)
 
     def ready(self, item: Input) -> torch.Tensor | None:
-        """Return a prepared input, or None: for a child that calls the compiled object only once."""
+        """Return the tensor that was made before the fork, or None. A child that calls the compiled object twice needs
+        a tensor of its own."""
         prepared = self._inputs.get(id(item))
         return None if prepared is None else prepared[1]
 
@@ -131,7 +133,7 @@ class PreparedCase:
     @property
     def asks_for_imports(self) -> bool:
         """Whether children must report their imports of torch: the first few do, until a child imports nothing."""
-        return not self.late and self.preloaded < _MAX_PRELOADS
+        return not self.imports_in_child and self.preloaded < _MAX_PRELOADS
 
     def preload(self, modules: Sequence[str], compiled: Path) -> None:
         """Import modules of torch that a child had to import (AOTAutograd, inductor): they cost a second or more.
@@ -204,13 +206,13 @@ def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def prepare_case(case: Case, late: bool = False) -> PreparedCase:
-    """Prepare a Case; import everything unless `late`. Raises NoRepro."""
+def prepare_case(case: Case, imports_in_child: bool = False) -> PreparedCase:
+    """Prepare a Case; import everything unless `imports_in_child`. Raises NoRepro."""
     extend_path(case.import_path)
     reset_state()
     set_environment(case.state)  # a backend may read it at import
-    bench = PreparedCase(case, StoredTensors(case.tensors), late)
-    if not late:
+    bench = PreparedCase(case, StoredTensors(case.tensors), imports_in_child)
+    if not imports_in_child:
         before = _threads()
         bench.import_all()
         bench.has_threads = _threads() > before

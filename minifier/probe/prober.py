@@ -37,7 +37,7 @@ class LocalProber:
         # A killed script may have left a half-written library.
         killed = bench.case.failure.fingerprint.kind in _KILLED
         link_libraries(scratch / COMPILED, checks_only=killed)
-        if bench.case.backend.name == INDUCTOR and not bench.late:
+        if bench.case.backend.name == INDUCTOR and not bench.imports_in_child:
             self.preload(INDUCTOR_MODULES)
 
     def probe(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:

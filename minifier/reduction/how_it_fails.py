@@ -18,14 +18,15 @@ from minifier.settings import Settings
 _DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
 
 
-def how_it_fails(source: Path, settings: Settings, late: bool = False) -> Failure | None:
+def how_it_fails(source: Path, settings: Settings, imports_in_child: bool = False) -> Failure | None:
     """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None for a pass.
-    Raises NoRepro if the call cannot be made, and StartsThreads unless `late` if the backend's import started threads.
+    Raises NoRepro if the call cannot be made, and, without `imports_in_child`, StartsThreads if the backend's import
+    started threads.
     """
     case = load(source)
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
-        bench = prepare_case(case, late)
+        bench = prepare_case(case, imports_in_child)
         if bench.has_threads:  # a fork lacks them, so that a call may hang or fail in a way of its own
             raise StartsThreads(case.backend.name)
         prober = LocalProber(bench, scratch)

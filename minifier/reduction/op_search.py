@@ -62,8 +62,8 @@ class OpSearchAdapter:
     def disproves(self, kept: frozenset[int], place: Path = ()) -> bool:
         """Ask again for the candidates without an answer that the proof of `kept` rests on; whether one of them fails.
 
-        A candidate that timed out gets more time; if it fails, so do all later probes. The candidates that give no
-        answer again are left open, at the `place` of the graph.
+        A candidate that timed out is probed again with a longer timeout, which stays if the failure shows. Candidates
+        that give no answer again are left open, at the `place` of the graph.
         """
         timeout = self.runner.limits.seconds
         longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS))
@@ -72,7 +72,7 @@ class OpSearchAdapter:
             if not (chosen < kept and len(kept - chosen) == 1):
                 continue
             self.runner.allow(longer if is_slow else timeout)
-            verdict = self._asked_again(chosen, longer > timeout if is_slow else _MORE_ASKS)
+            verdict = self._asked_again(chosen, int(longer > timeout) if is_slow else _MORE_ASKS)
             if verdict is Verdict.SAME:
                 return True
             unanswered += verdict is Verdict.UNRESOLVED

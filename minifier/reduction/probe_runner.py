@@ -203,11 +203,10 @@ class ProbeRunner:
         return Entry(self._beside or self.phase, ranges(self.position[node.name] for node in case.graph.ops), key)
 
     def _once(self, cases: Sequence[Case]) -> list[Judged]:
-        # A failure while compiling does not need the run.
         if self.prober is None:
             self.prober = LocalProber(self.bench, self.scratch)
         built = [self.build(case) for case in cases]
-        ended = self.prober.probe(built, self.sought.stage, self.limits)
+        ended = self.prober.probe(built, self.sought.stage, self.limits)  # no stage after the sought one is run
         self.workers = self.prober.slots or self.workers
         if len(cases) > 1:  # a probe that ran out of time or memory may have enough of both alone
             for place, each in enumerate(ended):

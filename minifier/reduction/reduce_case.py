@@ -59,15 +59,15 @@ Show = Callable[[Progress], None]
 class ReductionTask:
     """A reduction of the Case in `source` into `folder`.
 
-    `late` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times first, because
-    the failure may be flaky. `program` is the captured script, whose arguments the process has; None if only its name
-    is known.
+    `imports_in_child` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times
+    first, because the failure may be flaky. `program` is the captured script, whose arguments the process has; None if
+    only its name is known.
     """
 
     source: Path
     folder: Path
     settings: Settings
-    late: bool = False
+    imports_in_child: bool = False
     doubtful: bool = False
     program: Program | None = None
 
@@ -84,7 +84,7 @@ def reduce_case(
     `show` is called with the progress after each probe. `elsewhere` may make a prober that replaces children of this
     process; `run_jobs` runs all other jobs.
 
-    Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `late` is needed.
+    Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `imports_in_child` is needed.
     """
     started = time.monotonic()
     folder, settings = task.folder, task.settings
@@ -92,7 +92,7 @@ def reduce_case(
     if settings.measure != Tolerance():
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
-    bench = prepare_case(case, task.late)
+    bench = prepare_case(case, task.imports_in_child)
     runner = _make_runner(bench, folder, settings, show, elsewhere)
     runner.run_jobs = run_jobs
     runner.doubtful = task.doubtful

@@ -42,7 +42,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
             *_what_fails(outcome),
             *_needs(outcome),
             *_nearest(outcome),
-            *_parting(outcome),
+            *_divergent_ops(outcome),
             *_repro(outcome),
             *both_errors(outcome),
             *_reduced_graph(outcome),
@@ -106,7 +106,7 @@ def _reference(case: Case) -> Table:
     rows = [
         ("name", f"`{backend.name}`"),
         ("distribution", package),
-        ("how it is had", _REACHED[backend.reach]),
+        ("found by", _REACHED[backend.reach]),
         *(("import", f"`{line}`") for line in (*backend.ahead, *backend.imports)),
         *([("given to torch.compile as", f"`{backend.expression}`")] if backend.expression else []),
     ]
@@ -143,11 +143,11 @@ def _nearest(outcome: Outcome) -> Iterable[Section]:
     return sections_of("The nearest that passes", said, Code(outcome.nearest, "diff"), level=3, weight=1)
 
 
-def _parting(outcome: Outcome) -> Iterable[Section]:
+def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
     """List the ops where compiled and eager diverge, with a sentence each, if the reduction searched for them."""
     pairs = outcome.summary.parting if outcome.summary is not None else ()
     items = Items(tuple(f"`{op}`: {sentence}" for op, sentence in pairs)) if pairs else None
-    return sections_of("Ops where compiled and eager part", items, level=3, weight=2)
+    return sections_of("Ops whose compiled result differs", items, level=3, weight=2)
 
 
 def _repro(outcome: Outcome) -> Iterable[Section]:
@@ -169,7 +169,7 @@ def _reduced_graph(outcome: Outcome) -> Iterable[Section]:
     if len(case.graph.nodes) > _MOST_DRAWN:
         said = Text(f"It has {len(case.graph.nodes)} nodes, too many for a picture: `minimal/graph.json` has them.")
         return sections_of("The reduced graph", said, level=3, weight=3)
-    whose = "It is the graph that AOTAutograd hands to the backend's compiler; the repro may be what it comes of."
+    whose = "AOTAutograd hands this graph to the backend's compiler; the repro may be the graph that it was made from."
     of_aot = Text(whose) if case.level is not Level.DYNAMO else None
     picture = Drawing(draw_reduced(case.graph), "From the inputs down to the output", mermaid(boxes_of(case.graph)))
     return sections_of("The reduced graph", of_aot, picture, level=3, weight=3)

@@ -71,7 +71,7 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ReproResult:
     """The result of a search for a repro. `case` is the Case of the last script; `reason` says why there is no repro.
 
     `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful` are the
@@ -90,8 +90,8 @@ class Attempt:
     """The attempt to make a repro of a captured Case, with the results of the steps so far.
 
     `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
-    a folder. `capture_seconds` is how long the script ran. `late_imports` has each probe import the backend. `error`
-    says why the last step failed. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
+    a folder. `capture_seconds` is how long the script ran. `imports_in_child` has each probe import the backend.
+    `error` says why the last step failed. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
     """
 
     run: Run
@@ -100,23 +100,23 @@ class Attempt:
     asked: Asked | None = None
     call: FailingCall | None = None
     capture_seconds: float = 0.0
-    late_imports: bool = False
+    imports_in_child: bool = False
     reduced: Reduced | None = None
-    proof: Proof | None = None
+    repro_result: ReproResult | None = None
     error: MinifyError | None = None
     fallbacks: tuple[str, ...] = ()
 
     @property
     def repro(self) -> Repro | None:
         """The verified repro, or None."""
-        return self.proof.repro if self.proof is not None else None
+        return self.repro_result.repro if self.repro_result is not None else None
 
     @property
     def reason(self) -> str:
         """Why there is no repro; "" for an attempt with a repro."""
         if self.error is not None:
             return str(self.error)
-        return self.proof.reason if self.proof is not None else ""
+        return self.repro_result.reason if self.repro_result is not None else ""
 
     def failed(self, error: MinifyError) -> Attempt:
         """Return this attempt after a failed step."""

@@ -102,10 +102,8 @@ def reduce_forward(attempt: Attempt) -> Attempt:
     rest = limited(attempt.run.settings, before.summary if before is not None else None)
     try:
         summary, small = run_reduction(attempt, folder.forward, folder.reduced_forward, rest)
-    except StartsThreads as error:
-        if attempt.late_imports:
-            return _without_module(attempt, error)
-        return reduce_forward(replace(attempt, late_imports=True))
+    except StartsThreads:
+        return reduce_forward(replace(attempt, imports_in_child=True))
     except MinifyError as error:
         return _without_module(attempt, error)
     if before is None:

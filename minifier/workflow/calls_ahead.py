@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
-from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.case.store import ATEN, FORWARD
 from minifier.errors import NoRepro
 from minifier.slicing import with_definitions
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.reduction import reduce, reduce_through_dynamo
+from minifier.workflow.reduction import reduce, reduce_changed, reduce_through_dynamo
 
 
 def calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
@@ -26,15 +24,11 @@ def reduce_with_calls_ahead(attempt: Attempt, *, through_dynamo: bool = False) -
     With `through_dynamo`, probes call torch.compile on the functions of the graphs.
     """
     assert attempt.asked is not None, "a captured call is of a script"
-    found, source, folder = calls_ahead(attempt), attempt.asked.program.source(), attempt.folder.case
-    before = {place: load(place) for place in (folder, folder / ATEN, folder / FORWARD) if (place / CASE).exists()}
-    for place, case in before.items():
-        save(with_definitions(with_calls_ahead(case, found), source), place)
-    again = replace(attempt, case=load(folder))
-    again = reduce_through_dynamo(again) if through_dynamo else reduce(replace(again, error=None))
-    if again.error is None:
-        return again
-    attempt.run.ui.detail(f"with the calls ahead: {again.error}")
-    for place, case in before.items():
-        save(case, place)
-    return attempt
+    found, source = calls_ahead(attempt), attempt.asked.program.source()
+    return reduce_changed(
+        attempt,
+        lambda case: with_definitions(with_calls_ahead(case, found), source),
+        "with the calls ahead",
+        (ATEN, FORWARD),
+        reduce_through_dynamo if through_dynamo else reduce,
+    )

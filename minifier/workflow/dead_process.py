@@ -71,7 +71,7 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, tick: Ca
         shutil.copyfile(leftover / PRIVATE, place / PRIVATE)
     work = leftover / _WORK_FOLDER
     keep_case(place, work, forward_of(leftover, call.number), source)
-    failure = _failure_in_child(work / "case", settings, late=False, tick=tick)
+    failure = _failure_in_child(work / "case", settings, imports_in_child=False, tick=tick)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
         save(replace(load(work / "case"), failure=failure), work / "case")
         return ""
@@ -81,7 +81,9 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, tick: Ca
     return f"{died}. That call, made once more, {result}."
 
 
-def _failure_in_child(case: Path, settings: Settings, late: bool, tick: Callable[[], None]) -> Failure | None:
+def _failure_in_child(
+    case: Path, settings: Settings, imports_in_child: bool, tick: Callable[[], None]
+) -> Failure | None:
     """Run the Case's call in a child, which imports the user's modules; return the failure, or None for a pass.
 
     Raises NoRepro if the call cannot be made, and MachineFailed if the child is killed or exits early.
@@ -91,7 +93,7 @@ def _failure_in_child(case: Path, settings: Settings, late: bool, tick: Callable
 
     def work() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        failure = how_it_fails(case, settings, late)
+        failure = how_it_fails(case, settings, imports_in_child)
         if failure is not None:
             answer.write_text(json.dumps(pack(failure)), encoding="utf-8")
         return 0
@@ -99,7 +101,7 @@ def _failure_in_child(case: Path, settings: Settings, late: bool, tick: Callable
     try:
         end = run_step(work, tick)
     except StartsThreads:
-        return _failure_in_child(case, settings, late=True, tick=tick)
+        return _failure_in_child(case, settings, imports_in_child=True, tick=tick)
     if end.status != 0:
         how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
         raise MachineFailed(f"looking how the call fails was ended from outside, or by importing its backend ({how})")

@@ -1,7 +1,7 @@
 """The fallbacks of a run, in the order in which they are tried.
 
 After each step of `run.py` the rows of that step are checked in turn. A row that applies prints its sentence
-and makes its attempt; the rows below see the result. The row of lost inputs goes through its step's rows again.
+and makes its attempt; the rows below see the result. The row that records the inputs again restarts its step, once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import Level
 from minifier.case.store import ATEN, CASE, TENSORS
 from minifier.case.variables import others
-from minifier.errors import NoRepro, NothingToReduce
+from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
@@ -29,7 +29,11 @@ from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
-from minifier.workflow.repro_search import prove_as_flaky, prove_with_captured_values, prove_with_variables
+from minifier.workflow.repro_search import (
+    find_repro_as_flaky,
+    find_repro_with_captured_values,
+    find_repro_with_variables,
+)
 from minifier.workflow.weaker_identity import may_vary, reduce_by_place, said_of_message
 from minifier.workflow.whole_script import reduce_script_instead
 
@@ -44,7 +48,6 @@ class Step(enum.Enum):
     REDUCE = "reduce"  # Attempt, reduced or with an error
     VERIFY = "verify"  # Attempt, with a proof
     END = "end"  # Attempt, after every fallback on the graph
-    PROGRAM_AT_FAULT = "program at fault"  # ProgramAtFault
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,6 @@ class Fallback(Generic[State]):
     sentence: Callable[[State], str]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramAtFault:
-    """A failing call whose program fails without the backend as well.
-
-    `following` are the next failing calls. `remaining` are the calls still to try; if there are none, the run ends.
-    """
-
-    call: FailingCall
-    error: NothingToReduce
-    following: tuple[FailingCall, ...]
-    remaining: tuple[FailingCall, ...] = ()
-
-
 def _use_aten_graph(call: FailingCall, _run: Run) -> FailingCall:
     return replace(call, failing=replace(call.failing, unsaved=""), folder=call.folder / ATEN)
 
@@ -78,10 +68,6 @@ def _use_aten_graph(call: FailingCall, _run: Run) -> FailingCall:
 def _recapture(call: FailingCall, run: Run) -> FailingCall:
     failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
     return replace(call, failing=failing, folder=folder)
-
-
-def _reduce_with_late_imports(attempt: Attempt, _run: Run) -> Attempt:
-    return reduce(replace(attempt, late_imports=True, error=None))
 
 
 def _may_need_dynamo(attempt: Attempt, _run: Run) -> bool:
@@ -124,7 +110,7 @@ def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
         return attempt
     attempt.folder.clear(keep=True)
     case = keep_call(call, attempt.folder, attempt.asked)
-    again = reduce(replace(attempt, call=call, case=case, reduced=None, error=None))
+    again = reduce(replace(attempt, call=call, case=case, reduced=None))
     return fall_back(again, Step.REDUCE, run)
 
 
@@ -163,9 +149,9 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         "import the backend in each probe",
         Step.REDUCE,
         lambda attempt, _: isinstance(attempt.error, StartsThreads),
-        _reduce_with_late_imports,
+        lambda attempt, _: reduce(replace(attempt, imports_in_child=True)),
         lambda _: (
-            "the backend starts threads when it is imported, which forks lack: each probe imports it for itself, "
+            "importing the backend starts threads, and forked processes do not have them: each probe now imports it, "
             "which is slower"
         ),
     ),
@@ -210,7 +196,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
     Fallback[Attempt](
         "look for a small module that has the backward graph",
         Step.REDUCE,
-        lambda attempt, _: attempt.folder.has_forward and not isinstance(attempt.error, StartsThreads),
+        lambda attempt, _: attempt.folder.has_forward,
         lambda attempt, _: reduce_forward(attempt),
         _reducing_forward,
     ),
@@ -242,14 +228,16 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         "set environment variables in the repro",
         Step.VERIFY,
         lambda attempt, _: _has_no_repro(attempt) and bool(others(os.environ)),
-        lambda attempt, _: prove_with_variables(attempt),
+        lambda attempt, _: find_repro_with_variables(attempt),
         lambda _: "",
     ),
     Fallback[Attempt](
         "take the failure for a flaky one",
         Step.VERIFY,
-        lambda attempt, _: _has_no_repro(attempt) and attempt.proof is not None and bool(attempt.proof.doubtful),
-        lambda attempt, _: prove_as_flaky(attempt),
+        lambda attempt, _: (
+            _has_no_repro(attempt) and attempt.repro_result is not None and bool(attempt.repro_result.doubtful)
+        ),
+        lambda attempt, _: find_repro_as_flaky(attempt),
         lambda _: "the repro does not show the failure: finding out whether it comes and goes",
     ),
     Fallback[Attempt](
@@ -262,7 +250,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
             and attempt.reduced is not None
             and not attempt.reduced.summary.stopped_because
         ),
-        lambda attempt, _: prove_with_captured_values(attempt),
+        lambda attempt, _: find_repro_with_captured_values(attempt),
         lambda _: "no script shows the simplified Case: going on with sizes, dtypes and arguments as captured",
     ),
     Fallback[Attempt](
@@ -275,13 +263,6 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         ),
         reduce_script_instead,
         lambda attempt: f"no repro of the graph: {attempt.reason}\nreducing the script itself instead",
-    ),
-    Fallback[ProgramAtFault](
-        "go on with the next failure",
-        Step.PROGRAM_AT_FAULT,
-        lambda state, _: bool(state.following),
-        lambda state, _: replace(state, remaining=state.following),
-        lambda state: f"graph {state.call.failing.number}: {state.error}\ngoing on with the next failure",
     ),
 )
 

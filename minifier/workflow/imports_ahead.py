@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import PathFinder
 
 from minifier.case import Case
-from minifier.case.store import ATEN, CASE, load, save
+from minifier.case.store import ATEN
 from minifier.slicing.imports import import_lines
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.reduction import reduce
+from minifier.workflow.reduction import reduce_changed
 
 
 def other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
@@ -28,25 +29,15 @@ def other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
 def reduce_with_imports(attempt: Attempt) -> Attempt:
     """Reduce again with the script's imports ahead of the backend's; return the attempt unchanged if that fails too."""
     for lines in other_imports(attempt):
-        again = _with_imports(attempt, lines)
-        again = reduce(replace(again, error=None))
-        if again.error is None:
+        change = functools.partial(_with_imports, lines=lines)
+        again = reduce_changed(attempt, change, f"with {'; '.join(lines)}", (ATEN,))
+        if again is not attempt:
             return again
-        attempt.run.ui.detail(f"with {'; '.join(lines)}: {again.error}")
-    return _with_imports(attempt, ())
+    return attempt
 
 
-def _with_imports(attempt: Attempt, lines: tuple[str, ...]) -> Attempt:
-    """Return the attempt with these imports ahead, in the saved Cases too."""
-    folder = attempt.folder.case
-    for place in (folder, folder / ATEN):
-        if (place / CASE).exists():
-            save(_case_with_imports(load(place), attempt.case, lines), place)
-    return replace(attempt, case=load(folder))
-
-
-def _case_with_imports(case: Case, captured: Case, lines: tuple[str, ...]) -> Case:
-    folders = tuple(dict.fromkeys((*captured.backend.folders, *_folders(lines, case.script.path))))
+def _with_imports(case: Case, lines: tuple[str, ...]) -> Case:
+    folders = tuple(dict.fromkeys((*case.backend.folders, *_folders(lines, case.script.path))))
     return replace(case, backend=replace(case.backend, ahead=lines, folders=folders))
 
 

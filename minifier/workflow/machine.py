@@ -90,7 +90,7 @@ def _import_all() -> None:
         importlib.import_module("minifier.workflow.run")
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"torch {torch.__version__} lacks what this tool stands on ({error}). It was made for torch 2.13."
+            f"torch {torch.__version__} lacks an interface that this tool needs ({error}). It was made for torch 2.13."
         ) from None
     _forget_threads_in_forks()
 

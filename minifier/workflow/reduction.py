@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program, take_the_place_of
 from minifier.case import Case
-from minifier.case.store import load, save
+from minifier.case.store import CASE, load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.emit.repro import guard_gibibytes
 from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
@@ -91,7 +92,7 @@ def run_reduction(
     """
     run = attempt.run
     program = attempt.asked.program if attempt.asked is not None else None
-    task = ReductionTask(source, out, settings or run.settings, attempt.late_imports, doubtful, program)
+    task = ReductionTask(source, out, settings or run.settings, attempt.imports_in_child, doubtful, program)
     summary = reduce_in_child(task, run.ui, run.cluster)
     return summary, load(out / "minimal")
 
@@ -115,19 +116,37 @@ def reduce(attempt: Attempt) -> Attempt:
     return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
 
 
+def reduce_changed(
+    attempt: Attempt,
+    change: Callable[[Case], Case],
+    what: str,
+    levels: Collection[str] = (),
+    reducing: Callable[[Attempt], Attempt] = reduce,
+) -> Attempt:
+    """Change the saved Case, and those of these levels, and reduce again.
+
+    If that fails too, restore the Cases, name the error after `what`, and return the attempt unchanged.
+    """
+    folder = attempt.folder.case
+    places = [place for place in (folder, *(folder / level for level in levels)) if (place / CASE).exists()]
+    before = {place: load(place) for place in places}
+    for place, case in before.items():
+        save(change(case), place)
+    again = reducing(replace(attempt, case=load(folder)))
+    if again.error is None:
+        return again
+    attempt.run.ui.detail(f"{what}: {again.error}")
+    for place, case in before.items():
+        save(case, place)
+    return attempt
+
+
 def reduce_through_dynamo(attempt: Attempt) -> Attempt:
     """Reduce the attempt's Case with probes that call torch.compile; return the attempt unchanged if that fails too.
 
     Dynamo then calls the backend as in the script, and handles the result of the backend itself.
     """
-    folder = attempt.folder.case
-    save(replace(load(folder), through_dynamo=True), folder)
-    again = reduce(replace(attempt, case=load(folder), error=None))
-    if again.error is None:
-        return again
-    attempt.run.ui.detail(f"through torch.compile: {again.error}")
-    save(replace(load(folder), through_dynamo=False), folder)
-    return attempt
+    return reduce_changed(attempt, lambda case: replace(case, through_dynamo=True), "through torch.compile")
 
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:
@@ -145,7 +164,7 @@ def tell_size(attempt: Attempt) -> None:
         what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
         attempt.run.ui.say(what)
         if ahead := attempt.reduced.minimal.ahead:
-            attempt.run.ui.say(f"it takes {counted(len(ahead), 'graph')} that the backend gets before")
+            attempt.run.ui.say(f"the failure needs {counted(len(ahead), 'earlier call')} of the backend")
         if attempt.reduced.minimal.any_graph:
             attempt.run.ui.say("the backend fails on any graph, also on one without ops")
 
@@ -156,7 +175,7 @@ def reduce_aten(attempt: Attempt) -> Attempt:
     try:
         summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
     except StartsThreads:
-        return reduce_aten(replace(attempt, late_imports=True))
+        return reduce_aten(replace(attempt, imports_in_child=True))
     except (StoppedEarly, MachineFailed, ToolFailed):
         raise
     except MinifyError as error:

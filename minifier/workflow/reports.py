@@ -23,7 +23,7 @@ from minifier.workflow.control_backends import run_with_aot_eager
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     """Write the reports of an attempt, with or without a repro, and return its outcome."""
-    run, folder, call, proof = attempt.run, attempt.folder, attempt.call, attempt.proof
+    run, folder, call, result = attempt.run, attempt.folder, attempt.call, attempt.repro_result
     summary = _with_controls(attempt)
     run.ui.show(Progress(Phase.REPORTS))
     status = Status.NO_REPRO
@@ -35,7 +35,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         attempt.reduced.minimal if attempt.reduced is not None else None,
         summary,
         attempt.repro,
-        proof.check if proof is not None else None,
+        result.check if result is not None else None,
         attempt.reason,
         attempt.capture_seconds,
         run.ui.total,
@@ -61,12 +61,12 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     """Return the summary with the results of the controls; Ctrl-C skips the control with `aot_eager`."""
     if attempt.reduced is None:
         return None
-    summary, proof = attempt.reduced.summary, attempt.proof
-    if proof is None or proof.repro is None or proof.repro.template is None or proof.case.while_tracing:
+    summary, result = attempt.reduced.summary, attempt.repro_result
+    if result is None or result.repro is None or result.repro.template is None or result.case.while_tracing:
         return summary
     controls = [("eager", "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
-        with_aot = run_with_aot_eager(proof.case, proof.repro, attempt.run.settings, attempt.run.ui)
+        with_aot = run_with_aot_eager(result.case, result.repro, attempt.run.settings, attempt.run.ui)
         controls.append(("aot_eager", with_aot))
     return replace(summary, backends=tuple((name, how) for name, how in controls if how))
 

@@ -23,7 +23,7 @@ from minifier.process.progress import SILENT, Display
 from minifier.settings import Settings
 from minifier.source.probe import in_eager
 from minifier.verify import RUNS, Conditions, Verification, verify
-from minifier.workflow.attempt import Attempt, Proof, Reduced
+from minifier.workflow.attempt import Attempt, Reduced, ReproResult
 from minifier.workflow.backward_module import limited
 from minifier.workflow.reduction import run_reduction
 from minifier.workflow.run_folder import next_place
@@ -45,7 +45,7 @@ class ReproSearch:
     display: Display = SILENT
     interpreters: Interpreters = field(default_factory=Interpreters)
 
-    def search(self, variables: tuple[str, ...] = ()) -> Proof:
+    def search(self, variables: tuple[str, ...] = ()) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
 
         The scripts run with these environment variables and the ones of every shell.
@@ -76,7 +76,7 @@ class ReproSearch:
             if check.holds:
                 repro = with_shown_exception(repro, case, seen)
                 repro.write(self.out)
-                return Proof(case, repro, check)
+                return ReproResult(case, repro, check)
             of_eager = check.control.failure if check.control is not None else None
             shown.append((repro, of_eager or seen, of_eager is not None))
             if of_eager is not None:
@@ -87,14 +87,14 @@ class ReproSearch:
             attempts.setdefault(what, []).append(str(self._kept(repro)))
         doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
-        return Proof(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
+        return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
 
     def _kept(self, attempt: Repro) -> Path:
         """Write a script that did not show the failure into a folder of its own, and return its path within `out`."""
         folder = next_place("repro", self.out / ATTEMPTS)
         return attempt.write(folder).relative_to(self.out)
 
-    def with_variables(self) -> Proof | None:
+    def with_variables(self) -> ReproResult | None:
         """Return a repro that shows the failure with environment variables of this process; None if there is none.
 
         The script sets the variables that the failure needs. Its last lines name the variables with private values.
@@ -106,8 +106,8 @@ class ReproSearch:
         private = tuple(name for name in needed if name not in dict(written))
         unneeded = ((name, value) for name, value in self.case.state.environment if name not in needed)
         state = replace(self.case.state, environment=(*unneeded, *written))
-        proof = replace(self, case=replace(self.case, state=state)).search(private)
-        return proof if proof.repro is not None else None
+        result = replace(self, case=replace(self.case, state=state)).search(private)
+        return result if result.repro is not None else None
 
     def _needed_variables(self) -> tuple[str, ...]:
         """Find the environment variables that a script needs to show the failure, at most `_MAX_VARIABLES`."""
@@ -206,32 +206,32 @@ def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]
     ]
 
 
-def prove(attempt: Attempt) -> Attempt:
+def find_repro(attempt: Attempt) -> Attempt:
     """Search for a repro of the reduction's candidates, until a candidate has a repro."""
     if attempt.reduced is None:
         return attempt
-    proofs: list[Proof] = []
+    results: list[ReproResult] = []
     for search in _searches(attempt, attempt.reduced.candidates):
-        proofs.append(search.search())
-        if proofs[-1].repro is not None:
-            return replace(attempt, proof=proofs[-1])
-    reason = "; ".join(proof.reason for proof in proofs)
-    doubtful = tuple(case for proof in proofs for case in proof.doubtful)
-    return replace(attempt, proof=replace(proofs[-1], reason=reason, doubtful=doubtful))
+        results.append(search.search())
+        if results[-1].repro is not None:
+            return replace(attempt, repro_result=results[-1])
+    reason = "; ".join(result.reason for result in results)
+    doubtful = tuple(case for result in results for case in result.doubtful)
+    return replace(attempt, repro_result=replace(results[-1], reason=reason, doubtful=doubtful))
 
 
-def prove_with_variables(attempt: Attempt) -> Attempt:
+def find_repro_with_variables(attempt: Attempt) -> Attempt:
     """Search for a repro that needs environment variables of this process."""
     for search in _searches(attempt, attempt.reduced.candidates if attempt.reduced is not None else ()):
-        proof = search.with_variables()
-        if proof is not None:
-            return replace(attempt, proof=proof)
+        result = search.with_variables()
+        if result is not None:
+            return replace(attempt, repro_result=result)
     return attempt
 
 
-def prove_as_flaky(attempt: Attempt) -> Attempt:
+def find_repro_as_flaky(attempt: Attempt) -> Attempt:
     """Measure the rates of the doubtful Cases, and search for a repro of a flaky Case."""
-    for case in attempt.proof.doubtful if attempt.proof is not None else ():
+    for case in attempt.repro_result.doubtful if attempt.repro_result is not None else ():
         place = attempt.folder.empty("flaky")
         save(case, place / "case")
         try:
@@ -239,22 +239,22 @@ def prove_as_flaky(attempt: Attempt) -> Attempt:
             if flaky.rate >= 1.0:
                 continue
             save(flaky, attempt.folder.minimal)
-        except StoppedEarly as error:
-            raise KeyboardInterrupt from error
+        except StoppedEarly:
+            raise
         except MinifyError as error:
-            attempt.run.ui.say(f"that came to nothing: {error}")
+            attempt.run.ui.say(f"no repro this way: {error}")
             continue
         finally:
             shutil.rmtree(place)
-        attempt = prove(_with_minimal(attempt))
+        attempt = find_repro(_with_minimal(attempt))
         if attempt.repro is None:
-            attempt = prove_with_variables(attempt)
+            attempt = find_repro_with_variables(attempt)
         if attempt.repro is not None:
             return attempt
     return attempt
 
 
-def prove_with_captured_values(attempt: Attempt) -> Attempt:
+def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
     """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro again."""
     assert attempt.reduced is not None, "the ops are known from the first reduction"
     settings, folder = attempt.run.settings, attempt.folder
@@ -267,14 +267,14 @@ def prove_with_captured_values(attempt: Attempt) -> Attempt:
     try:
         summary, minimal = run_reduction(attempt, folder.case, place, rest)
         save(minimal, folder.minimal)
-        again = prove(_with_minimal(replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))))
-        for prove_otherwise in (prove_with_variables, prove_as_flaky):
+        again = find_repro(_with_minimal(replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))))
+        for find_otherwise in (find_repro_with_variables, find_repro_as_flaky):
             if again.repro is None:
-                again = prove_otherwise(again)
-    except StoppedEarly as error:
-        raise KeyboardInterrupt from error
+                again = find_otherwise(again)
+    except StoppedEarly:
+        raise
     except MinifyError as error:
-        attempt.run.ui.say(f"that came to nothing: {error}")
+        attempt.run.ui.say(f"no repro this way: {error}")
     finally:
         if again.repro is None:
             save(load(before), folder.minimal)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from minifier.workflow.attempt import Attempt, FailingCall, Run
 from minifier.workflow.choose_failure import call_folder, choose, list_failing
 from minifier.workflow.dead_process import take_up
 from minifier.workflow.exported_program import as_script, is_exported
-from minifier.workflow.fallbacks import ProgramAtFault, Step, fall_back
+from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
 from minifier.workflow.keep_case import case_without_graph, keep_call, keep_case
 from minifier.workflow.leftovers import is_unfinished
@@ -36,9 +36,9 @@ from minifier.workflow.machine import get_ready, prepared, temporary_folder
 from minifier.workflow.no_failure import fails_in_eager_too, fails_outside, nothing_failed
 from minifier.workflow.reduction import reduce, tell_size, with_memory_limit
 from minifier.workflow.reports import report
-from minifier.workflow.repro_search import prove
+from minifier.workflow.repro_search import find_repro
 from minifier.workflow.run_folder import RunFolder, case_folder, choose_folder, make_folder
-from minifier.workflow.whole_script import prove_by_script
+from minifier.workflow.whole_script import reduce_to_script
 
 
 def minify(
@@ -60,11 +60,16 @@ def minify(
     """
     program = program if isinstance(program, Program) else Program(str(program))
     folder = choose_folder(out, program.name)  # a bad one is refused before anything starts
-    with prepared(settings or Settings(), ui, interpreters or Interpreters()) as run:
-        return next(minify_each(Asked(program, graph), run, folder))
+    with (
+        prepared(settings or Settings(), ui, interpreters or Interpreters()) as run,
+        contextlib.closing(minify_each(Asked(program, graph), run, folder)) as outcomes,
+    ):
+        return next(outcomes)
 
 
-def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False, backend: str = "") -> Iterator[Outcome]:
+def minify_each(
+    asked: Asked, run: Run, folder: RunFolder, every: bool = False, backend: str = ""
+) -> Generator[Outcome, None, None]:
     """Yield the outcome of the first failing call that can be reduced.
 
     With `every`, yield an outcome for each failing call, in its own sub-folder of `folder`.
@@ -116,12 +121,12 @@ def minify_case(given: Path, run: Run, out: Path | None = None) -> Outcome:
     with temporary_folder():
         if is_unfinished(given):
             take_up(given.absolute(), run.settings, run.ui)
-        captured = case_folder(given)
-        case = load(captured)
-        continues = captured != given and out is None
+        case_dir = case_folder(given)
+        case = load(case_dir)
+        continues = case_dir != given and out is None
         folder = RunFolder(given.absolute()) if continues else choose_folder(out, case.script.name)
         if not continues:
-            case = keep_case(captured, folder.path)
+            case = keep_case(case_dir, folder.path)
         lock_run(folder.path)
         run = replace(run, settings=with_memory_limit(run.settings, case))
         return _minify_attempt(Attempt(run, folder, case, asked=asked_there(folder.path) if continues else None))
@@ -136,31 +141,34 @@ def capture_failures(program: Program, work: Path, run: Run) -> FoundFailures:
 
 
 def _minify_failures(found: FoundFailures, asked: Asked, folder: RunFolder, run: Run, every: bool) -> Iterator[Outcome]:
-    """Reduce the first failing call whose program passes without the backend; with `every`, reduce all of these."""
+    """Yield the outcome of the first failing call that can be reduced; with `every`, of each.
+
+    A call cannot be reduced if the program fails without the backend as well.
+    """
     chosen = choose(found.captured, asked.graph, every)
     list_failing(run.ui, found.captured.failing, chosen)
     existed = folder.path.exists()
     folder = make_folder(folder)
-    waiting = chosen if every or asked.graph is not None else found.captured.failing
-    calls = tuple(FailingCall.of(found, failing) for failing in waiting)
-    first_error: NothingToReduce | None = None
-    is_reduced = False
-    while calls:
-        call, *following = calls
-        target = RunFolder(call_folder(folder.path, call.failing, chosen)) if every else folder
+    candidates = chosen if every or asked.graph is not None else found.captured.failing
+    errors: list[NothingToReduce] = []
+    for failing in candidates:
+        target = RunFolder(call_folder(folder.path, failing, chosen)) if every else folder
         try:
-            outcome = _minify_attempt(_attempt_for(call, asked, target, run))
+            outcome = _minify_attempt(_attempt_for(FailingCall.of(found, failing), asked, target, run))
         except NothingToReduce as error:
-            first_error = first_error or error
+            errors.append(error)
             target.clear(keep=target.path == folder.path)
-            calls = fall_back(ProgramAtFault(call, error, tuple(following)), Step.PROGRAM_AT_FAULT, run).remaining
+            if failing is not candidates[-1]:
+                run.ui.say(f"graph {failing.number}: {error}")
+                run.ui.say("going on with the next failure")
             continue
-        is_reduced, calls = True, tuple(following) if every else ()
         yield outcome
+        if not every:
+            return
         run.ui.restart()  # the next outcome's seconds are its own
-    if first_error is not None and not is_reduced:
+    if len(errors) == len(candidates):
         folder.clear(keep=existed)
-        raise first_error
+        raise errors[0]
 
 
 def _attempt_for(call: FailingCall, asked: Asked, folder: RunFolder, run: Run) -> Attempt:
@@ -190,7 +198,7 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
         attempt = attempt.failed(
             NoRepro(
                 f"the backend {backend.name} cannot be imported by a fresh interpreter: {backend.reason}. "
-                "Hold it under a name of a module that can be imported, or register it in one."
+                "Assign it to a global name of a module that can be imported, or register it in one."
             )
         )
     if attempt.error is None:
@@ -198,8 +206,8 @@ def _minify_attempt(attempt: Attempt) -> Outcome:
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
         try:
-            attempt = fall_back(prove(attempt), Step.VERIFY, run)
-        except KeyboardInterrupt:
+            attempt = fall_back(find_repro(attempt), Step.VERIFY, run)
+        except (KeyboardInterrupt, StoppedEarly):
             folder = attempt.folder
             raise StoppedEarly(
                 f"interrupted while the repro was verified; the reduced Case is in {folder.minimal}, and "
@@ -217,7 +225,7 @@ def _minify_source(program: Program, folder: RunFolder, run: Run, captured: Capt
     seconds, expected = (captured.seconds, captured.failure) if captured is not None else (0.0, None)
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
-            attempt = prove_by_script(program, folder, run, expected=expected)
+            attempt = reduce_to_script(program, folder, run, expected=expected)
             return report(replace(attempt, capture_seconds=seconds), collector)
     except (NothingToReduce, NoRepro):
         folder.clear(keep=existed)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minifier.case import Level
-from minifier.case.store import load, save
+from minifier.case import Case, Level
 from minifier.errors import OtherMessage, StoppedEarly
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.reduction import reduce, reduce_through_dynamo
+from minifier.workflow.reduction import reduce, reduce_changed, reduce_through_dynamo
 
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
 _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
@@ -42,20 +41,19 @@ def reduce_by_place(attempt: Attempt) -> Attempt:
 
     A graph of Dynamo's that did not show the failure is probed through torch.compile, as in the script.
     """
-    folder = attempt.folder.case
-    case = load(folder)
-    fingerprint = replace(case.failure.fingerprint, any_message=True)
-    save(replace(case, failure=replace(case.failure, fingerprint=fingerprint)), folder)
-    again = replace(attempt, case=load(folder), reduced=None)
-    if attempt.reduced is None and case.level is Level.DYNAMO:
-        again = reduce_through_dynamo(again)
-    else:
-        try:
-            again = reduce(replace(again, error=None))
-        except StoppedEarly as error:  # what was reduced before stands
-            again = again.failed(error)
-    if again.error is None:
-        return again
-    attempt.run.ui.detail(f"by type and place: {again.error}")
-    save(case, folder)
-    return attempt
+
+    def with_any_message(case: Case) -> Case:
+        fingerprint = replace(case.failure.fingerprint, any_message=True)
+        return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+
+    is_of_dynamo = attempt.reduced is None and attempt.case.level is Level.DYNAMO
+    reducing = reduce_through_dynamo if is_of_dynamo else _reduce_anew
+    return reduce_changed(attempt, with_any_message, "by type and place", reducing=reducing)
+
+
+def _reduce_anew(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; an interrupt is an error like any other, since what was reduced before stands."""
+    try:
+        return reduce(replace(attempt, reduced=None))
+    except StoppedEarly as error:
+        return attempt.failed(error)

@@ -16,7 +16,7 @@ from minifier.settings import Settings
 from minifier.source.probe import TIMEOUT_FACTOR, in_eager, seeded
 from minifier.source.reduce_script import ReducedScript, reduce_script
 from minifier.verify import Conditions, Verification, verify
-from minifier.workflow.attempt import Attempt, Proof, Reduced, Run
+from minifier.workflow.attempt import Attempt, Reduced, ReproResult, Run
 from minifier.workflow.repro_search import with_shown_exception
 from minifier.workflow.run_folder import RunFolder
 
@@ -24,7 +24,7 @@ _MIN_TIMEOUT_SECONDS = 120.0
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
-def prove_by_script(
+def reduce_to_script(
     program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None, expected: Failure | None = None
 ) -> Attempt:
     """Reduce the script. Return the attempt with the reduced script as its repro, or with the reason for no repro.
@@ -48,7 +48,7 @@ def prove_by_script(
         if check.holds:
             repro = with_shown_exception(repro, case, check.runs[-1].failure)
             repro.write(folder.path)
-            return replace(attempt, proof=Proof(case, repro, check))
+            return replace(attempt, repro_result=ReproResult(case, repro, check))
     path.rename(folder.path / "unverified.py")
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
     if check.passes_in_eager is False:
@@ -56,7 +56,7 @@ def prove_by_script(
     elif (other := check.runs[-1].failure) is not None and check.same < len(check.runs):
         showed += f", the last one showed: {other.line}"
     reason = f"what is left of the script {showed}; it is kept as unverified.py"
-    return replace(attempt, proof=Proof(case, None, check, reason))
+    return replace(attempt, repro_result=ReproResult(case, None, check, reason))
 
 
 def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verification:
@@ -88,7 +88,7 @@ def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
     assert attempt.asked is not None, "a Case from elsewhere has no script"
     of_backend = None if attempt.case.while_tracing else attempt.case
     try:
-        by_script = prove_by_script(attempt.asked.program, attempt.folder, run, of_backend)
+        by_script = reduce_to_script(attempt.asked.program, attempt.folder, run, of_backend)
     except (NothingToReduce, NoRepro) as error:
         if isinstance(error, NothingToReduce) and of_backend is None:
             raise  # the script fails by itself

@@ -13,7 +13,7 @@ from minifier.case import Case, Script, State
 from minifier.case.variables import others
 from minifier.failure import Stage
 from minifier.settings import Settings
-from minifier.workflow.attempt import Proof
+from minifier.workflow.attempt import ReproResult
 from minifier.workflow.repro_search import ReproSearch
 
 EXAMPLES = str(Path(__file__).parents[1] / "cases")
@@ -31,7 +31,7 @@ def verified(case: Case, folder: Path):
     return in_child(work, folder, 270)
 
 
-def told(proof: Proof):
+def told(proof: ReproResult):
     return proof.repro and proof.repro.text, proof.check and proof.check.same, proof.reason
 
 

@@ -69,13 +69,13 @@ def test_the_steps_are_a_table_of_what_the_journal_says():
 def test_which_backends_fail_on_the_graph():
     text = text_of(outcome(small_case().failure))
     assert "| `eager` | passes |\n| `oddlib_tanh` | fails (compile, exception) |\n" in text
-    assert "| import | `import oddlib` |\n" in text and "| how it is had | registered by name |\n" in text
+    assert "| import | `import oddlib` |\n" in text and "| found by | registered by name |\n" in text
 
 
 @pytest.mark.parametrize("reach", BackendSource)
 def test_every_way_to_a_backend_has_words(reach):
     backend = replace(small_case().backend, reach=reach)
-    assert "| how it is had | " in text_of(outcome(small_case().failure, backend=backend))
+    assert "| found by | " in text_of(outcome(small_case().failure, backend=backend))
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -97,7 +97,7 @@ def test_where_compiled_and_eager_part_is_shown_if_it_is_known():
     given = outcome(small_case().failure)
     parts = (("torch.tanh", "off by 0.02"),)
     text = text_of(replace(given, summary=replace(given.summary, parting=parts)))
-    assert "## Ops where compiled and eager part\n\n- `torch.tanh`: off by 0.02\n" in text
+    assert "## Ops whose compiled result differs\n\n- `torch.tanh`: off by 0.02\n" in text
     assert "compiled and eager part" not in text_of(given)
 
 

@@ -14,7 +14,7 @@ from minifier.capturing.terms import Terms
 from minifier.case import Level
 from minifier.case.store import save
 from minifier.emit.repro import Repro
-from minifier.errors import NoRepro, NothingToReduce, OtherMessage
+from minifier.errors import NoRepro, OtherMessage
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
@@ -23,8 +23,8 @@ from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow import fallbacks
-from minifier.workflow.attempt import Attempt, FailingCall, Proof, Reduced, Run
-from minifier.workflow.fallbacks import FALLBACKS, Fallback, ProgramAtFault, Step, fall_back
+from minifier.workflow.attempt import Attempt, FailingCall, Reduced, ReproResult, Run
+from minifier.workflow.fallbacks import FALLBACKS, Fallback, Step, fall_back
 from minifier.workflow.imports_ahead import other_imports
 from minifier.workflow.interrupted_runs import Asked
 from minifier.workflow.run_folder import RunFolder
@@ -68,7 +68,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 18
+    assert len(set(names)) == len(names) == 17
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -172,7 +172,6 @@ def test_a_backward_graph_is_lifted_and_else_simplified(attempt):
     assert applies(lift, attempt) and applies(simplify, attempt)
     assert row(lift).sentence(attempt) == "reduced from 9 ops to 2; looking for a small module"
     assert "does not show it again" in row(lift).sentence(replace(attempt, reduced=None))
-    assert not applies(lift, attempt.failed(StartsThreads("2 threads")))
     assert not applies(simplify, replace(attempt, reduced=Reduced(SUMMARY, backward, (CASE, backward))))
     stopped = replace(SUMMARY, stopped_because="interrupted")
     assert not applies(simplify, replace(attempt, reduced=Reduced(stopped, backward, (backward,))))
@@ -190,10 +189,10 @@ def test_a_call_that_may_have_changed_its_inputs_is_recorded_once(attempt, call)
 def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
     variables, flaky = "set environment variables in the repro", "take the failure for a flaky one"
     captured = "keep sizes, dtypes and arguments as captured"
-    unproved = replace(attempt, proof=Proof(CASE, reason="it showed no failure"))
-    proved = replace(attempt, proof=Proof(CASE, Repro("print()", None)))
+    unproved = replace(attempt, repro_result=ReproResult(CASE, reason="it showed no failure"))
+    proved = replace(attempt, repro_result=ReproResult(CASE, Repro("print()", None)))
     assert not applies(flaky, unproved) and applies(captured, unproved)
-    assert applies(flaky, replace(unproved, proof=replace(unproved.proof, doubtful=(CASE,))))
+    assert applies(flaky, replace(unproved, repro_result=replace(unproved.repro_result, doubtful=(CASE,))))
     assert not applies(captured, unproved, skipped=tuple(OF_VALUES))
     monkeypatch.setenv("ACME_FUSE", "1")
     assert applies(variables, unproved)
@@ -203,23 +202,13 @@ def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
 
 def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
     name = "reduce the script itself"
-    unproved = replace(attempt, proof=Proof(CASE, reason="it showed no failure"))
+    unproved = replace(attempt, repro_result=ReproResult(CASE, reason="it showed no failure"))
     assert applies(name, unproved) and row(name).sentence(unproved) == (
         "no repro of the graph: it showed no failure\nreducing the script itself instead"
     )
     assert not applies(name, replace(unproved, asked=None))
     hang = replace(CASE.failure, fingerprint=Fingerprint(Stage.COMPILE, Kind.TIMEOUT))
     assert not applies(name, replace(unproved, case=replace(CASE, failure=hang)))
-
-
-def test_the_next_failure_is_taken_where_the_program_itself_is_wrong(call):
-    ui, error = Lines(), NothingToReduce("the program fails without the backend as well")
-    run = Run(Settings(), PhaseClock(ui))
-    nothing_left = fall_back(ProgramAtFault(call, error, ()), Step.PROGRAM_AT_FAULT, run)
-    assert nothing_left.remaining == () and not ui.lines
-    going_on = fall_back(ProgramAtFault(call, error, (call,)), Step.PROGRAM_AT_FAULT, run)
-    assert going_on.remaining == (call,)
-    assert ui.lines == [f"graph 1: {error}", "going on with the next failure"]
 
 
 def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, monkeypatch):
