@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -11,9 +12,9 @@ from typing import Any
 
 import torch
 
-from minifier.case.graph import LAUNCH, Graph, Module, Node
+from minifier.case.graph import LAUNCH, Graph, Module, Node, Ref
 from minifier.case.literals import imported_paths
-from minifier.case.values import Scalar, Sequence_, TensorMeta, Value
+from minifier.case.values import Opaque, Scalar, Sequence_, TensorMeta, Value
 from minifier.fx.names import resolve
 from minifier.fx.node_arguments import write
 from minifier.fx.tensors import StoredTensors
@@ -79,6 +80,8 @@ def build_graph(
     env: dict[str, torch.fx.Node] = {}
     for node in graph.nodes:
         args, kwargs = write(node.args, env.__getitem__), write(node.kwargs, env.__getitem__)
+        if node.op == "output":
+            args = _flat_output(graph, node.args, args, key)
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
         callee: Any = resolve(node.target) if node.op == "call_function" else node.target
@@ -101,6 +104,35 @@ def build_graph(
             if node.is_op:
                 fx_node.meta["source_fn_stack"] = [(node.origin or name, _function(node, fx_node))]
     return graph_module(root, built)
+
+
+def _flat_output(graph: Graph, refs: Any, args: Any, key: str) -> Any:
+    """Return the output node's arguments, with the items in the place of a returned sequence.
+
+    In Dynamo's graphs ops pick the items of a sequence that is returned; backends refuse outputs that are sequences.
+    """
+    returned = refs[0] if refs else ()
+    if not isinstance(returned, (tuple, list)):
+        return args
+    values = {ref: graph.node(ref.name).value for ref in returned if isinstance(ref, Ref)}
+    if not any(isinstance(value, Sequence_) for value in values.values()):
+        return args
+    leaves = [_items(made, values.get(ref), key) for ref, made in zip(returned, args[0], strict=True)]
+    return (tuple(leaf for each in leaves for leaf in each),)
+
+
+def _items(node: Any, value: Value | None, key: str) -> list[Any]:
+    """Return the node, or, of a sequence, new nodes that pick its tensors and numbers."""
+    if not isinstance(value, Sequence_):
+        return [node]
+    picked: list[Any] = []
+    for number, item in enumerate(value.items):
+        if not isinstance(item, Opaque):
+            pick = node.graph.call_function(operator.getitem, (node, number))
+            if key in node.meta:
+                pick.meta[key] = node.meta[key][number]
+            picked += _items(pick, item, key)
+    return picked
 
 
 def _function(node: Node, fx_node: torch.fx.Node) -> Any:

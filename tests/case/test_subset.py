@@ -1,5 +1,6 @@
 """Every set of ops is a valid graph that computes what the whole one computes there."""
 
+import operator
 from dataclasses import replace
 
 import torch
@@ -213,3 +214,16 @@ def test_what_a_transform_wraps_is_no_result():
     assert results() == ["cos"] and results("cos") == ["batch"]
     assert results("exp") == ["cos"], "neither is the value that the removed op read"
     assert results("begin", "end", "batch") == ["unread", "exp", "cos"], "without the transform nothing is wrapped"
+
+
+def test_a_returned_sequence_is_returned_by_its_items_as_in_a_graph_of_dynamo():
+    both = Sequence_((meta(1, 3), Sequence_((meta(1, 3), Opaque("NoneType")))))
+    split = call("split", "torch.split", Ref("x"), 1, value=both)
+    small = subset(
+        graph(placeholder("x"), split, call("y", "operator.getitem", Ref("split"), 0), output("y")), ["split"]
+    )
+    built = build_graph(small, NO_TENSORS, lambda node: (1, (2, None)) if node.name == "split" else None)
+    returned = built.graph.output_node().args[0]
+    assert [node.target for node in returned] == [operator.getitem] * 2
+    assert [node.meta["example_value"] for node in returned] == [1, 2]
+    assert [node.args[1] for node in returned] == [0, 0] and returned[0].args[0].name == "split"
