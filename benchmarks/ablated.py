@@ -33,7 +33,7 @@ def without_fork_server() -> None:
         found = []
         for case in cases:
             actor = Actor({})
-            actor.load(content, late=False)
+            actor.load(content, imports_in_child=False)
             if recorded is not None:
                 actor.record(packed(recorded.folder))
             rest = {"until": until.value, "seconds": limits.seconds + 60, "memory": limits.memory}

@@ -11,6 +11,7 @@ from minifier.case import Drawn
 from minifier.case.store import load
 from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
+from minifier.search import SearchPhase
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
 from minifier.workflow.backward_module import keep_forward, limited
@@ -122,7 +123,8 @@ def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduc
     second, said, _ = reduced(captured)
     assert second.candidates[0].graph == first.candidates[0].graph and len(first.candidates[0].graph.ops) == 2, said
     again = [json.loads(line)["phase"] for line in journal.read_text().splitlines()][len(found) :]
-    assert {"guess", "prove"} & set(found) and not {"guess", "prove"} & set(again)
+    searching = {each.value for each in SearchPhase}
+    assert searching & set(found) and not searching & set(again)
 
 
 def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced):
