@@ -6,16 +6,16 @@ import inspect
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from minifier.case import Case, Graph, Input, Level, Node, Stored, Symbolic, TensorInput, TensorMeta
+from minifier.case import Case, Level, Symbolic, TensorInput
 from minifier.case.as_function import as_function
+from minifier.case.attributes import attributes_as_inputs
 from minifier.case.graph import Module
 from minifier.case.literals import literal
 from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
-from minifier.case.values import contiguous_stride, is_permuted
 from minifier.emit import state_source
 from minifier.emit.ahead_source import AheadSource, ahead_source
 from minifier.emit.definitions import mark_names, split_imports
@@ -60,27 +60,6 @@ class Repro:
         if self.tensors is not None:
             copy_atomically(self.tensors, folder / TENSOR_FILE)
         return path
-
-
-def _attributes_as_inputs(case: Case) -> Case:
-    """Turn the graph's attributes into inputs: a function has no attributes."""
-    nodes: list[Node] = []
-    inputs: list[Input] = []
-    input_of = {item.name: item for item in case.inputs}
-    for node in case.graph.nodes:
-        if node.op == "get_attr" and node.target in case.graph.attributes:
-            assert isinstance(node.value, TensorMeta)
-            stored = Stored(case.graph.attributes[node.target], contiguous=True)
-            shape, stride = node.value.shape, node.value.stride
-            stride = stride if is_permuted(shape, stride) else contiguous_stride(shape)
-            meta = replace(node.value, requires_grad=False, stride=stride, offset=0, storage=None)
-            inputs.append(TensorInput(node.name, meta, stored))
-            nodes.append(replace(node, op="placeholder", target=node.name))
-            continue
-        if node.op == "placeholder":
-            inputs.append(input_of[node.name])
-        nodes.append(node)
-    return replace(case, graph=Graph(tuple(nodes), {}, case.graph.modules), inputs=tuple(inputs))
 
 
 def _logging(line: str) -> tuple[str, ...]:
@@ -191,7 +170,7 @@ def write_repro(
     variables whose values must not appear in the script. Raises NoRepro if no script can hold the Case yet.
     """
     variant = variant or Variant(symbolic=case.symbolic)
-    case = with_public_flex(as_function(_attributes_as_inputs(case)))
+    case = with_public_flex(as_function(attributes_as_inputs(case)))
     definitions = definitions_left(case)
     script_names = names_bound(definitions)
     names = _names(case, script_names)

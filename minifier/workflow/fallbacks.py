@@ -28,7 +28,7 @@ from minifier.workflow.backward_module import is_left_to_simplify, reduce_forwar
 from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
-from minifier.workflow.reduction import reduce, reduce_aten, reduce_through_dynamo
+from minifier.workflow.reduction import holds_tensors, reduce, reduce_as_parameters, reduce_aten, reduce_through_dynamo
 from minifier.workflow.repro_search import (
     find_repro_as_flaky,
     find_repro_with_captured_values,
@@ -223,6 +223,13 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda attempt, _: may_vary(attempt),
         lambda attempt, _: reduce_by_place(attempt),
         said_of_message,
+    ),
+    Fallback[Attempt](
+        "pass the graph's own tensors as parameters",
+        Step.REDUCE,
+        lambda attempt, _: holds_tensors(attempt),
+        lambda attempt, _: reduce_as_parameters(attempt),
+        lambda _: "the graph itself holds tensors; trying again with them as parameters of a function",
     ),
     Fallback[Attempt](
         "set environment variables in the repro",

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.capturing.script import Program, take_the_place_of
-from minifier.case import Case
+from minifier.case import Case, Level
+from minifier.case.attributes import attributes_as_inputs
 from minifier.case.store import CASE, load, save
 from minifier.cluster.elsewhere import ClusterProber
 from minifier.emit.repro import guard_gibibytes
@@ -116,6 +117,14 @@ def reduce(attempt: Attempt) -> Attempt:
     return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
 
 
+def reduce_anew(attempt: Attempt) -> Attempt:
+    """Reduce the attempt's Case; an interrupt is an error like any other, since what was reduced before stands."""
+    try:
+        return reduce(replace(attempt, reduced=None))
+    except StoppedEarly as error:
+        return attempt.failed(error)
+
+
 def reduce_changed(
     attempt: Attempt,
     change: Callable[[Case], Case],
@@ -147,6 +156,22 @@ def reduce_through_dynamo(attempt: Attempt) -> Attempt:
     Dynamo then calls the backend as in the script, and handles the result of the backend itself.
     """
     return reduce_changed(attempt, lambda case: replace(case, through_dynamo=True), "through torch.compile")
+
+
+def holds_tensors(attempt: Attempt) -> bool:
+    """Whether the reduced graph is one of Dynamo's and still has tensors as attributes."""
+    minimal = attempt.reduced.minimal if attempt.reduced is not None else None
+    return minimal is not None and minimal.level is Level.DYNAMO and bool(minimal.graph.attributes)
+
+
+def reduce_as_parameters(attempt: Attempt) -> Attempt:
+    """Reduce again with the graph's attributes as parameters of a function, which a repro has; return the attempt
+    unchanged if the failure does not show through torch.compile on that function."""
+
+    def as_parameters(case: Case) -> Case:
+        return replace(attributes_as_inputs(case), through_dynamo=True)
+
+    return reduce_changed(attempt, as_parameters, "with attributes as parameters", reducing=reduce_anew)
 
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minifier.case import Case, Level
-from minifier.errors import OtherMessage, StoppedEarly
+from minifier.errors import OtherMessage
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.reduction import reduce, reduce_changed, reduce_through_dynamo
+from minifier.workflow.reduction import reduce_anew, reduce_changed, reduce_through_dynamo
 
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
 _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
@@ -47,13 +47,5 @@ def reduce_by_place(attempt: Attempt) -> Attempt:
         return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
 
     is_of_dynamo = attempt.reduced is None and attempt.case.level is Level.DYNAMO
-    reducing = reduce_through_dynamo if is_of_dynamo else _reduce_anew
+    reducing = reduce_through_dynamo if is_of_dynamo else reduce_anew
     return reduce_changed(attempt, with_any_message, "by type and place", reducing=reducing)
-
-
-def _reduce_anew(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case; an interrupt is an error like any other, since what was reduced before stands."""
-    try:
-        return reduce(replace(attempt, reduced=None))
-    except StoppedEarly as error:
-        return attempt.failed(error)

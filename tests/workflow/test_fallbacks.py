@@ -68,7 +68,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 17
+    assert len(set(names)) == len(names) == 18
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -184,6 +184,16 @@ def test_a_call_that_may_have_changed_its_inputs_is_recorded_once(attempt, call)
     assert not applies(name, replace(gone, call=None))
     assert not applies(name, replace(gone, call=replace(call, fallbacks=(fallbacks.RECORD_INPUTS,))))
     assert not applies(name, replace(gone, call=replace(call, failing=replace(GRAPH, stage=Stage.COMPILE))))
+
+
+def test_tensors_that_the_reduced_graph_holds_become_parameters(attempt):
+    name = "pass the graph's own tensors as parameters"
+    holding = replace(CASE, graph=replace(CASE.graph, attributes={"weight": "weight"}))
+    assert applies(name, replace(attempt, reduced=Reduced(SUMMARY, holding, (holding,))))
+    assert not applies(name, replace(attempt, reduced=Reduced(SUMMARY, CASE, (CASE,))))
+    aten = replace(holding, level=Level.AOT_FORWARD)
+    assert not applies(name, replace(attempt, reduced=Reduced(SUMMARY, aten, (aten,))))
+    assert not applies(name, replace(attempt, reduced=None))
 
 
 def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
