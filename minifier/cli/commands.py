@@ -101,7 +101,10 @@ def run(
 
     with ends_as_json(values["json"]):
         asked = Asked(Program(script, arguments, is_module), graph)
-        return run_command(asked, every, backend, Options.of(values), _interpreters())
+        own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
+        names = [argument.partition("=")[0] for argument in arguments]
+        misplaced = [name for name in names if name.startswith("--") and name in own]
+        return run_command(asked, every, backend, Options.of(values), _interpreters(), misplaced)
 
 
 @cli.command(short_help="Reduce a captured Case, or go on with an interrupted run.")

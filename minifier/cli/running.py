@@ -6,6 +6,7 @@ import importlib.machinery
 import os
 import sys
 import tokenize
+from collections.abc import Sequence
 from pathlib import Path
 
 from minifier.capturing.script import Program
@@ -21,12 +22,25 @@ from minifier.workflow.machine import prepared
 from minifier.workflow.run_folder import case_folder, choose_folder
 
 
-def run_command(asked: Asked, every: bool, backend: str | None, options: Options, interpreters: Interpreters) -> int:
-    """Run the script and reduce its failures; return the first exit code that is not 0."""
+def run_command(
+    asked: Asked,
+    every: bool,
+    backend: str | None,
+    options: Options,
+    interpreters: Interpreters,
+    misplaced: Sequence[str] = (),
+) -> int:
+    """Run the script and reduce its failures; return the first exit code that is not 0.
+
+    `misplaced` are arguments of the script that are named like options of minify.
+    """
     if every and asked.graph is not None:
         raise UsageError("--graph and --all contradict each other: give one of them.")
     _check_program(asked.program, backend)
     with Console.for_options(options) as console:
+        if misplaced:
+            names, stand = ", ".join(misplaced), "it stands" if len(misplaced) == 1 else "they stand"
+            console.say(f"{names}: given to {asked.program.said}, as {stand} after it; minify's options go before it")
         may_go_on = not every and options.out is None and options.settings.level != "source"
         interrupted = goes_on(asked, console) if may_go_on else None
         if interrupted is not None:

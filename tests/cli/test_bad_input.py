@@ -71,6 +71,13 @@ def test_a_bad_option(refusing, given, said):
     refused(refusing.run("import torch\n", given=given), 2, said)
 
 
+def test_an_option_after_the_script_is_the_scripts(project):
+    project.write("import sys\nprint(sys.argv[1:])\n")
+    done = project.minify("run", "--out", project.out, "failing.py", "--json", "--level=hard", "--epochs", "1")
+    assert done.stdout == "['--json', '--level=hard', '--epochs', '1']\n"
+    assert "--json, --level: given to failing.py, as they stand after it; minify's options go before it" in done.stderr
+
+
 def test_no_arguments_at_all(refusing):
     done = refusing.minify("run")
     assert done.code == 2 and "SCRIPT" in done.stderr
