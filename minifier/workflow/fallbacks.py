@@ -35,7 +35,7 @@ from minifier.workflow.repro_search import (
     find_repro_with_variables,
 )
 from minifier.workflow.weaker_identity import may_vary, reduce_by_place, said_of_message
-from minifier.workflow.whole_script import reduce_script_instead
+from minifier.workflow.whole_script import has_transforms, prefer_short_script, reduce_script_instead
 
 State = TypeVar("State")
 
@@ -116,6 +116,11 @@ def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
 
 def _has_no_repro(attempt: Attempt) -> bool:
     return attempt.reduced is not None and attempt.repro is None
+
+
+def _is_of_script(attempt: Attempt) -> bool:
+    """Whether a run of the captured script by itself can show the failure."""
+    return attempt.asked is not None and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
 
 
 RECORD_INPUTS = "record the inputs ahead of the failing call"
@@ -261,13 +266,19 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda _: "no script shows the simplified Case: going on with sizes, dtypes and arguments as captured",
     ),
     Fallback[Attempt](
+        "reduce the script whose graph is made of transforms",
+        Step.END,
+        lambda attempt, _: has_transforms(attempt) and _is_of_script(attempt),
+        prefer_short_script,
+        lambda attempt: (
+            f"the repro is in {attempt.folder.path}; its ops are what transforms of torch.func do\n"
+            "reducing the script as well, which may be shorter"
+        ),
+    ),
+    Fallback[Attempt](
         "reduce the script itself",
         Step.END,
-        lambda attempt, _: (
-            attempt.repro is None
-            and attempt.asked is not None
-            and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
-        ),
+        lambda attempt, _: attempt.repro is None and _is_of_script(attempt),
         reduce_script_instead,
         lambda attempt: f"no repro of the graph: {attempt.reason}\nreducing the script itself instead",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from minifier.capturing.script import Program
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.case.store import save
+from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, NothingToReduce
 from minifier.failure import Failure
@@ -21,6 +23,8 @@ from minifier.workflow.repro_search import with_shown_exception
 from minifier.workflow.run_folder import RunFolder
 
 _MIN_TIMEOUT_SECONDS = 120.0
+_TRANSFORMS = ("torch._functorch.", "torch._C._functorch.")  # what torch.func's transforms leave in a graph of Dynamo's
+_MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
@@ -94,3 +98,35 @@ def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
             raise  # the script fails by itself
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
     return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
+
+
+def has_transforms(attempt: Attempt) -> bool:
+    """Whether a repro of the graph consists of what torch.func's transforms do, which the script says in a name."""
+    if attempt.repro is None or attempt.reduced is None:
+        return False
+    ops = attempt.reduced.minimal.graph.ops
+    return sum(op.target.startswith(_TRANSFORMS) for op in ops) > _MAX_TRANSFORM_OPS
+
+
+def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
+    """Reduce the script too; return an attempt with what is left of it as the repro if that has fewer lines."""
+    assert attempt.asked is not None and attempt.repro is not None, "the row applies to scripts with a repro"
+    folder = attempt.folder
+    place = RunFolder(folder.empty("script"))
+    try:
+        by_script = reduce_to_script(attempt.asked.program, place, run, attempt.case)
+        repro = by_script.repro
+        if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
+            run.ui.say("the graph's repro stays: the script has no shorter one")
+            return attempt
+        (folder.path / TENSOR_FILE).unlink(missing_ok=True)
+        repro.write(folder.path)
+        shutil.rmtree(folder.minimal)
+        place.minimal.rename(folder.minimal)
+    except (NothingToReduce, NoRepro) as error:
+        run.ui.say(f"the graph's repro stays: {error}")
+        return attempt
+    finally:
+        shutil.rmtree(place.path)
+    seconds = attempt.capture_seconds
+    return replace(by_script, folder=folder, call=attempt.call, capture_seconds=seconds, fallbacks=attempt.fallbacks)

@@ -11,7 +11,7 @@ from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms
-from minifier.case import Level
+from minifier.case import Level, Node
 from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, OtherMessage
@@ -68,7 +68,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 18
+    assert len(set(names)) == len(names) == 19
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -208,6 +208,18 @@ def test_a_case_without_a_repro_is_tried_in_other_ways(attempt, monkeypatch):
     assert applies(variables, unproved)
     assert not any(applies(name, proved) for name in (variables, flaky, captured))
     assert not any(applies(name, replace(attempt, reduced=None)) for name in (variables, flaky, captured))
+
+
+def test_the_script_is_reduced_too_where_the_graph_is_made_of_transforms(attempt):
+    name = "reduce the script whose graph is made of transforms"
+    dual = Node("dual", "call_function", "torch._functorch.predispatch._make_dual")
+    ops = tuple(replace(dual, name=f"dual{number}") for number in range(5))
+    graph = replace(CASE.graph, nodes=(*ops, CASE.graph.output))
+    traced = replace(attempt, reduced=Reduced(SUMMARY, replace(CASE, graph=graph), (CASE,)))
+    proved = replace(traced, repro_result=ReproResult(CASE, Repro("print()", None)))
+    assert applies(name, proved) and not applies(name, traced)
+    assert not applies(name, replace(proved, asked=None))
+    assert not applies(name, replace(proved, reduced=Reduced(SUMMARY, CASE, (CASE,))))
 
 
 def test_the_script_is_reduced_where_no_graph_shows_the_failure(attempt):
