@@ -13,11 +13,23 @@ _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
 
 
-def _unwrapped(node: cst.CSTNode) -> list[cst.BaseStatement] | None:
-    """Return the body of a `for`, `while`, `if`, `with` or `try`, to replace the statement."""
+def _unwrapped(node: cst.CSTNode) -> Iterator[list[cst.BaseStatement]]:
+    """Yield what may replace a `for`, `while`, `if`, `with` or `try`: its body, in a `for` also for a single item."""
     if not isinstance(node, _COMPOUND) or not isinstance(node.body, cst.IndentedBlock):
-        return None
-    return list(node.body.body)
+        return
+    body = list(node.body.body)
+    yield body
+    if isinstance(node, cst.For):
+        target = cst.AssignTarget(node.target)
+        yield from ([cst.SimpleStatementLine([cst.Assign([target], item)]), *body] for item in _items(node.iter))
+
+
+def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the last and the first item of a list or tuple, 0 for `range(...)`, nothing for another expression."""
+    if isinstance(iterated, (cst.List, cst.Tuple)):
+        values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
+        return [values[-1], *values[: min(1, len(values) - 1)]] if values else []
+    return [cst.Integer("0")] if m.matches(iterated, m.Call(func=m.Name("range"))) else []
 
 
 def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseExpression]:
@@ -155,9 +167,9 @@ def bodies(module: cst.Module) -> Iterator[Edited]:
     """The body of a `for`, `while`, `if`, `with` or `try` takes the statement's place."""
     visitor = _Nodes(module)
     for node in visitor.nodes:
-        body = _unwrapped(node)
-        if body is not None and id(node) not in visitor.branches:
-            yield from applied(module, Changes({node: body}))
+        if id(node) not in visitor.branches:
+            for body in _unwrapped(node):
+                yield from applied(module, Changes({node: body}))
 
 
 def operands(module: cst.Module) -> Iterator[Edited]:

@@ -13,6 +13,9 @@ def made(text):
     ("text", "among"),
     [
         ("for i in range(3):\n    a\n    b\n", "a\nb\n"),
+        ("for i in range(3):\n    a\n    b\n", "i = 0\na\nb\n"),
+        ("for i, j in ((1, 2), (3, 4)):\n    a\n", "i, j = (1, 2)\na\n"),
+        ("for i in [b, *c, d]:\n    a\n", "i = d\na\n"),
         ("with x:\n    a\n", "a\n"),
         ("if x:\n    a\nelse:\n    b\n", "a\n"),
         ("if x:\n    a\nelse:\n    b\n", "if x:\n    a\n"),
