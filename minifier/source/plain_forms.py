@@ -15,27 +15,34 @@ _MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
 _RETURN = m.SimpleStatementLine(body=[m.Return()])
 
 
-def _assignments(module: cst.Module) -> list[cst.Assign]:
-    return [node for node in m.findall(module, m.Assign()) if isinstance(node, cst.Assign)]
+def _assignments(within: cst.CSTNode) -> list[cst.Assign]:
+    return [node for node in m.findall(within, m.Assign()) if isinstance(node, cst.Assign)]
 
 
 def shorter_tuples(module: cst.Module) -> Iterator[Edited]:
     """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`."""
-    for node in _assignments(module):
+    for node in _tuple_assignments(module):
+        assert isinstance(node.value, cst.Tuple), "as matched"
+        for left_out in range(len(node.value.elements)):
+            yield from replaced(module, node, _without_pair(node, left_out))
+
+
+def _tuple_assignments(within: cst.CSTNode) -> Iterator[cst.Assign]:
+    """Yield the assignments of as many values to as many targets."""
+    for node in _assignments(within):
         target, value = node.targets[0].target, node.value
-        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple) or len(node.targets) > 1:
+        if len(node.targets) > 1 or not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             continue
-        if len(target.elements) != len(value.elements):
-            continue
-        for left_out in range(len(target.elements)):
-            yield from replaced(
-                module,
-                node,
-                node.with_changes(
-                    targets=[node.targets[0].with_changes(target=_shorter(target, left_out))],
-                    value=_shorter(value, left_out),
-                ),
-            )
+        if len(target.elements) == len(value.elements):
+            yield node
+
+
+def _without_pair(node: cst.Assign, left_out: int) -> cst.Assign:
+    """Return the assignment of tuples without one target and its value."""
+    (target,) = node.targets
+    assert isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple), "as matched"
+    shorter = target.with_changes(target=_shorter(target.target, left_out))
+    return node.with_changes(targets=[shorter], value=_shorter(node.value, left_out))
 
 
 def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
@@ -57,18 +64,33 @@ def without_aliases(module: cst.Module) -> Iterator[Edited]:
     for block in (module, *m.findall(module, m.IndentedBlock())):
         assert isinstance(block, (cst.Module, cst.IndentedBlock))
         for number, line in enumerate(block.body):
-            if (alias := _alias(line)) is None:
-                continue
-            name, value = alias
-            is_plain = isinstance(value, (cst.Integer, cst.Float, cst.SimpleString)) or _is_dotted(value)
-            following = block.body[number + 1 :]
-            if not is_plain and not _is_used_once(following, name):
-                continue
-            rest = _with_value(following, name, value)
-            if rest is None or (not is_plain and not _are_short(rest, following)):
-                continue
-            changed = block.with_changes(body=[*block.body[:number], *rest])
-            yield from [changed] if isinstance(changed, cst.Module) else replaced(module, block, changed)
+            for name, value, left in _bindings(line):
+                is_plain = isinstance(value, (cst.Integer, cst.Float, cst.SimpleString)) or _is_dotted(value)
+                following = block.body[number + 1 :]
+                if not is_plain and not _is_used_once(following, name):
+                    continue
+                rest = _with_value(following, name, value)
+                if rest is None or (not is_plain and not _are_short(rest, following)):
+                    continue
+                changed = block.with_changes(body=[*block.body[:number], *left, *rest])
+                yield from [changed] if isinstance(changed, cst.Module) else replaced(module, block, changed)
+
+
+def _bindings(line: cst.BaseStatement) -> Iterator[tuple[str, cst.BaseExpression, list[cst.BaseStatement]]]:
+    """Yield each name that the line assigns, with its value and what is left of the line without them."""
+    if (alias := _alias(line)) is not None:
+        yield (*alias, [])
+        return
+    for node in _tuple_assignments(line) if isinstance(line, _Line) and len(line.body) == 1 else ():
+        target, value = node.targets[0].target, node.value
+        assert isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple), "as matched"
+        if any(isinstance(each, cst.StarredElement) for each in (*target.elements, *value.elements)):
+            continue
+        names = [each.value.value for each in target.elements if isinstance(each.value, cst.Name)]
+        for number, (bound, given) in enumerate(zip(target.elements, value.elements, strict=True)):
+            if isinstance(bound.value, cst.Name) and not any(uses_of(given.value, name) for name in names):
+                left = line.with_changes(body=[_without_pair(node, number)])
+                yield bound.value.value, given.value, [left]
 
 
 def _is_dotted(value: cst.BaseExpression) -> bool:

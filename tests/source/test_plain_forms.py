@@ -24,6 +24,8 @@ def made(text):
         ("a = x, y\nf(*a)\n", "f(*(x, y))\n"),
         ("a = x, y\nf(a)\n", "f((x, y))\n"),
         ("def f(x):\n    a = x, y\n    return a\n", "def f(x):\n    return x, y\n"),
+        ("a, b = f(x), g(y)\nh(a)\nh(b, b)\n", "b = g(y)\nh(f(x))\nh(b, b)\n"),
+        ("a, b = 2, 3\nf(a, b)\ng(a)\n", "b = 3\nf(2, b)\ng(2)\n"),
         ("a = x\nb = a + a\n", "b = x + x\n"),
         ("a = 1\nb = f(a, a=a)\n", "b = f(1, a=1)\n"),
         ("a = x.y\nb = a.a\n", "b = x.y.a\n"),
@@ -53,6 +55,11 @@ def test_fewer_names(text, among):
 )
 def test_what_has_no_plainer_form(text):
     assert [each for each in made(text) if "(x)" not in each] == []
+
+
+@pytest.mark.parametrize("text", ["a, *b = x, y\nf(b)\n", "a, b = b, a\nf(a)\n", "a, b = x\nf(a)\n"])
+def test_a_tuples_value_that_is_no_variables_own(text):
+    assert edited(text, "aliases") == []
 
 
 def test_a_module_without_state_is_a_function():
