@@ -216,7 +216,7 @@ def is_of_script(sought: Fingerprint, shown: Fingerprint) -> bool:
 
     Frames may differ: torch.fx runs a module, when it raises, in another way than in the observed run.
     """
-    alike = same(sought, replace(shown, stage=sought.stage), renamed=True)
+    alike = same(sought, replace(shown, stage=sought.stage), renamed={})
     return alike or (bool(shown.types) and (sought.types, sought.message) == (shown.types, shown.message))
 
 

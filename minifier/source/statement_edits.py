@@ -10,6 +10,7 @@ from libcst import matchers as m
 from minifier.source.put_value import Changes, Edited, applied, replaced
 
 _LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
+_IN_PARENTHESES = m.OneOf(*(each(lpar=[m.AtLeastN(n=1)]) for each in (m.BinaryOperation, m.Call, m.Name, m.Attribute)))
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
 
 
@@ -184,6 +185,9 @@ def operands(module: cst.Module) -> Iterator[Edited]:
             yield from replaced(module, node.value, node.value.value)
         if isinstance(node, cst.Assert):
             yield from replaced(module, node, cst.Expr(node.test))
+        value = node.value if isinstance(node, (cst.Return, cst.Assign, cst.Expr, cst.Arg)) else None
+        if value is not None and m.matches(value, _IN_PARENTHESES):
+            yield from replaced(module, value, value.with_changes(lpar=[], rpar=[]))
 
 
 def elements(module: cst.Module) -> Iterator[Edited]:

@@ -26,6 +26,7 @@ def made(text):
         ("x = a + b * c\n", "x = a\n"),
         ("x = a + b * c\n", "x = a + c\n"),
         ("x = -a\n", "x = a\n"),
+        ("def f(a):\n    return (a * b)\n", "def f(a):\n    return a * b\n"),
         ("x = a[1:2]\n", "x = a\n"),
         ("x = a if b else c\n", "x = c\n"),
         ("x = [a, b]\n", "x = [b]\n"),
