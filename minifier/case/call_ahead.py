@@ -34,6 +34,11 @@ def shares_function(case: Case, call: CallAhead) -> bool:
     return layouts.count(_layouts(call.inputs)) == 1 and _layouts(call.inputs) != _layouts(case.inputs)
 
 
+def is_alike(one: Graph, other: Graph) -> bool:
+    """Tell whether both graphs have the same nodes, apart from the arguments."""
+    return [(node.name, node.target) for node in one.nodes] == [(node.name, node.target) for node in other.nodes]
+
+
 def _text(graph: Graph) -> list[tuple[object, ...]]:
     return [(node.name, node.op, node.target, node.args, node.kwargs) for node in graph.nodes]
 

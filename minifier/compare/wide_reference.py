@@ -156,7 +156,7 @@ def narrow_dtypes(graph: Graph, values: Sequence[Any], width: Width) -> bool:
 
 def move_inputs(values: Sequence[Any], steps: float, seed: int) -> None:
     """Move each floating point input in place by `steps` times its dtype's eps, up or down at random."""
-    with torch.no_grad():
-        for i, value in enumerate(values):
-            if is_float(value) and value.numel():
+    for i, value in enumerate(values):
+        if is_float(value) and value.numel():
+            with torch.inference_mode(value.is_inference()), torch.no_grad():  # torch refuses to change it outside
                 move(flat(value.detach()), steps, 1000 * seed + i)

@@ -202,6 +202,7 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
 def _with_fewest_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget) -> Case:
     reducer = CallsAheadReducer(runner, case, budget)
     reducer.fewest()
+    reducer.together()
     return reducer.case
 
 

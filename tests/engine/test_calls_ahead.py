@@ -56,6 +56,20 @@ def test_an_op_that_a_call_ahead_must_have_stays_alone_in_its_graph(reduce):
     assert shapes(done.case) == [(1,)], "its sizes are simplified as well"
 
 
+def test_a_call_of_a_graph_like_it_keeps_the_same_ops(reduce):
+    """As for a backend that takes the code of a graph for the key of its cache."""
+
+    def taken_for_it(case: Case) -> bool:
+        keys = [targets(replace(case, graph=call.graph)) for call in case.ahead]
+        return targets(case) in keys and "tanh" in targets(case)
+
+    case = chain(*OPS, ahead=(ahead("exp"), ahead(*OPS, size=5)))
+    done = reduce(case, when(taken_for_it, raises()))
+    assert names(done.case) == ["tanh"] and done.summary.one_minimal
+    assert [[node.short_target for node in call.graph.ops] for call in done.case.ahead] == [["tanh"]]
+    assert done.summary.probes["total"] < 30
+
+
 def test_calls_stay_as_often_as_they_are_needed(reduce):
     def third(case: Case) -> bool:
         return sum(call.calls for call in case.ahead) >= 2 and "tanh" in targets(case)

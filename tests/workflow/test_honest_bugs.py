@@ -1,0 +1,98 @@
+"""Backends with mistakes that people make: nothing in them fails on command."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(400)
+
+DROPS_ALPHA = """
+    import functools
+
+    import torch
+
+
+    def lower(gm, inputs, *, fuse=True):
+        for node in gm.graph.nodes:
+            if fuse and node.op == "call_function" and node.target in (torch.add, torch.sub) and len(node.args) == 2:
+                node.kwargs = {}  # alpha goes with the rest
+        gm.recompile()
+        return gm
+
+
+    fast = functools.partial(lower, fuse=True)
+"""
+UNDER_INFERENCE_MODE = """
+    import torch
+    from backend import fast
+
+
+    def mixed(x, y):
+        gate = torch.sigmoid(x * y).mean(dim=-1, keepdim=True)
+        both = torch.add(torch.relu(x), torch.tanh(y), alpha=0.5)
+        return torch.sub(both, gate)
+
+
+    with torch.inference_mode():
+        torch.compile(mixed, backend=fast)(torch.randn(3, 8), torch.randn(3, 8))
+"""
+KEYED_BY_CODE = """
+    import torch
+
+    ENGINES = {}
+
+
+    def build(gm):
+        for node in list(gm.graph.nodes):
+            if node.op == "call_method" and node.target == "mean":
+                count = node.args[0].meta["example_value"].shape[node.kwargs["dim"]]
+                with gm.graph.inserting_before(node):
+                    total = gm.graph.call_method("sum", node.args, node.kwargs)
+                    mean = gm.graph.call_function(torch.mul, (total, 1.0 / count))
+                node.replace_all_uses_with(mean)
+                gm.graph.erase_node(node)
+        gm.recompile()
+        return gm.forward
+
+
+    def cached(gm, inputs):
+        key = gm.code  # the same for other sizes
+        if key not in ENGINES:
+            ENGINES[key] = build(gm)
+        return ENGINES[key]
+"""
+SEVERAL_LENGTHS = """
+    import torch
+    from backend import cached
+
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.norm = torch.nn.Embedding(50, 8), torch.nn.LayerNorm(8)
+            self.mix, self.head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 3)
+
+        def forward(self, tokens):
+            hidden = self.norm(self.embed(tokens))
+            hidden = hidden + torch.tanh(self.mix(hidden))
+            return self.head(hidden.mean(dim=1)).softmax(-1)
+
+
+    encode = torch.compile(Encoder().eval(), backend=cached, dynamic=False)
+    with torch.no_grad():
+        for length in (8, 12, 20):
+            encode(torch.randint(0, 50, (2, length)))
+"""
+
+
+def test_a_wrong_result_for_inputs_made_in_inference_mode(project):
+    project.write(DROPS_ALPHA, "backend.py")
+    done = project.run(UNDER_INFERENCE_MODE)
+    assert done.code == 0, done.stderr
+    assert done.ops[1] == 1 and "alpha=0.5" in done.repro and "inference_mode" not in done.repro
+
+
+def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
+    project.write(KEYED_BY_CODE, "backend.py")
+    done = project.run(SEVERAL_LENGTHS)
+    assert done.code == 0, done.stderr
+    assert done.ops == (8, 1) and "return x.mean(dim=1)" in done.repro, done.repro
+    assert done.result["verified"]["control"] == "passed" and "compiled(torch.ones(" in done.repro
