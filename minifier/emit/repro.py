@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,12 +45,16 @@ _MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile 
 
 @dataclass(frozen=True, slots=True)
 class Repro:
-    """A script and its form. `template` is None for a reduced user script; `tensors` is the file of stored values."""
+    """A script and its form. `template` is None for a reduced user script; `tensors` is the file of stored values.
+
+    `nodes` maps variables of the function to the nodes of the graph that it was made from.
+    """
 
     text: str
     template: Template | None
     tensors: Path | None = None
     variant: Variant = field(default_factory=Variant)
+    nodes: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         """Write repro.py and its tensor file into `folder`."""
@@ -222,4 +226,5 @@ def write_repro(
             script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
         ),
     )
-    return Repro(text, template, case.tensors if stored else None, variant)
+    nodes = {variable: node for node, variable in source.name_of.items()}
+    return Repro(text, template, case.tensors if stored else None, variant, nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -202,17 +202,19 @@ def with_native(failure: Failure, output: str) -> Failure:
     return replace(failure, fingerprint=fingerprint, written=written)
 
 
-def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
+def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
     """Compare word by word, where a node's name matches any other node's.
 
-    In a retraced graph (`renamed`) the node names are unknown, so any identifier matches."""
+    In a retraced graph the node names are unknown, so any identifier matches. A name that tells the op, such as
+    `sigmoid`, matches the name that the graph's function has for it (`renamed`)."""
     if sought.message == seen.message:
         return True
     expected, actual = words(normalise(sought.message)), words(seen.message)
     return len(expected) == len(actual) and all(
         a == b
         or {a, b} == {STACK, "None"}  # a graph that was built from a Case may lack the stacks of its nodes
-        or (a in sought.names and (b in seen.names or (renamed and _IDENTIFIER.fullmatch(b) is not None)))
+        or (a in sought.names and (b in seen.names or (renamed is not None and _IDENTIFIER.fullmatch(b) is not None)))
+        or (renamed is not None and normalise(renamed.get(b, "")) == a)
         for a, b in zip(expected, actual, strict=True)
     )
 
@@ -227,12 +229,16 @@ def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:
     )
 
 
-def same(sought: Fingerprint, seen: Fingerprint, *, renamed: bool = False) -> bool:
-    """Tell whether both are the same failure; `renamed` if the second graph's node names are unknown."""
+def same(sought: Fingerprint, seen: Fingerprint, *, renamed: Mapping[str, str] | None = None) -> bool:
+    """Tell whether both are the same failure.
+
+    `renamed` is given where the second graph's node names are unknown: it maps the names of variables, which Dynamo
+    takes for nodes, to the names that these nodes have in the first graph.
+    """
     return any(_same(form, seen, renamed) for form in (sought, *sought.forms))
 
 
-def _same(sought: Fingerprint, seen: Fingerprint, renamed: bool) -> bool:
+def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
     if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
         return False
     if sought.native and seen.native and sought.native != seen.native:

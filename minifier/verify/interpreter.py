@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,7 +41,8 @@ class Conditions:
     records. With `any_stage` the stage, which a script's end does not show, is ignored. `memory` is each run's limit in
     bytes, capped at a fraction of the free memory. With None, a script may reserve any amount and use most of the free
     memory, unless the sought failure is running out of memory. `more` are environment variables that the script gets in
-    addition to the ordinary variables; None means all.
+    addition to the ordinary variables; None means all. `renamed` maps variables of the script to the nodes of the
+    reduced graph that they stand for.
     """
 
     sought: Fingerprint | None
@@ -53,6 +54,7 @@ class Conditions:
     more: Collection[str] | None = None
     any_stage: bool = False
     interpreters: Interpreters = field(default_factory=Interpreters)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_unlimited(self) -> bool:
@@ -70,7 +72,7 @@ class Conditions:
         # The pattern is for messages of exceptions; a failed comparison has assert_close's message.
         if self.match is not None and sought.stage is not Stage.COMPARE and sought.kind is not Kind.SILENT_FALLBACK:
             return matches(sought, seen, self.match)
-        return same(sought, seen.fingerprint, renamed=True)
+        return same(sought, seen.fingerprint, renamed=self.renamed)
 
 
 class Started:

@@ -82,7 +82,7 @@ def _fallback(end: End, sought: Fingerprint, match_log: str | None) -> Failure |
             is_fallback = re.search(match_log, log_line) is not None
         else:
             lines = (of_line(sought.stage, each) for each in (message, log_line))
-            is_fallback = any(same(sought, each, renamed=True) for each in lines)
+            is_fallback = any(same(sought, each, renamed={}) for each in lines)
         if is_fallback:
             return Failure(sought, sought.kind.value, message, end.output)
     return None

@@ -155,6 +155,7 @@ class ReproSearch:
                 more=variables,
                 any_stage=repro.template is not None and repro.template.hides_stage,
                 interpreters=self.interpreters,
+                renamed=repro.nodes,
             )
             beside = control.write(Path(folder) / "control") if control is not None else None
             at_once = _at_once(case, settings.memory, runs)

@@ -92,9 +92,16 @@ def test_match_replaces_the_comparison_of_messages():
 def test_where_the_graph_was_traced_anew_a_nodes_name_may_be_any():
     sought = message("hidden has no layout", ["hidden"])
     assert not same(sought, message("x has no layout"))
-    assert same(sought, message("x has no layout"), renamed=True)
-    assert not same(sought, message("x has no device"), renamed=True)
-    assert not same(sought, message("3 has no layout"), renamed=True)
+    assert same(sought, message("x has no layout"), renamed={})
+    assert not same(sought, message("x has no device"), renamed={})
+    assert not same(sought, message("3 has no layout"), renamed={})
+
+
+def test_a_variable_stands_for_the_node_that_is_named_after_its_op():
+    sought = message("hidden has users {sigmoid}", ["hidden"])
+    seen = message("a has users {c}")
+    assert same(sought, seen, renamed={"a": "hidden", "c": "sigmoid_3"})
+    assert not same(sought, seen, renamed={"a": "hidden", "c": "tanh_3"}) and not same(sought, seen, renamed={})
 
 
 def test_an_exit_is_known_by_its_status_alone():

@@ -58,7 +58,7 @@ DIFFERENT = {
 def test_two_failures_are_told_apart(pair):
     one, other = DIFFERENT[pair]
     assert not same(seen(one), seen(other))
-    assert not same(seen(one), seen(other), renamed=True)
+    assert not same(seen(one), seen(other), renamed={})
     assert same(seen(one), seen(one))
 
 
@@ -106,7 +106,7 @@ def test_a_node_stands_for_a_node_of_the_other_graph_only():
     assert same(here, there)
     assert not same(here, seen(lambda: say("cannot place everything"), ["weight"]))
     # In a fresh interpreter nobody knows the names.
-    assert same(here, seen(lambda: say("cannot place w")), renamed=True)
+    assert same(here, seen(lambda: say("cannot place w")), renamed={})
 
 
 def test_names_of_ops_and_of_the_output_are_not_free():
