@@ -1,7 +1,7 @@
 r"""The C++ that inductor writes does not compile: forward derivatives of products of half precision matrices.
 
 source: https://github.com/pytorch/pytorch/issues/194706
-reach: exit 0, 5 ops
+reach: exit 0, 5 statements
 shows: (jacfwd|jvp|half|float16).*(CppCompileError|CompileError|C\+\+)|CppCompileError
 """
 

@@ -1,7 +1,7 @@
 """SIGSEGV in the compiled code: the second forward derivative of a trace times the identity.
 
 source: https://github.com/pytorch/pytorch/issues/190856
-reach: exit 0, 3 ops
+reach: exit 0, 5 statements
 shows: SIGSEGV
 """
 
