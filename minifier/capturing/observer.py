@@ -211,6 +211,7 @@ class Observer:
                 return compiled(*args)
             chosen = self._chooses(record, args, compares)
             if chosen:
+                record.inference = torch.is_inference_mode_enabled()
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
             random, begun = random_states() if chosen else (), time.perf_counter()

@@ -34,6 +34,28 @@ UNDER_INFERENCE_MODE = """
     with torch.inference_mode():
         torch.compile(mixed, backend=fast)(torch.randn(3, 8), torch.randn(3, 8))
 """
+LOSES_A_CHANGE = """
+    def functional(gm, inputs):
+        for node in gm.graph.nodes:
+            if node.op == "call_method" and node.target in ("add_", "mul_"):
+                node.target = node.target.removesuffix("_")
+        gm.recompile()
+        return gm.forward
+"""
+CACHE_IN_INFERENCE_MODE = """
+    import torch
+    from backend import functional
+
+
+    def step(x, cache):
+        hidden = torch.tanh(x) * 2
+        cache.add_(hidden.mean(0))
+        return torch.softmax(hidden + cache, -1)
+
+
+    with torch.inference_mode():
+        torch.compile(step, backend=functional)(torch.randn(3, 4), torch.zeros(4))
+"""
 KEYED_BY_CODE = """
     import torch
 
@@ -88,6 +110,14 @@ def test_a_wrong_result_for_inputs_made_in_inference_mode(project):
     done = project.run(UNDER_INFERENCE_MODE)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and "alpha=0.5" in done.repro and "inference_mode" not in done.repro
+
+
+def test_a_lost_change_of_a_tensor_made_in_inference_mode(project):
+    """Outside of inference mode torch refuses the change: eager would fail."""
+    project.write(LOSES_A_CHANGE, "backend.py")
+    done = project.run(CACHE_IN_INFERENCE_MODE)
+    assert done.code == 0, done.stderr
+    assert done.ops == (6, 1) and ".add_(" in done.repro, done.repro
 
 
 def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
