@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from minifier.capturing.object_source import first_name, from_own_attribute, option, write_object
+from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.case import BackendReference, BackendSource
 from minifier.case.literals import SCRIPT, objects_made, string
 from minifier.case.values import SourceExpression
@@ -79,12 +79,14 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
-        if module == "torch" or (module is None and (asked.function.__module__ or "").startswith("torch.")):
+        by_torch = not stack and (asked.function.__module__ or "").startswith("torch.")
+        if module == "torch" or (module is None and by_torch):
             return BackendReference(name, BackendSource.REGISTERED, string(name))
         if module is not None:
             return BackendReference(name, BackendSource.REGISTERED, string(name), (f"import {module}",))
     expression = in_script(asked.function)
-    if names and expression is not None:
+    # What the script only registers is imported from where it is: the call of the registration is the script's.
+    if names and expression is not None and importable(asked.function) is None:
         return BackendReference(names[0], BackendSource.DEFINED, string(names[0]), names=(first_name(expression),))
     return None
 

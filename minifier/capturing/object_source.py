@@ -38,15 +38,15 @@ def write_object(value: Any, *, part: bool = False) -> SourceExpression:
         return own_source
     arguments = aot_autograd_arguments(value)
     if isinstance(value, functools.partial) or arguments is not None:
-        return _importable(value) or _from_call(value, arguments)
+        return importable(value) or _from_call(value, arguments)
     if isinstance(value, types.MethodType):
-        owner = _importable(value.__self__) or _in_script(value.__self__) or write_object(value.__self__, part=part)
+        owner = importable(value.__self__) or _in_script(value.__self__) or write_object(value.__self__, part=part)
         return SourceExpression(f"{owner.expression}.{value.__name__}", owner.imports, owner.names)
     if part and (data := _from_data(value)) is not None:
         return data
     if not part and not callable(value):
         return SourceExpression(literal(read(value)))
-    source = _importable(value) or _in_script(value) or _from_closure(value) or _from_attributes(value)
+    source = importable(value) or _in_script(value) or _from_closure(value) or _from_attributes(value)
     if source is None:
         raise CannotSave(_why_not(value))
     return source
@@ -98,7 +98,7 @@ def from_own_attribute(value: Any) -> SourceExpression | None:
 def _from_data(value: Any) -> SourceExpression | None:
     """Return the source of a constant, an enum's member, or a dict, list or tuple of any values; else None."""
     if isinstance(value, enum.Enum):
-        owner = _importable(type(value)) or _in_script(type(value))
+        owner = importable(type(value)) or _in_script(type(value))
         return None if owner is None else _fill_in(f"{{}}.{value.name}", [owner])
     with contextlib.suppress(CannotSave):
         if not callable(value):
@@ -152,7 +152,7 @@ def _from_attributes(value: Any) -> SourceExpression | None:
     None if the class has no source, or an attribute is missing.
     """
     kind = type(value)
-    class_source = None if isinstance(value, _NO_INSTANCES) else _importable(kind) or _in_script(kind)
+    class_source = None if isinstance(value, _NO_INSTANCES) else importable(kind) or _in_script(kind)
     if class_source is None:
         return None
     attributes = {**getattr(value, "__dict__", {}), **{f: getattr(value, f) for f in getattr(kind, "_fields", ())}}
@@ -172,7 +172,7 @@ def _from_closure(value: Any) -> SourceExpression | None:
         return None  # a nested factory, or one that changes its arguments
     if not _may_return(outer, inner_name):
         return None  # for example a `main` that defines its backend, and has other effects
-    source = _importable(outer) or _in_script(outer)
+    source = importable(outer) or _in_script(outer)
     arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
     return None if source is None or arguments is None else _call(source, [], arguments)
 
@@ -217,7 +217,7 @@ def first_name(expression: str) -> str:
     return match.group()
 
 
-def _importable(value: Any) -> SourceExpression | None:
+def importable(value: Any) -> SourceExpression | None:
     """Return `from module import name`, if a module other than the script holds the object; a path for torch's own."""
     held = in_modules(value)
     if held is None:
