@@ -120,6 +120,86 @@ def test_a_lost_change_of_a_tensor_made_in_inference_mode(project):
     assert done.ops == (6, 1) and ".add_(" in done.repro, done.repro
 
 
+DROPS_NONES = """
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+
+    def forward(gm, inputs):
+        return make_boxed_func(gm.forward)
+
+
+    def backward(gm, inputs):
+        returned = list(gm.graph.output_node().args[0])
+        live = [place for place, node in enumerate(returned) if node is not None]
+
+        def run(*args):
+            results = gm.forward(*args)
+            return [results[place] for place in live] + [None] * (len(returned) - len(live))
+
+        return make_boxed_func(run)
+
+
+    trains = aot_autograd(fw_compiler=forward, bw_compiler=backward)
+"""
+FROZEN_STEM = """
+    import torch
+    from backend import trains
+
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.norm, self.head = torch.nn.Linear(6, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 3)
+            self.stem.requires_grad_(False)
+
+        def forward(self, x, y):
+            hidden = torch.relu(self.norm(torch.tanh(self.stem(x))))
+            return torch.nn.functional.cross_entropy(self.head(hidden), y)
+
+
+    torch.compile(Net(), backend=trains)(torch.randn(5, 6), torch.tensor([0, 1, 2, 0, 1])).backward()
+"""
+REGISTERED_BY_THE_SCRIPT = """
+    import torch
+    from backend import fast
+
+
+    torch._dynamo.register_backend(fast, name="fast")
+    torch.compile(lambda x: torch.add(x.tanh(), x, alpha=2.0).relu(), backend="fast")(torch.randn(3))
+"""
+AOT = """
+    import torch
+    from torch._dynamo.backends.common import aot_autograd
+
+
+    def lower(gm, inputs):
+        for node in gm.graph.nodes:
+            node.kwargs = {}
+        gm.recompile()
+        return gm.forward
+
+
+    fast = aot_autograd(fw_compiler=lower)
+"""
+
+
+@pytest.mark.parametrize("backend", [AOT, DROPS_ALPHA])
+def test_a_backend_of_a_module_that_the_script_registers(project, backend):
+    project.write(backend, "backend.py")
+    done = project.run(REGISTERED_BY_THE_SCRIPT)
+    assert done.code == 0, done.stderr
+    assert done.ops == (3, 1) and "from backend import fast" in done.repro and "backend=fast)" in done.repro
+
+
+def test_gradients_in_the_order_of_a_graphs_inputs(project):
+    """Dynamo has the inputs in the order in which ops read them, in a cut graph as in the whole."""
+    project.write(DROPS_NONES, "backend.py")
+    done = project.run(FROZEN_STEM)
+    assert done.code == 0, done.stderr
+    assert done.result["level"] == "dynamo" and done.ops[1] <= 2, done.repro
+
+
 def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
     project.write(KEYED_BY_CODE, "backend.py")
     done = project.run(SEVERAL_LENGTHS)
