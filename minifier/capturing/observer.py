@@ -27,7 +27,7 @@ from minifier.capturing.graph_origin import DynamoGraph, ScriptCall
 from minifier.capturing.graph_record import Record
 from minifier.capturing.logged_lines import LoggedLines
 from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.silent_fallbacks import fallback, is_unchanged, watch_of
+from minifier.capturing.silent_fallbacks import fallback, is_unchanged, parts_of, watch_of
 from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
 from minifier.case import TORCH_COMPILE, BackendReference
@@ -106,8 +106,8 @@ class Observer:
         if watch is None:
             return call()
         with watch:
-            result = call()
-        if (seen := fallback(watch, gm is not None and is_unchanged(result, gm))) is not None:
+            before, result = parts_of(gm), call()
+        if (seen := fallback(watch, is_unchanged(result, gm, before))) is not None:
             facts = {"sentence": seen.sentence, "whole": seen.is_whole, "line": watch.first_line}
             self.log.write("fell back", number=record.number, **facts)
             if self.terms.silent_fallbacks and self.mine.call is not None and not self.mine.call.matched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,23 @@ def _module_of(compiler: Any) -> str:
     return module if isinstance(module, str) else ""
 
 
-def is_unchanged(compiled: Any, gm: torch.fx.GraphModule) -> bool:
-    """Whether the compiled function is the graph module itself, or its method (`gm.forward`)."""
-    return compiled is gm or getattr(compiled, "__self__", None) is gm
+def parts_of(gm: torch.fx.GraphModule | None) -> list[Any]:
+    """Return the objects that make up the graph module: its nodes, what they call and read, and its modules."""
+    if gm is None:
+        return []
+    of_nodes = [part for node in gm.graph.nodes for part in (node, node.target, node.args, node.kwargs)]
+    return [*of_nodes, *gm.modules()]
+
+
+def is_unchanged(compiled: Any, gm: torch.fx.GraphModule | None, before: list[Any]) -> bool:
+    """Whether the compiled function is the graph module itself, or its method (`gm.forward`), with all its parts.
+
+    `before` are its parts ahead of the call: most backends that return the graph module have changed it.
+    """
+    if gm is None or (compiled is not gm and getattr(compiled, "__self__", None) is not gm):
+        return False
+    after = parts_of(gm)
+    return len(after) == len(before) and all(map(operator.is_, after, before))
 
 
 def fallback(watch: CallWatch, unchanged: bool) -> SilentFallback | None:

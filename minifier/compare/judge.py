@@ -14,6 +14,9 @@ import torch
 MAX_EAGER_ERROR_RATIO = 10.0  # a larger error, as a multiple of eager's own, is wrong
 MAX_NOISE_RATIO = 4.0  # as a multiple of eager's change when its inputs move by a rounding error
 MAX_DRAW_RATIO = 4.0  # as a multiple of eager's change with other random numbers
+_MAX_UNEVENNESS = 2.5  # of draws that are compared with each other
+_MIN_SPREAD = 1e-3  # of the elements' size; less may be rounding
+_MIN_ELEMENTS_OF_SPREAD = 16  # of a tensor whose elements show how much they vary
 JUMP_RATIO = 30.0  # an element that moves more, as a multiple of its neighbours' noise, has jumped
 ROUNDING_RMS_EPS = 0.25  # root mean square error of correct rounding, in eps
 SURE_ELEMENTS = 32  # with fewer, one run of eager may be exact, or hardly move, by luck
@@ -185,7 +188,9 @@ def judge_within(compiled: torch.Tensor, eager: torch.Tensor, rtol: float, atol:
 def judge_draws(compiled: torch.Tensor, eager: torch.Tensor, others: Sequence[torch.Tensor]) -> Judgement:
     """Judge a tensor of random numbers that the backend draws differently from eager.
 
-    `others` are eager's results with other draws. Only a result far from all of them is wrong.
+    `others` are eager's results with other draws. A result is wrong if it is far from the mean of all of them, compared
+    with each of them, or if its elements vary far less, or far more, than the elements of each of them: as where one
+    draw takes the place of two, whose difference is then zero.
     """
     c, e = _numbers(compiled), _numbers(eager)
     redrawn = [_numbers(other) for other in others]
@@ -194,13 +199,35 @@ def judge_draws(compiled: torch.Tensor, eager: torch.Tensor, others: Sequence[to
         settled &= value.isfinite() == e.isfinite()
     odd = (c.isfinite() != e.isfinite()) & settled
     judged = settled & c.isfinite() & e.isfinite()
-    distances = [(value[judged] - e[judged]).abs() for value in redrawn]
     far = (c[judged] - e[judged]).abs()
-    noise_rms, noise_max = max(map(_rms, distances)), max(map(_largest, distances))
-    scale = _rms(e[judged])
+    noise_max = max(_largest((value[judged] - e[judged]).abs()) for value in redrawn)
     non_finite = bool(odd.any()) and all(bool(value.isfinite().all()) for value in redrawn)
-    wrong = _rms(far) > MAX_DRAW_RATIO * noise_rms + scale
+    drawn = torch.stack([value[judged] for value in (e, *redrawn)])
+    wrong = _is_outlier(c[judged], drawn) or _varies_otherwise(c[judged], drawn)
     return Judgement(_largest(far), 0.0, noise_max, wrong or non_finite, non_finite, few=True)
+
+
+def _is_outlier(compiled: torch.Tensor, drawn: torch.Tensor) -> bool:
+    """Whether a result is further from the mean of eager's draws than each of them from the mean of the others.
+
+    If some draws are much further than others, as of rare events, so may be the backend's.
+    """
+    total, count = drawn.sum(0), len(drawn)
+    distances = sorted(_rms(value - (total - value) / (count - 1)) for value in drawn)
+    is_even = distances[-1] <= MAX_DRAW_RATIO * distances[count // 2]
+    rare = 0.0 if is_even else _rms(drawn)
+    return _rms(compiled - total / count) > MAX_DRAW_RATIO * distances[-1] + rare
+
+
+def _varies_otherwise(compiled: torch.Tensor, drawn: torch.Tensor) -> bool:
+    """Whether the elements of a result vary far less, or far more, than in each of eager's draws."""
+    spreads = [_rms(value - value.mean()) for value in drawn]
+    if compiled.numel() < _MIN_ELEMENTS_OF_SPREAD or min(spreads) < _MIN_SPREAD * _rms(drawn):
+        return False
+    if max(spreads) > _MAX_UNEVENNESS * min(spreads):
+        return False
+    spread = _rms(compiled - compiled.mean())
+    return spread * MAX_DRAW_RATIO < min(spreads) or spread > MAX_DRAW_RATIO * max(spreads)
 
 
 def depends_on_draws(eager: torch.Tensor, other: torch.Tensor) -> bool:

@@ -23,7 +23,7 @@ from minifier.compare.runs import EagerRuns
 from minifier.failure import Difference
 
 _INPUT_STEPS_EPS = (1.0, 4.0, 4.0)  # by how much inputs are moved: once, and twice more if few elements decide
-_MAX_REDRAWS = 4  # eager runs with other random numbers
+_MAX_REDRAWS = 9  # eager runs with other random numbers
 
 Pairs = Mapping[Key, TensorPair]
 

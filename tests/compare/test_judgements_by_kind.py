@@ -56,11 +56,27 @@ def test_within_tolerances_nan_is_nan_and_complex_numbers_are_complex():
     assert judge_within(torch.tensor([1 + 2j]), torch.tensor([1 - 2j]), 0.0, 1.0) == Judgement(4.0, 0.0, None, True)
 
 
-@pytest.mark.parametrize(("far", "wrong"), [(4.9, False), (5.1, True), (-5.1, True)])
+@pytest.mark.parametrize(("far", "wrong"), [(4.7, False), (4.9, True), (-4.5, False), (-4.6, True)])
 def test_only_what_is_far_from_every_draw_is_wrong(far, wrong):
     found = judge_draws(ones() + far, ones(), [ones(), ones() + 1, ones() - 0.5])
     assert (found.wrong, found.non_finite, found.noise, found.few) == (wrong, False, 1.0, True)
     assert found.error == pytest.approx(abs(far), rel=1e-6) and found.eager_error == 0.0
+
+
+def test_elements_that_vary_less_than_in_every_draw_are_wrong():
+    """As of one draw in the place of two: their difference is zero."""
+    torch.manual_seed(0)
+    eager, *others = (torch.rand(64) - torch.rand(64) for _ in range(4))
+    assert judge_draws(torch.zeros(64), eager, others).wrong
+    assert not judge_draws(torch.rand(64) - torch.rand(64), eager, others).wrong
+    assert not judge_draws(torch.zeros(8), eager[:8], [other[:8] for other in others]).wrong, "too few to tell"
+
+
+def test_a_number_of_many_draws_is_far_from_their_mean():
+    torch.manual_seed(0)
+    draws = [(torch.randn(1024) - torch.randn(1024)).square().mean() for _ in range(10)]
+    assert judge_draws(torch.tensor(0.0), draws[0], draws[1:]).wrong
+    assert not judge_draws(torch.tensor(2.0), draws[0], draws[1:]).wrong
 
 
 def with_first(value):

@@ -75,9 +75,7 @@ LEFT = {
         ("an input that is not contiguous", "a size of 2 or more"),
         ("layout: stride of mul_1", "sizes: size 2", "sizes: dimension 0 of mul_1", "sizes: dimension 1 of mul_1"),
     ),
-    "two_inputs": Left(
-        "return x * y", "x = torch.randn(1)\ny = torch.randn(1)", (13, 7), (), ("merge: input l_y_",)
-    ),
+    "two_inputs": Left("return x * y", "x = torch.randn(1)\ny = torch.randn(1)", (13, 7), (), ("merge: input l_y_",)),
     "product": Left("return x * x", ONE, (11, 3)),
     "cube": Left("return x.pow(3)", ONE, (9, 5)),
     "power": Left("return x.pow(3)", ONE, (9, 5)),
