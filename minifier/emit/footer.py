@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from minifier.case import Case
@@ -49,9 +49,7 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
         lines.append(f"The same program also shows {'; '.join(form.sentence() for form in forms)}.")
     if case.rate < 1:
         lines.append(f"Shows in about {_rate_in_words(case.rate)} attempts.")
-    if case.folders:
-        modules = ", ".join(_own_modules(case))
-        lines.append(f"Needs the folder with {modules}, beside the failing script, on PYTHONPATH.")
+    lines += needed_folder(_modules(case), case.folders)
     if variables:
         lines.append(f"Needs {', '.join(variables)} in its environment, as where this was made.")
     return tuple(lines)
@@ -70,15 +68,20 @@ def operator_imports(case: Case) -> tuple[str, ...]:
     return case.script.imports if any(node.target.startswith("torch.ops.") for node in case.graph.ops) else ()
 
 
-def _own_modules(case: Case) -> list[str]:
-    """Return the imported top-level modules that lie in the script's own folders."""
+def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
+    """Return a line that names those of the top-level modules that lie in the script's own folders, if any does."""
+    paths = [Path(folder) for folder in folders]
+    own = [top for top in sorted(modules) if any((f / top).exists() or (f / f"{top}.py").exists() for f in paths)]
+    return [f"Needs the folder with {', '.join(own)}, beside the failing script, on PYTHONPATH."] if own else []
+
+
+def _modules(case: Case) -> set[str]:
+    """Return the top-level modules that the repro imports."""
     backend = case.backend
     imports = [line.split()[1] for line in (*backend.ahead, *backend.imports, *operator_imports(case))]
     settings = [module for module, _, _ in case.state.config]
     paths = [*imports, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
-    tops = sorted({path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case)))
-    folders = [Path(folder) for folder in case.folders]
-    return [top for top in tops if any((f / top).exists() or (f / f"{top}.py").exists() for f in folders)]
+    return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
 
 
 def difference(text: str, other: str) -> str:

@@ -18,7 +18,7 @@ from minifier.capturing.script import Program
 from minifier.case import BackendReference, Case
 from minifier.case.encode import pack, unpack
 from minifier.case.store import write_atomically
-from minifier.emit.footer import versions
+from minifier.emit.footer import needed_folder, versions
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
 from minifier.failure import Failure, Fingerprint, Kind, Stage, same
 from minifier.probe.prepared_case import extend_path
@@ -28,7 +28,7 @@ from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
-from minifier.slicing import Wanted, backend_names, folders_imported_from, names_bound, slice_module
+from minifier.slicing import Wanted, backend_names, folders_imported_from, imported_tops, names_bound, slice_module
 from minifier.slicing.slices import tidied
 from minifier.source.failing_statement import lines_of, up_to_failing_statement
 from minifier.source.missing_names import missing_names
@@ -74,7 +74,8 @@ class ReducedScript:
         assert isinstance(module, cst.Module)
         body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
         source = module.with_changes(body=body).code
-        return f"{source.strip()}\n\n# {self.failure.line}\n# {versions()}\n"
+        footer = [self.failure.line, versions(), *needed_folder(imported_tops(source), self.folders)]
+        return f"{source.strip()}\n\n" + "".join(f"# {line}\n" for line in footer)
 
 
 class _WithoutBlankBegin(cst.CSTTransformer):

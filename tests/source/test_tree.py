@@ -70,6 +70,8 @@ def test_a_statement_is_there_only_with_what_it_stands_in():
         ("if a:\n    b\nelse:\n    c\n", {2}, "if a:\n    b\n"),
         ("if a:\n    b\nelif c:\n    d\n", {2}, "if a:\n    b\n"),
         ("a = 1; b = 2; c = 3\n", {1}, "a = 1; c = 3\n"),
+        ("a = 1; b = 2\n", {1}, "a = 1\n"),
+        ("for x in y: a; b\n", {2}, "for x in y: a\n"),
         ("for x in y: a\n", {1}, "for x in y: pass\n"),
         ("try:\n    a\nexcept E:\n    b\nfinally:\n    c\n", {3}, "try:\n    a\nexcept E:\n    b\n"),
         ("try:\n    a = 1\nfinally:\n    b = 2\n", {2}, "try:\n    a = 1\nfinally:\n    pass\n"),
