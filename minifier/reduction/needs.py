@@ -22,11 +22,12 @@ from minifier.reduction.simplify import Simplifier, Spent
 _NOT_OBVIOUS = ("sizes", "dims", "dtypes", "layout")  # passes about needs that a reader of the repro may overlook
 _INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
 _SIZE = "size "
+_ENDS = 2  # of the values that an input may have
 
 
 def with_needs(simplifier: Simplifier) -> Case:
     """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
-    A larger size and a multiple are also tried, to tell a minimum from an exact size, and size 1 with another value, to
+    A larger size and a multiple are also tried, to tell a minimum from an exact size, and size 1 with other values, to
     tell a size from a value."""
     if simplifier.case.any_graph:
         return simplifier.case
@@ -51,7 +52,7 @@ def _size_need(simplifier: Simplifier, name: str) -> str:
     more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
     multiple = next(n for n in itertools.count(2 * size, size) if n not in taken)
     try:
-        if simplifier.shows([_negative(to_number(size, 1)[0])]):
+        if simplifier.shows([_at_an_end(to_number(size, 1)[0], end) for end in range(_ENDS)]):
             return ""  # a smaller size failed to show it for its only draw
         larger = simplifier.shows(to_number(size, more))
         if larger:
@@ -63,14 +64,26 @@ def _size_need(simplifier: Simplifier, name: str) -> str:
     return f"a size of {size}" if larger is None else f"a size of exactly {size}"
 
 
-def _negative(edit: Edit) -> Edit:
-    """Return the edit with -1 for all normal values; it changes nothing if there are none."""
+def _at_an_end(edit: Edit, end: int) -> Edit:
+    """Return the edit with the lowest (`end` 0) or the highest value in place of all values drawn from a range.
 
-    def negative(item: TensorInput) -> TensorInput:
-        return replace(item, source=Drawn("full", -1.0)) if item.source == Drawn("randn") else item
+    Normal values become -1 in place of the lowest. It changes nothing if no value is drawn.
+    """
+
+    def one_value(item: TensorInput) -> TensorInput:
+        drawn = item.source
+        if drawn == Drawn("randn") and end == 0:
+            return replace(item, source=Drawn("full", -1.0))
+        if not isinstance(drawn, Drawn) or drawn.how not in ("rand", "randint"):
+            return item
+        if drawn.how == "randint":
+            assert isinstance(drawn.low, int) and isinstance(drawn.high, int), "as drawn"
+            return replace(item, source=Drawn("full", (drawn.low, drawn.high - 1)[end]))
+        low = drawn.low or 0.0
+        return replace(item, source=Drawn("full", (low, low + drawn.spread)[end]))
 
     def changed(case: Case) -> Case:
-        redrawn = with_tensors(case, negative)
+        redrawn = with_tensors(case, one_value)
         return case if redrawn == case else edit(redrawn)
 
     return changed

@@ -200,6 +200,68 @@ def test_gradients_in_the_order_of_a_graphs_inputs(project):
     assert done.result["level"] == "dynamo" and done.ops[1] <= 2, done.repro
 
 
+FLOORS = """
+    def floors(gm, inputs):
+        for node in gm.graph.nodes:
+            if node.kwargs.get("rounding_mode") == "trunc":
+                node.kwargs = {**node.kwargs, "rounding_mode": "floor"}
+        gm.recompile()
+        return gm
+"""
+BUCKETS = """
+    import torch
+    from backend import floors
+
+    torch.manual_seed(0)
+    torch.compile(lambda x: torch.div(x + 1, 3, rounding_mode="trunc").clamp(-9, 9), backend=floors)(
+        torch.randint(-11, 12, (40,))
+    )
+"""
+MERGES_DRAWS = """
+    def merges(gm, inputs):
+        seen = {}
+        for node in list(gm.graph.nodes):
+            if node.op == "call_function":
+                key = str((node.target, node.args, node.kwargs))
+                if key in seen:
+                    node.replace_all_uses_with(seen[key])
+                    gm.graph.erase_node(node)
+                else:
+                    seen[key] = node
+        gm.recompile()
+        return gm
+"""
+TWO_VIEWS = """
+    import torch
+    import torch.nn.functional as F
+    from backend import merges
+
+
+    @torch.compile(backend=merges)
+    def views(x, w):
+        one, other = F.dropout(x, 0.5, training=True) @ w, F.dropout(x, 0.5, training=True) @ w
+        return F.cosine_similarity(one, other, dim=-1)
+
+
+    views(torch.randn(64, 32), torch.randn(32, 16))
+"""
+
+
+def test_values_that_a_single_draw_misses_are_no_size(project):
+    project.write(FLOORS, "backend.py")
+    done = project.run(BUCKETS)
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert "# It takes" not in done.repro or "size" not in done.repro.partition("# It takes")[2], done.repro
+
+
+def test_one_draw_in_the_place_of_two(project):
+    project.write(MERGES_DRAWS, "backend.py")
+    done = project.run(TWO_VIEWS)
+    assert done.code == 0, done.stdout + done.stderr
+    assert done.repro.count("dropout") == 2 and done.result["verified"]["control"] == "passed"
+    assert "returned the graph as it was" not in done.stderr
+
+
 def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
     project.write(KEYED_BY_CODE, "backend.py")
     done = project.run(SEVERAL_LENGTHS)
