@@ -66,7 +66,8 @@ class Fingerprint:
         subject = self.types[0] if self.types else self.kind.value
         lines = self.message.splitlines()
         cause = f" (because of {self.types[-1]}: {lines[-1]})" if len(self.types) > 1 and lines else ""
-        return f"{subject}{where} ({self.stage.value}): {headline(shown or self.message)}{cause}"
+        said = headline(shown or self.message) or ("no message" if self.kind is Kind.EXCEPTION else "")
+        return f"{subject}{where} ({self.stage.value}): {said}{cause}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def test_a_differences_sentence_follows_the_fingerprints():
             "RuntimeError in acme.lower (compile): one (because of KeyError: two)",
             "RuntimeError in acme.lower (compile): (3, 4) (because of KeyError: two)",
         ),
-        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("A", "B")), "A (compile): ", "A (compile): (3, 4)"),
+        (Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("A", "B")), "A (compile): no message", "A (compile): (3, 4)"),
     ],
 )
 def test_a_fingerprint_in_one_line(fingerprint, sentence, with_message):
