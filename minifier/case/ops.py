@@ -134,22 +134,24 @@ def with_ops(case: Case, names: Iterable[str]) -> Case:
     graph = subset(case.graph, names)
     if case.level is Level.AOT_BACKWARD:
         graph = _tangents_last(graph)
-    symbolic = case.symbolic is not None or has_symbols(case.inputs)
-    if case.level is Level.DYNAMO and not symbolic:
-        graph = _in_order_of_use(graph)
     known_inputs = {item.name: item for item in case.inputs}
     inputs = tuple(known_inputs.get(node.name) or _cut_input(node, case) for node in graph.placeholders)
     smaller = replace(case, graph=graph, inputs=inputs)
-    symbolic = symbolic or has_symbols(inputs)
-    return as_dynamo_would(smaller) if symbolic and case.level is Level.DYNAMO else smaller
+    if case.level is not Level.DYNAMO:
+        return smaller
+    symbolic = case.symbolic is not None or has_symbols(inputs)
+    return as_dynamo_would(smaller) if symbolic else _in_order_of_use(smaller)
 
 
-def _in_order_of_use(graph: Graph) -> Graph:
+def _in_order_of_use(case: Case) -> Case:
     """Put the inputs in the order in which ops read them, as Dynamo does. Gradients have the order of the inputs."""
-    placeholders = {node.name: node for node in graph.placeholders}
-    rest = tuple(node for node in graph.nodes if node.op != "placeholder")
+    placeholders = {node.name: node for node in case.graph.placeholders}
+    rest = tuple(node for node in case.graph.nodes if node.op != "placeholder")
     used = dict.fromkeys(name for node in rest for name in node.refs() if name in placeholders)
-    return replace(graph, nodes=(*(placeholders[name] for name in {**used, **placeholders}), *rest))
+    names = {**used, **placeholders}
+    inputs = {item.name: item for item in case.inputs}
+    graph = replace(case.graph, nodes=(*(placeholders[name] for name in names), *rest))
+    return replace(case, graph=graph, inputs=tuple(inputs[name] for name in names))
 
 
 def _tangents_last(graph: Graph) -> Graph:
