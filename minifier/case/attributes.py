@@ -13,8 +13,8 @@ from minifier.case.values import TensorMeta, contiguous_stride, is_permuted
 def attributes_as_inputs(case: Case) -> Case:
     """Turn the attributes of the Case's graph into inputs.
 
-    Those of a graph of Dynamo's become parameters: while inductor freezes (`torch._inductor.config.freezing`), Dynamo
-    makes attributes of all parameters that a function gets.
+    Those of a graph of Dynamo's become parameters: while inductor freezes (its option `freezing`), Dynamo makes
+    attributes of all parameters that a function gets.
     """
     of_dynamo = case.level is Level.DYNAMO
     placeholders: list[Node] = []

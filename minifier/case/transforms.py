@@ -21,6 +21,12 @@ _LEVEL_END = {
 BEGIN = {*_LEVEL_BEGIN, "_saved_tensors_hooks_disable", "_enter_dual_level"}
 END = {*_LEVEL_END, "_saved_tensors_hooks_enable", "_exit_dual_level"}
 _LEAVES_LEVEL = {"_remove_batch_dim", "_unwrap_for_grad"}  # the level is their second argument
+_MODULES = ("torch._functorch.", "torch._C._functorch.")
+
+
+def is_of_transform(node: Node) -> bool:
+    """Whether the op is a transform's own: its levels, dual numbers and batch dimensions."""
+    return node.is_op and node.target.startswith(_MODULES)
 
 
 def wrapped_values(nodes: Iterable[Node]) -> frozenset[str]:

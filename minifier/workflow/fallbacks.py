@@ -46,7 +46,7 @@ class Step(enum.Enum):
     CAPTURE = "capture"  # state: FoundFailures
     CHOOSE = "choose"  # FailingCall
     REDUCE = "reduce"  # Attempt, reduced or with an error
-    VERIFY = "verify"  # Attempt, with a proof
+    VERIFY = "verify"  # Attempt, with or without a repro
     END = "end"  # Attempt, after every fallback on the graph
 
 

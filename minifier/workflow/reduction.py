@@ -175,7 +175,7 @@ def reduce_as_parameters(attempt: Attempt) -> Attempt:
 
 
 def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:
-    """Whether another reduction may still succeed after the error: with late imports, or of the forward graph."""
+    """Whether another reduction may still succeed after the error: with imports in each probe, or of another graph."""
     if isinstance(error, (MachineFailed, ToolFailed)):
         return False
     return isinstance(error, StartsThreads) or (error.exit_code is ExitCode.INTERNAL and attempt.folder.has_forward)

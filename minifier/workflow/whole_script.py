@@ -10,6 +10,7 @@ from pathlib import Path
 from minifier.capturing.script import Program
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
 from minifier.case.store import save
+from minifier.case.transforms import is_of_transform
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, NothingToReduce
@@ -23,7 +24,6 @@ from minifier.workflow.repro_search import with_shown_exception
 from minifier.workflow.run_folder import RunFolder
 
 _MIN_TIMEOUT_SECONDS = 120.0
-_TRANSFORMS = ("torch._functorch.", "torch._C._functorch.")  # what torch.func's transforms leave in a graph of Dynamo's
 _MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
@@ -97,15 +97,20 @@ def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
         if isinstance(error, NothingToReduce) and of_backend is None:
             raise  # the script fails by itself
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
-    return replace(by_script, call=attempt.call, capture_seconds=attempt.capture_seconds, fallbacks=attempt.fallbacks)
+    return _in_place_of(attempt, by_script)
+
+
+def _in_place_of(attempt: Attempt, by_script: Attempt) -> Attempt:
+    """Return the attempt on the script with the output folder, the call and the history of the attempt on its graph."""
+    seconds, fallbacks = attempt.capture_seconds, attempt.fallbacks
+    return replace(by_script, folder=attempt.folder, call=attempt.call, capture_seconds=seconds, fallbacks=fallbacks)
 
 
 def has_transforms(attempt: Attempt) -> bool:
     """Whether a repro of the graph consists of what torch.func's transforms do, which the script says in a name."""
     if attempt.repro is None or attempt.reduced is None:
         return False
-    ops = attempt.reduced.minimal.graph.ops
-    return sum(op.target.startswith(_TRANSFORMS) for op in ops) > _MAX_TRANSFORM_OPS
+    return sum(map(is_of_transform, attempt.reduced.minimal.graph.ops)) > _MAX_TRANSFORM_OPS
 
 
 def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
@@ -128,5 +133,4 @@ def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
         return attempt
     finally:
         shutil.rmtree(place.path)
-    seconds = attempt.capture_seconds
-    return replace(by_script, folder=folder, call=attempt.call, capture_seconds=seconds, fallbacks=attempt.fallbacks)
+    return _in_place_of(attempt, by_script)
