@@ -52,16 +52,16 @@ class CallsAheadReducer:
         A backend that takes one graph for another, for the key of its cache, fails only while both are alike.
         """
         whole, runner = self.case, self.runner
-        if not any(is_alike(call.graph, whole.graph) for call in whole.ahead):
+        alike = {place: whole.of(call) for place, call in enumerate(whole.ahead) if is_alike(call.graph, whole.graph)}
+        if not alike:
             return
 
         def cut_all(candidate: Case) -> Case:
             names = [node.name for node in candidate.graph.ops]
-            cut = [
-                call_ahead(with_ops(whole.of(call), names), call) if is_alike(call.graph, whole.graph) else call
-                for call in whole.ahead
-            ]
-            return replace(candidate, ahead=tuple(cut))
+            ahead = list(whole.ahead)
+            for place, case in alike.items():
+                ahead[place] = call_ahead(with_ops(case, names), ahead[place])
+            return replace(candidate, ahead=tuple(ahead))
 
         with runner.beside(AHEAD, whole), runner.built_by(cut_all):
             reduced, _ = reduce_ops(runner, whole, self.budget, {})
