@@ -79,13 +79,13 @@ def _by_registration(asked: AskedBackend) -> BackendReference | None:
                 distribution=dist.name if dist else None,
                 version=dist.version if dist else None,
             )
-        by_torch = not stack and (asked.function.__module__ or "").startswith("torch.")
-        if module == "torch" or (module is None and by_torch):
+        is_of_torch = not stack and (asked.function.__module__ or "").startswith("torch.")
+        if module == "torch" or (module is None and is_of_torch):
             return BackendReference(name, BackendSource.REGISTERED, string(name))
         if module is not None:
             return BackendReference(name, BackendSource.REGISTERED, string(name), (f"import {module}",))
     expression = in_script(asked.function)
-    # What the script only registers is imported from where it is: the call of the registration is the script's.
+    # A backend that a module holds is imported from there, although the script registers it.
     if names and expression is not None and importable(asked.function) is None:
         return BackendReference(names[0], BackendSource.DEFINED, string(names[0]), names=(first_name(expression),))
     return None

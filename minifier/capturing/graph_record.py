@@ -139,6 +139,7 @@ class Record:
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Save the Case with the inputs of a call that is about to begin."""
+        self.inference = torch.is_inference_mode_enabled()
         if self.graph is not None and not self.unsaved:
             with _Guard(self):
                 self._save_real(values, _PENDING, call)

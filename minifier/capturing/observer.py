@@ -105,8 +105,9 @@ class Observer:
         watch = record.watch()
         if watch is None:
             return call()
+        before = parts_of(gm)
         with watch:
-            before, result = parts_of(gm), call()
+            result = call()
         if (seen := fallback(watch, is_unchanged(result, gm, before))) is not None:
             facts = {"sentence": seen.sentence, "whole": seen.is_whole, "line": watch.first_line}
             self.log.write("fell back", number=record.number, **facts)
@@ -211,7 +212,6 @@ class Observer:
                 return compiled(*args)
             chosen = self._chooses(record, args, compares)
             if chosen:
-                record.inference = torch.is_inference_mode_enabled()
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
             random, begun = random_states() if chosen else (), time.perf_counter()
