@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -206,18 +206,23 @@ def with_native(failure: Failure, output: str) -> Failure:
 def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
     """Compare word by word, where a node's name matches any other node's.
 
-    In a retraced graph the node names are unknown, so any identifier matches. A name that tells the op, such as
-    `sigmoid`, matches the name that the graph's function has for it (`renamed`)."""
+    In a retraced graph (`renamed`) a node's name matches any identifier, and a variable matches its node's name."""
     if sought.message == seen.message:
         return True
     expected, actual = words(normalise(sought.message)), words(seen.message)
     return len(expected) == len(actual) and all(
         a == b
         or {a, b} == {STACK, "None"}  # a graph that was built from a Case may lack the stacks of its nodes
-        or (a in sought.names and (b in seen.names or (renamed is not None and _IDENTIFIER.fullmatch(b) is not None)))
-        or (renamed is not None and normalise(renamed.get(b, "")) == a)
+        or (a in sought.names and b in seen.names)
+        or (renamed is not None and _is_renamed(a, b, sought.names, renamed))
         for a, b in zip(expected, actual, strict=True)
     )
+
+
+def _is_renamed(word: str, other: str, names: Collection[str], renamed: Mapping[str, str]) -> bool:
+    """Tell whether the other word can stand for this node's name in a retraced graph."""
+    is_any_name = word in names and _IDENTIFIER.fullmatch(other) is not None
+    return is_any_name or normalise(renamed.get(other, "")) == word
 
 
 def _is_one_in_a_wrapper(sought: Fingerprint, seen: Fingerprint) -> bool:

@@ -29,7 +29,7 @@ def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
     """Return the last and the first item of a list or tuple, 0 for `range(...)`, nothing for another expression."""
     if isinstance(iterated, (cst.List, cst.Tuple)):
         values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
-        return [values[-1], *values[: min(1, len(values) - 1)]] if values else []
+        return list(dict.fromkeys([*values[-1:], *values[:1]]))
     return [cst.Integer("0")] if m.matches(iterated, m.Call(func=m.Name("range"))) else []
 
 

@@ -119,7 +119,8 @@ class _RemoveOthers(cst.CSTTransformer):
             return cst.RemoveFromParent()
         if isinstance(updated_node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and updated_node.body:
             *others, last = updated_node.body
-            return updated_node.with_changes(body=[*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            if isinstance(last.semicolon, cst.Semicolon):  # of a statement behind it that is gone
+                return updated_node.with_changes(body=[*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
         if isinstance(updated_node, cst.IndentedBlock) and not updated_node.body:
             return updated_node.with_changes(body=[cst.SimpleStatementLine([cst.Pass()])])
         if isinstance(updated_node, cst.SimpleStatementSuite) and not updated_node.body:
