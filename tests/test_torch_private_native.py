@@ -9,6 +9,7 @@ import pytest
 
 from minifier.failure.native import native_frames
 from minifier.torch_private import print_native_stacks
+from minifier.torch_private.native_stacks import SignalStack
 
 
 @pytest.mark.timeout(60)
@@ -26,3 +27,18 @@ def test_torch_prints_the_native_stack_of_a_fatal_signal(processes, tmp_path):
     text = output.read_text()
     assert os.WTERMSIG(status) == signal.SIGSEGV and "Fatal Python error" in text
     assert native_frames(text)[0].startswith("_ctypes")
+
+
+@pytest.mark.timeout(60)
+def test_its_handler_has_a_stack_of_its_own(processes):
+    """On faulthandler's small one some processes die by SIGABRT, or never."""
+    pid = os.fork()
+    if pid == 0:
+        faulthandler.enable(2)
+        print_native_stacks()
+        print_native_stacks()
+        now = SignalStack()
+        ctypes.CDLL(None).sigaltstack(None, ctypes.byref(now))
+        os._exit(now.ss_size >> 16)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 16, "1 MiB"
