@@ -36,6 +36,7 @@ class Watch:
     seconds: how long that call had been running.
     stack: the call's traceback.
     exhausted: bytes in use when the process was killed for its memory; else 0.
+    is_capped: whether the process got no more memory after some time.
     """
 
     def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
@@ -106,6 +107,10 @@ class Watch:
                 break
         return poll_seconds
 
+    @property
+    def is_capped(self) -> bool:
+        return self._memory is not None and self._memory.has_capped
+
     def _look_at_memory(self, child: Child, calls: Sequence[Running]) -> float | None:
         """Stop a script that exhausts memory, and blame the call begun last; return the seconds until the next poll."""
         if self._memory is None:
@@ -139,10 +144,13 @@ def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -
 
 def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Failure:
     """Return the failure of a call in which the process was killed or died."""
+    no_memory = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
     if watch.exhausted:
-        fingerprint = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
         message = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
-        return Failure(fingerprint, Kind.OUT_OF_MEMORY.value, message, watch.stack)
+        return Failure(no_memory, Kind.OUT_OF_MEMORY.value, message, watch.stack)
+    if end.signal == signal.SIGABRT and watch.is_capped:  # as C++ ends a process where an allocation fails
+        message = "it aborted when it got no more memory"
+        return Failure(no_memory, Kind.OUT_OF_MEMORY.value, message, read_stack(folder / STACKS))
     if watch.hung is not None:
         fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
         return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)

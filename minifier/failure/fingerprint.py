@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,6 +128,11 @@ def _exit_status(message: str) -> str:
     if message == "None":
         return "exit status 0"
     return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
+
+
+def aborted_without_memory(number: int | None, output: str) -> bool:
+    """Tell whether a process that a signal of this number ended aborted because an allocation of native code failed."""
+    return number == signal.SIGABRT and _NO_MEMORY.search(diagnostic(output)) is not None
 
 
 def _is_out_of_memory(link: Link) -> bool:

@@ -95,6 +95,11 @@ class MemoryWatch:
         self._free = available()
         self._limited: set[int] = set()
 
+    @property
+    def has_capped(self) -> bool:
+        """Whether a process was capped at its size, so that its next allocation fails."""
+        return bool(self._limited)
+
     def __call__(self, running: Sequence[Child]) -> float | None:
         """Check the children; return the seconds until the next check, or None if there is no hurry."""
         if not self._free:

@@ -1,6 +1,7 @@
 """A script that takes memory without end: the machine survives, and the backend that did it has failed."""
 
 import resource
+import signal
 
 import pytest
 import torch
@@ -22,6 +23,15 @@ import torch
 import oddlib.deadly
 
 torch.compile(lambda x: torch.tanh(x) + 1, backend="oddlib_ends", options={"stage": STAGE, "how": HOW})(torch.ones(3))
+"""
+
+ABORTS = """
+import ctypes
+
+new = ctypes.CDLL("libstdc++.so.6")._Znwm
+new.argtypes, new.restype = (ctypes.c_size_t,), ctypes.c_void_p
+while True:
+    new(2**20)
 """
 
 
@@ -57,6 +67,16 @@ def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_me
     found = failing.failure.fingerprint
     assert (found.kind, found.site.function) == (Kind.OUT_OF_MEMORY, "oddlib_ends")
     assert failing.unsaved == "" and captured.end.status == 1 and bureau.case().failure == failing.failure
+
+
+def test_native_code_that_aborts_without_memory(bureau, little_memory):
+    """Only the exhausted machine tells the script's SIGABRT from others; a probe's output names std::bad_alloc."""
+    captured = bureau.capture(SCRIPT.replace("STAGE", "'run'").replace("HOW", "'hoard in C++'"))
+    (failing,) = captured.failing
+    assert failing.failure.fingerprint == Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
+    assert captured.end.signal == signal.SIGABRT and "in end" in failing.traceback
+    _summary, case = bureau.reduce(memory=500 * MIB)
+    assert [node.target for node in case.graph.ops] == ["torch.tanh"]
 
 
 def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
@@ -143,3 +163,9 @@ def test_a_repro_keeps_to_the_limit(tmp_path):
     sought = Fingerprint(Stage.RUN, Kind.OUT_OF_MEMORY, message="no more memory")
     check = verify(script, Conditions(sought, timeout=60, memory=300 * MIB), runs=1)
     assert check.holds and check.runs[0].failure.type == "MemoryError"
+    script.write_text(ABORTS)
+    assert verify(script, Conditions(sought, timeout=60, memory=300 * MIB), runs=1).holds
+    of_a_signal = Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGABRT")
+    assert verify(script, Conditions(of_a_signal, timeout=60, memory=300 * MIB), runs=1).holds
+    script.write_text("import os\nos.abort()\n")
+    assert not verify(script, Conditions(sought, timeout=60, memory=300 * MIB), runs=1).holds

@@ -44,6 +44,7 @@ def end(how):
         hoard = []
         while True:
             hoard.append(torch.ones(2**20))
+            time.sleep(0.002)  # whoever watches has the time to look, on a busy machine too
     if how == "use up":  # what was reserved before
         arena = mmap.mmap(-1, 2**34, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
         for page in range(0, 2**34, 4096):
@@ -52,6 +53,12 @@ def end(how):
         text = []
         while True:
             text.append("x" * 2**20)
+            time.sleep(0.0005)
+    if how == "hoard in C++":  # operator new: where it fails, nothing catches std::bad_alloc
+        new = ctypes.CDLL("libstdc++.so.6")._Znwm
+        new.argtypes, new.restype = (ctypes.c_size_t,), ctypes.c_void_p
+        while True:
+            ctypes.memset(new(2**22), 1, 2**22)
     if how == "thread":
         thread = threading.Thread(target=end, args=("SIGSEGV",))
         thread.start()
