@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,9 +129,9 @@ def _exit_status(message: str) -> str:
     return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
 
 
-def aborted_without_memory(number: int | None, output: str) -> bool:
-    """Tell whether a process that a signal of this number ended aborted because an allocation of native code failed."""
-    return number == signal.SIGABRT and _NO_MEMORY.search(diagnostic(output)) is not None
+def names_lack_of_memory(output: str) -> bool:
+    """Tell whether the diagnostic of native code in the output names a failed allocation, as before an abort."""
+    return _NO_MEMORY.search(diagnostic(output)) is not None
 
 
 def _is_out_of_memory(link: Link) -> bool:
