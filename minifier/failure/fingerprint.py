@@ -129,8 +129,10 @@ def _exit_status(message: str) -> str:
     return f"exit status {int(message) & 0xFF if message.lstrip('-').isdigit() else 1}"
 
 
-def names_lack_of_memory(output: str) -> bool:
-    """Tell whether the diagnostic of native code in the output names a failed allocation, as before an abort."""
+def aborted_without_memory(sought: Fingerprint | None, output: str) -> bool:
+    """Tell whether native code aborted for the lack of memory that is sought: its diagnostic names an allocation."""
+    if sought is None or sought.kind is not Kind.OUT_OF_MEMORY:
+        return False
     return _NO_MEMORY.search(diagnostic(output)) is not None
 
 
@@ -211,7 +213,8 @@ def with_native(failure: Failure, output: str) -> Failure:
 def _same_message(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | None) -> bool:
     """Compare word by word, where a node's name matches any other node's.
 
-    In a retraced graph (`renamed`) a node's name matches any identifier, and a variable matches its node's name."""
+    `renamed` is given for a retraced graph. There a node's name matches any identifier. A variable matches the name
+    of its node."""
     if sought.message == seen.message:
         return True
     expected, actual = words(normalise(sought.message)), words(seen.message)

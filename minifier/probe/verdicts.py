@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from minifier.case.encode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
-from minifier.failure.fingerprint import failure_of, names_lack_of_memory, of_line, with_native
+from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.probe.children import ChildEnd
@@ -42,8 +42,7 @@ def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = Non
 def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> Failure | None:
     if ended.timed_out:
         return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
-    may_abort = sought is not None and sought.kind is Kind.OUT_OF_MEMORY and ended.signal == signal.SIGABRT
-    if ended.exhausted or (may_abort and names_lack_of_memory(ended.written)):
+    if ended.exhausted or (ended.signal == signal.SIGABRT and aborted_without_memory(sought, ended.written)):
         return _death(ended, Kind.OUT_OF_MEMORY, "no more memory")
     if ended.signal is not None:
         return _death(ended, Kind.SIGNAL, signal.Signals(ended.signal).name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage, same
-from minifier.failure.fingerprint import failure_of, names_lack_of_memory, of_line, with_native
+from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
 from minifier.failure.frames import Link
 from minifier.failure.stage import stage_shown
 
@@ -112,8 +112,7 @@ def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) 
     guarded = _GUARD.search(end.output)
     if end.status == 1 and guarded:
         return _hang(stage, f"no end after {_seconds(guarded.group(1))} s", end.output)
-    may_abort = sought is not None and sought.kind is Kind.OUT_OF_MEMORY and end.status == -signal.SIGABRT
-    if may_abort and names_lack_of_memory(end.output):
+    if end.status == -signal.SIGABRT and aborted_without_memory(sought, end.output):
         return _death(stage, Kind.OUT_OF_MEMORY, "no more memory", end.output)
     if end.status < 0:
         return _death(stage, Kind.SIGNAL, signal.Signals(-end.status).name, end.output)
