@@ -22,7 +22,7 @@ PACKAGES_thunder := lightning-thunder==0.2.6
 PACKAGES_tvm := apache-tvm==0.27.0.post1
 PACKAGES_max := torch-max-backend==0.2.0 max==25.6.1
 
-.PHONY: demo quick test soak coverage test-backends lint types format bench docs packages clean
+.PHONY: demo quick test soak coverage test-backends torches lint types format bench docs packages clean
 
 demo: $(READY)
 	@echo "--- samples/failing.py fails under torch.compile; minify run finds out why"
@@ -49,6 +49,12 @@ coverage: .venv/.test
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
+# Releases of torch, each in an environment of its own, which is removed afterwards unless KEEP is set; writes
+# docs/reference/versions.md.
+TORCHES ?= 2.8.0 2.10.0 2.12.1 2.15.0
+torches:
+	$(PYTHON) scripts/torches.py --workers $(WORKERS) $(if $(KEEP),--keep) $(TORCHES)
+
 # Third parties' backends, each in an environment of its own beside torch.
 test-backends: $(OUT_OF_TREE:%=.venv-%/.ready)
 	@set -e; for name in $(OUT_OF_TREE); do \
@@ -70,8 +76,9 @@ types: .venv/.types
 bench: .venv/.bench
 	$(BIN)/python benchmarks/compare.py --write
 
+# The site, in site/: open site/index.html. The theme's notice about its successor is no error of ours.
 docs: .venv/.docs
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 # The wheels and the source distribution: built, installed outside this folder, and used there.
 packages:

@@ -26,10 +26,10 @@ def without_fork_server() -> None:
 
     def probe(self: LocalProber, cases: Sequence[Any], until: Any, limits: Limits) -> list[ChildEnd]:
         folder = Path(tempfile.mkdtemp())
-        whole = replace(self.bench.case, needs=())
+        whole = replace(self.prepared.case, needs=())
         save(whole, folder)
         base, content = load(folder), packed(folder)
-        recorded = self.bench.recorded
+        recorded = self.prepared.recorded
         found = []
         for case in cases:
             actor = Actor({})

@@ -100,7 +100,7 @@ def milliseconds(work: Callable[[], object], repeats: int) -> float:
 
 def cost(lab: ProbeRunner, names: Sequence[str], repeats: int) -> Cost:
     """Times making the candidate and probing it, from the order to the verdict."""
-    case = lab.bench.case
+    case = lab.prepared.case
     candidate = with_ops(case, names)
 
     def probe() -> None:

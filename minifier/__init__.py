@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minifier.embed.capture import capture
+    from minifier.embed.function import check, minify
     from minifier.embed.wrap import wrap
-    from minifier.workflow.run import minify
+    from minifier.workflow.run import run_program as run
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "capture", "minify", "wrap"]
+__all__ = ["__version__", "capture", "check", "minify", "run", "wrap"]
 
-_MODULES = {"capture": "minifier.embed.capture", "minify": "minifier.workflow.run", "wrap": "minifier.embed.wrap"}
+_PLACES = {
+    "capture": ("minifier.embed.capture", "capture"),
+    "check": ("minifier.embed.function", "check"),
+    "minify": ("minifier.embed.function", "minify"),
+    "run": ("minifier.workflow.run", "run_program"),
+    "wrap": ("minifier.embed.wrap", "wrap"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public function at its first use: the import loads torch, and the command checks its options first."""
-    if name not in _MODULES:
+    """Import a public function at its first use: the import loads torch, and the command checks its options first.
+
+    Raises UsageError for a torch that the tool cannot work with.
+    """
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    from minifier.workflow.machine import import_with_torch
+
+    module, function = _PLACES[name]
+    return getattr(import_with_torch(module), function)

@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     STOPPED = 3
     NO_REPRO = 4
     INTERNAL = 5
+    INTERRUPTED = 130
 
 
 class MinifyError(Exception):
@@ -23,7 +24,24 @@ class MinifyError(Exception):
 
 
 class MachineFailed(MinifyError):
-    """The machine, not this tool, is at fault: no space is left on a disk, say."""
+    """The machine, not this tool, is at fault: no space is left on a disk, say. `advice` is what to do."""
+
+    advice = "make room there; what is complete stays. If there is a case/ in it, `minify reduce` of the folder goes on"
+
+
+class FolderRemoved(MachineFailed):
+    """Somebody removed a folder that this tool was using."""
+
+    advice = "run it again, with folders that stay (--out, TMPDIR)"
+
+
+class LimitReached(MachineFailed):
+    """The system gave no more memory, files or processes, or killed a process for lack of memory."""
+
+    advice = (
+        "see `ulimit -a`, the container's limits and `dmesg`. If there is a case/ in the output folder, "
+        "`minify reduce` of the folder goes on"
+    )
 
 
 class ToolFailed(MinifyError):
@@ -36,10 +54,35 @@ class UsageError(MinifyError):
     exit_code = ExitCode.USAGE
 
 
+class NotTrusted(MinifyError):
+    """The code in a folder or a bundle is somebody else's, and the user has not allowed it to run."""
+
+    exit_code = ExitCode.USAGE
+
+
 class NothingToReduce(MinifyError):
     """No failure of a backend or of torch.compile is left to reduce."""
 
     exit_code = ExitCode.NOTHING
+    cause = "nothing-failed"
+
+
+class NothingCompiled(NothingToReduce):
+    """The script ended without a graph for any backend."""
+
+    cause = "nothing-compiled"
+
+
+class FailsByItself(NothingToReduce):
+    """The program fails in the same way without torch.compile, or the graph without the backend."""
+
+    cause = "fails-by-itself"
+
+
+class NoSuchBackend(NothingToReduce):
+    """The name of the backend is unknown to torch."""
+
+    cause = "no-such-backend"
 
 
 class NoRepro(MinifyError):
@@ -56,6 +99,16 @@ class StoppedEarly(MinifyError):
     """An interrupt ended the run before there was a verified repro."""
 
     exit_code = ExitCode.STOPPED
+
+
+class StoppedAtOnce(StoppedEarly):
+    """A second Ctrl-C ended the run. Nothing is done with what was reached."""
+
+
+class Interrupted(StoppedEarly):
+    """Ctrl-C ended the run before there was a failure. The exit code is that of Python after Ctrl-C."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class CannotSave(MinifyError):

@@ -13,8 +13,9 @@ class Settings:
 
     `workers` is how many probes are made at once (None: a probe for each core if probes take long). `compare` is auto,
     always, never or strict. `verify` is in how many fresh interpreters the repro must show the failure. `passes` are
-    the passes to try besides the removal of ops (None: all); `skipped` are passes not to try. `include_data` is whether
-    real values may go into the bundle (None: the user is asked). `level` is auto, or source to reduce the script itself
+    the passes to try besides the removal of ops and of statements (None: all); `skipped` are passes not to try.
+    `include_data` is whether real values may go into the bundle, `bundle_private` whether it is written with a repro
+    whose constants look like secrets (None: the user is asked). `level` is auto, or source to reduce the script itself
     at once. `cluster` is the address of a Ray cluster for the probes, or local. With `silent_fallbacks`, a logged
     fallback of a backend, to eager or to another backend, is a failure.
     """
@@ -26,6 +27,7 @@ class Settings:
     budget: float | None = None
     max_probes: int | None = None
     include_data: bool | None = None
+    bundle_private: bool | None = None
     match_log: str | None = None
     compare: str = "auto"
     measure: Tolerance = field(default_factory=Tolerance)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,25 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Where a variable of torch's is set (`make` has TORCH), its defaults are asked of a fresh interpreter.
 for name in [name for name in os.environ if name.startswith("TORCH")]:
     del os.environ[name]
+# The key of the marks is that of this test run: workers of pytest-xdist and started commands inherit the variable.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _data = tempfile.TemporaryDirectory(prefix="tests-of-minify-")  # removed as the run ends
+    os.environ["XDG_DATA_HOME"] = _data.name
 sys.path.append(str(CASES))
 # A shell starts what it puts in the background deaf to Ctrl-C, and the tests of Ctrl-C would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same holds for a closed terminal, after `nohup make test`.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have recorded as `printed`: output of a worker process, and of a test that passes, is lost."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "printed":
+                terminalreporter.write_line(str(text))
 
 
 _running_quick = ""  # the id of the quick test that runs now

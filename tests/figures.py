@@ -1,15 +1,23 @@
 """`python tests/figures.py`: figures of the code in minifier/ that tell how hard it is to find one's way in it.
 
-Lines, files at the top, names used twice, functions with many parameters, the words and sentences of the docstrings.
+Lines, files at the top, names used twice, functions with many parameters, cycles, the calls of a run, words, sentences.
 """
 
 from __future__ import annotations
 
 import ast
+import graphlib
+import io
+import json
+import os
 import re
 import statistics
+import subprocess
+import sys
+import tempfile
+import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,6 +25,20 @@ PACKAGE = ROOT / "minifier"
 MAX_PARAMETERS = 6
 # Words that stand where a noun would say more.
 VAGUE = re.compile(r"\b(what|that of|those|such|it|one)\b", re.IGNORECASE)
+# A backend that notes its stack: forked children have the frames of the processes that they were forked from.
+NOTES_ITS_STACK = """
+import json, os, traceback
+import torch
+
+def backend(gm, inputs):
+    with open(os.environ["STACKS"], "a") as file:
+        print(json.dumps([(frame.filename, frame.name) for frame in traceback.extract_stack()]), file=file)
+    if "tanh" in gm.code:
+        raise RuntimeError("no tanh")
+    return gm.forward
+
+torch.compile(lambda x: (x.sin().cos().exp() + 1).tanh().cos(), backend=backend)(torch.randn(3))
+"""
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -73,14 +95,110 @@ def vague_per_hundred(texts: list[str]) -> float:
     return 100 * sum(len(VAGUE.findall(text)) for text in texts) / words
 
 
+def strings(parsed: dict[Path, ast.Module]) -> Iterator[str]:
+    """Texts of at least three words in the code, docstrings apart: what a user may read."""
+    for module in parsed.values():
+        documented = {ast.get_docstring(node, clean=False) for node in ast.walk(module) if _may_have_docstring(node)}
+        for node in ast.walk(module):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if text not in documented and len(text.split()) > 2:
+                yield text
+
+
+def _may_have_docstring(node: ast.AST) -> bool:
+    return isinstance(node, (*DEFINITIONS, ast.Module))
+
+
+def comments(paths: Iterator[Path]) -> Iterator[str]:
+    """Every comment."""
+    for path in paths:
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string.lstrip("# ")
+
+
+def lines_per_package(parsed: dict[Path, ast.Module]) -> Counter[str]:
+    """Lines of code by package; files at the top by themselves."""
+    lines: Counter[str] = Counter()
+    for path in parsed:
+        lines[path.relative_to(PACKAGE).parts[0]] += len(path.read_text(encoding="utf-8").splitlines())
+    return lines
+
+
+def imports(squashed: bool) -> dict[str, set[str]]:
+    """What each module imports when the tool runs, or with `squashed` each package."""
+    import grimp
+
+    graph = grimp.build_graph("minifier", exclude_type_checking_imports=True)
+    for package in graph.find_children("minifier") if squashed else ():
+        graph.squash_module(package)
+    return {module: graph.find_modules_directly_imported_by(module) - {module} for module in graph.modules}
+
+
+def cycle(imported: dict[str, set[str]]) -> list[str]:
+    """A cycle of imports, or []."""
+    try:
+        graphlib.TopologicalSorter(imported).prepare()
+    except graphlib.CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+Frame = tuple[str, str]  # file in minifier/, function
+
+
+def recorded_stack() -> list[Frame]:
+    """The tool's frames between a command and the backend, of the first probe that the search makes in a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        script, stacks = Path(folder) / "noting.py", Path(folder) / "stacks"
+        script.write_text(NOTES_ITS_STACK, encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "minifier",
+            "run",
+            "--quiet",
+            "--verify",
+            "1",
+            "--out",
+            f"{folder}/out",
+            script,
+        ]
+        environment = {**os.environ, "STACKS": str(stacks)}
+        subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=300, check=True)
+        for line in stacks.read_text(encoding="utf-8").splitlines():
+            own = [(str(Path(file).relative_to(PACKAGE)), name) for file, name in json.loads(line) if is_own(file)]
+            if any(file.startswith("search/") for file, _ in own):
+                return own
+    raise LookupError("no probe of the search was recorded")
+
+
+def is_own(file: str) -> bool:
+    return Path(file).is_relative_to(PACKAGE)
+
+
+def calls(stack: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """The calls from the command to the search, and from the search to the backend's compilation."""
+    command = next(i for i, (file, _) in enumerate(stack) if file == "cli/commands.py")
+    searching = [i for i, (file, _) in enumerate(stack) if file.startswith("search/")]
+    return list(stack[command + 1 : searching[0] + 1]), list(stack[searching[-1] + 1 :])
+
+
+def described(frames: Sequence[Frame]) -> str:
+    """How many calls these are, and how many of them are of the process layer."""
+    return f"{len(frames)}, {sum(file.startswith('process/') for file, _ in frames)} of them in process/"
+
+
 def main() -> None:
     """Print the figures."""
     parsed = modules()
     prose = list(docstrings(parsed))
-    notes = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "notes").glob("*.md"))]
     lengths = [len(sentence.split()) for text in prose for sentence in sentences(text)]
-    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in parsed)
-    print(f"lines                       {lines:,}")
+    lines = lines_per_package(parsed)
+    print(f"lines                       {lines.total():,}")
+    for name, count in lines.most_common():
+        print(f"                            {count:6,} {name}")
     print(f"files                       {len(parsed)}")
     print(f"files at the top            {sum(path.parent == PACKAGE for path in parsed)}")
     print(f"file names used twice       {', '.join(repeated(file_names(parsed))) or 'none'}")
@@ -88,9 +206,28 @@ def main() -> None:
     print(f"over {MAX_PARAMETERS} parameters           {len(many_parameters(parsed))}")
     for function in many_parameters(parsed):
         print(f"                            {function}")
-    vague = f"{vague_per_hundred(prose):.1f} in docstrings, {vague_per_hundred(notes):.1f} in notes"
+    print(f"cycle of packages           {' -> '.join(cycle(imports(squashed=True))) or 'none'}")
+    print(f"cycle of modules            {' -> '.join(cycle(imports(squashed=False))) or 'none'}")
+    to_search, to_backend = calls(recorded_stack())
+    print(f"calls, command to search    {described(to_search)}")
+    print(f"calls, search to backend    {described(to_backend)}")
+    for file, name in (*to_search, *to_backend):
+        print(f"                            {file} {name}")
+    texts = {
+        "docstrings": prose,
+        "comments": list(comments(iter(parsed))),
+        "strings": list(strings(parsed)),
+        "notes": read(ROOT / "notes"),
+        "docs": read(ROOT / "docs"),
+        "README": [(ROOT / "README.md").read_text(encoding="utf-8")],
+    }
+    vague = ", ".join(f"{vague_per_hundred(text):.1f} in {name}" for name, text in texts.items())
     print(f"vague words per 100         {vague}")
     print(f"median sentence, words      {statistics.median(lengths):.0f} in docstrings")
+
+
+def read(folder: Path) -> list[str]:
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.md"))]
 
 
 if __name__ == "__main__":

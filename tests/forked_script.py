@@ -18,6 +18,7 @@ from typing import BinaryIO, NoReturn
 from minifier.failure import Fingerprint
 from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreters
+from minifier.process.orphans import spare
 from minifier.verify import Conditions, ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
@@ -38,7 +39,8 @@ def python_forked(script: Path, folder: Path, timeout: float = 60) -> subprocess
     out, err = folder / "stdout", folder / "stderr"
     with out.open("wb") as output, err.open("wb") as errors:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        child = Child(fork_interpreter(str(script), folder, environment, output, errors=errors), timeout)
+        child = fork_interpreter(str(script), folder, environment, output, errors=errors)
+        child.limit(timeout)
         try:
             supervise([child])
         finally:
@@ -60,7 +62,7 @@ def fork_interpreter(
     first: Callable[[], None] | None = None,
     files: Sequence[int] = (),
     errors: BinaryIO | None = None,
-) -> int:
+) -> Child:
     """Do as `minifier.process.interpreters.launch_fresh`, in a fork of this process."""
     assert not files, "no interpreter is started ahead where they are forks"
     sys.stdout.flush()
@@ -68,7 +70,8 @@ def fork_interpreter(
     pid = os.fork()
     if pid == 0:
         _become_interpreter(script, work, environment, (output, errors or output), first)
-    return pid
+    spare(pid)
+    return Child(pid)
 
 
 def _become_interpreter(

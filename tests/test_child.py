@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minifier.process.child import Child, supervise
+from minifier.process.child import Child, end, supervise
 from minifier.process.forked_step import run_step
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
@@ -96,3 +96,64 @@ def test_an_error_while_a_step_runs_leaves_none_of_its_processes(tmp_path):
         run_step(work, tick)
     assert all(gone_soon(int(pid)) for pid in note.read_text().split())
     assert signal.getsignal(signal.SIGINT) is before
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True).pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_program_that_goes_on_after_sigterm_is_killed_with_its_children():
+    with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True) as process:
+        child = int(process.stdout.readline())
+        end(process, 0.1)
+        assert process.returncode == -signal.SIGKILL and gone_soon(child)
+
+
+def test_a_program_that_ends_by_sigterm_is_waited_for():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        end(process)
+        assert process.returncode == -signal.SIGTERM
+
+
+@pytest.fixture
+def busy():
+    """Run the test, and all processes that it starts, on one processor, beside four that compute."""
+    before, one = os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}
+    os.sched_setaffinity(0, one)
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    yield
+    for process in spinning:
+        process.kill()
+        process.wait()
+    os.sched_setaffinity(0, before)
+
+
+COMPUTES = "import time\nwhile time.process_time() < {seconds}: pass"
+
+
+@pytest.mark.usefixtures("busy")
+def test_time_in_which_a_child_waits_for_a_processor_counts_for_no_limit():
+    begun = time.monotonic()
+    computes, sleeps = started(COMPUTES.format(seconds=2), 6), started("import time; time.sleep(60)", 6)
+    supervise([computes, sleeps])
+    assert computes.code == 0 and not computes.timed_out and computes.seconds < 6 < time.monotonic() - begun
+    assert sleeps.timed_out
+
+
+@pytest.mark.usefixtures("busy")
+def test_what_computes_without_end_is_stopped_on_a_busy_machine():
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {COMPUTES.format(seconds=99)!r}])"
+    children = [started(COMPUTES.format(seconds=99), 1), started(nested, 1)]
+    supervise(children)
+    assert all(child.timed_out and child.seconds >= 1 for child in children)
+
+
+def test_several_threads_wait_no_longer_than_the_time_that_passes():
+    code = "import threading\nfor _ in range(8): threading.Thread(target=lambda: max(range(10**9))).start()"
+    begun, child = time.monotonic(), started(code, 1)
+    supervise([child])
+    assert child.timed_out and 0 <= child.excused < time.monotonic() - begun

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from minifier.process.distributions import imported_beside_torch, installed, names_by_package
+from minifier.process.distributions import github_repository, imported_beside_torch, installed, names_by_package
 from minifier.verify import Conditions, run_script
 
 
@@ -14,12 +14,12 @@ from minifier.verify import Conditions, run_script
 def distribution(tmp_path, monkeypatch):
     """Installs a distribution with one module and what pip notes about its origin."""
 
-    def install(name, origin=None):
+    def install(name, origin=None, fields=""):
         site = tmp_path / "site"
         info = site / f"{name}-1.5.dist-info"
         info.mkdir(parents=True)
         (site / f"{name}.py").write_text("")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n{fields}")
         (info / "RECORD").write_text(f"{name}.py,,\n")
         if origin is not None:
             (info / "direct_url.json").write_text(json.dumps(origin))
@@ -28,6 +28,20 @@ def distribution(tmp_path, monkeypatch):
 
     yield install
     names_by_package.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("url", "repository"),
+    [
+        ("Project-URL: Source, https://github.com/acme/npu-compiler.git", "acme/npu-compiler"),
+        ("Home-page: https://github.com/acme/npu.js/issues", "acme/npu.js"),
+        ("Home-page: https://acme.example/github.com", ""),
+        ("Summary: https://github.com/acme/npu", ""),
+    ],
+)
+def test_the_repository_of_a_distribution(distribution, url, repository):
+    distribution("acme_compiler", fields=f"{url}\n")
+    assert github_repository("acme-compiler") == repository and github_repository("no-such") == ""
 
 
 def test_what_torch_needs_itself_is_left_out(distribution):

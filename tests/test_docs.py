@@ -4,11 +4,13 @@ A fence below `<!-- file: NAME -->` is a file; one of the language `console` has
 it prints, `...` standing for anything. What is longer, and of no matter there, is left out with a line of `...`.
 """
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def runs(page: Path) -> bool:
     return "```console" in page.read_text()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", [page for page in PAGES if runs(page)], ids=lambda page: page.stem)
 def test_what_the_page_shows_is_so(page, tmp_path, soak):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -70,7 +72,7 @@ def test_what_the_page_shows_is_so(page, tmp_path, soak):
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
-                    timeout=200,
+                    timeout=300,
                     check=False,
                 )
                 assert agrees(command.said, done.stdout.splitlines()), f"$ {command.line}\n{done.stdout}"
@@ -84,6 +86,11 @@ def test_every_script_belongs_to_a_command():
         assert not files or runs(page), page.name
 
 
+def test_no_cell_of_a_table_has_a_pipe():
+    """The site shows the backslash that it takes."""
+    assert [page.name for page in PAGES if "\\|" in page.read_text()] == []
+
+
 @pytest.mark.parametrize("name", ["run", "reduce", "check", "report"])
 def test_every_option_is_in_the_reference(name):
     text = (ROOT / "docs" / "reference" / "command-line.md").read_text()
@@ -93,10 +100,82 @@ def test_every_option_is_in_the_reference(name):
     assert name in text
 
 
-@pytest.mark.timeout(120)
-def test_the_site_can_be_made(tmp_path, soak):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+def texts_of_the_tool() -> str:
+    """Every string constant in minifier/, a line each; values that a message names are left out."""
+    found: list[str] = []
+    for path in (ROOT / "minifier").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(part.value) if isinstance(part, ast.Constant) else "" for part in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_the_messages_that_a_page_explains_are_those_of_the_tool():
+    page = (ROOT / "docs" / "how-to" / "did-not-reduce.md").read_text()
+    messages = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
+    texts = texts_of_the_tool()
+    assert len(messages) > 20
+    assert [each for each in messages if each not in texts] == []
+
+
+def test_every_page_is_in_the_navigation():
+    named = re.findall(r"^ +- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES)
+
+
+def test_no_table_shows_an_escaped_bar():
+    """The backslash of a bar that is escaped within code is shown."""
+    rows = [f"{page.name}: {line}" for page in PAGES for line in page.read_text().splitlines() if line[:1] == "|"]
+    assert [row for row in rows if "\\|" in row] == []
+
+
+class Loaded(HTMLParser):
+    """The addresses that a page loads by itself: not those of its links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        loading = {"src", "srcset", "poster", "data"} | ({"href"} if tag in ("link", "image", "use") else set())
+        self.addresses += [value or "" for name, value in attrs if name in loading]
+        self.addresses += [match for name, value in attrs if name == "style" for match in IN_STYLE.findall(value or "")]
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "style":
+            self.addresses += IN_STYLE.findall(data)
+
+
+IN_STYLE = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s]+)""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, soak) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    built = {path.relative_to(tmp_path / "site").parent for path in (tmp_path / "site").rglob("index.html")}
-    assert len(built) == len(PAGES)
+    return folder
+
+
+@pytest.mark.timeout(120)
+def test_the_site_has_every_page(site):
+    built = {path.relative_to(site).with_suffix(".md") for path in site.rglob("*.html") if path.name != "404.html"}
+    assert built == {page.relative_to(ROOT / "docs") for page in PAGES}
+
+
+@pytest.mark.timeout(120)
+def test_the_site_loads_nothing_from_elsewhere(site):
+    addresses: dict[str, set[str]] = {}
+    for path in (*site.rglob("*.html"), *site.rglob("*.svg")):
+        parser = Loaded()
+        parser.feed(path.read_text())
+        addresses[path.name] = set(parser.addresses)
+    for path in site.rglob("*.css"):
+        addresses[path.name] = set(IN_STYLE.findall(path.read_text()))
+    assert any("bundle" in address for address in addresses["index.html"])
+    assert any("site.css" in address for address in addresses["index.html"])
+    outside = {(name, each) for name, all_ in addresses.items() for each in all_ if re.match(r"(?i)(https?:)?//", each)}
+    assert outside == set()

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from minifier.errors import NoRepro
 from minifier.process.interrupts import interrupted_afterwards
-from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
+from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed, run_for_result
 
 ONE = Progress(Phase.REDUCING, step="prefix", size=41, probes=7)
 
@@ -80,14 +81,50 @@ def test_what_a_child_sent_before_it_died_within_a_line(forked):
         channel.show(ONE)
         channel.say("a word")
         os.write(channel._into, b'{"line": "hal')
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGTERM)
         return 0
 
     def displayed():
         end = run_displayed(work, recorder)
         return end.signal, recorder.seen
 
-    assert forked(displayed) == (signal.SIGKILL, [ONE, "a word"])
+    assert forked(displayed) == (signal.SIGTERM, [ONE, "a word"])
+
+
+@pytest.mark.parametrize(("kills", "ends"), [(2, (None, 2)), (9, (signal.SIGKILL, 2))])
+def test_a_phase_that_a_stranger_kills_is_begun_again_twice(forked, tmp_path, kills, ends):
+    recorder = Recorder()
+
+    def work(channel):
+        (tmp_path / str(os.getpid())).touch()
+        if len(list(tmp_path.iterdir())) <= kills:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    def displayed():
+        end = run_displayed(work, recorder)
+        return end.signal, sum("was killed (SIGKILL)" in said for said in recorder.seen)
+
+    assert forked(displayed) == ends
+
+
+def test_a_dataclass_comes_back_from_a_phase_and_nothing_from_one_that_died(forked):
+    def gives(_channel):
+        return ONE
+
+    def dies(_channel):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def refuses(_channel):
+        raise NoRepro("it passes")
+
+    def results():
+        given, died = (run_for_result(Progress, work, Recorder()) for work in (gives, dies))
+        with pytest.raises(NoRepro, match="it passes"):
+            run_for_result(Progress, refuses, Recorder())
+        return given[0], given[1].status, died[0], died[1].described
+
+    assert forked(results) == (ONE, 0, None, f"signal {int(signal.SIGTERM)}")
 
 
 def test_more_than_the_pipe_holds_arrives(forked):

@@ -12,7 +12,6 @@ from real_graphs import compiled_graphs
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from minifier import torch_private
-from minifier.cli.listing import loaded_entry_point
 from minifier.torch_private import (
     LAUNCH,
     OtherDraws,
@@ -23,6 +22,7 @@ from minifier.torch_private import (
     as_dynamo_takes,
     as_hint,
     asked_backend,
+    asking_for_no_device,
     assumes_dynamic,
     backend_error,
     backend_table,
@@ -40,6 +40,7 @@ from minifier.torch_private import (
     is_failure,
     kernel_arguments,
     kernel_of,
+    kernels,
     library_stack,
     local_source,
     marked_dims,
@@ -50,6 +51,7 @@ from minifier.torch_private import (
     numbered_launch,
     observe_backend_calls,
     observe_tracing,
+    operator_path,
     parts_of,
     registered_names,
     registration_stack,
@@ -58,9 +60,11 @@ from minifier.torch_private import (
     storage_key,
     symbols_of,
     tame_inductor,
+    unknown_arguments,
     unsettled,
     warm_up_symbols,
 )
+from minifier.workflow.known_backends import loaded_entry_point
 
 X = torch.ones(2, 3)
 
@@ -181,23 +185,32 @@ def test_the_graph_up_to_the_op_at_which_tracing_fails(forked):
         def fails(x):
             return torch.cov(torch.sin(x), aweights=x[0]).cos()
 
+        def catches(x):
+            try:
+                return fails(x)
+            except RuntimeError:
+                return {}[0]
+
+        messages = []
         torch.compile(breaks, backend="eager")(X)
         try:
             torch.compile(fails, backend="eager", dynamic=True)(torch.rand(2, 3))
         except RuntimeError:
             torch.compile(torch.cos, backend="eager")(X)  # another exception is being handled
-        try:
-            torch.compile(lambda x: torch.sin(x) + {}[0], backend="eager", fullgraph=True)(X)
-        except Exception as error:
-            assert "KeyError" in str(error) or isinstance(error, KeyError)
-        return [
+        for no_op in (lambda x: torch.sin(x) + {}[0], catches):
+            try:
+                torch.compile(no_op, backend="eager", fullgraph=True, dynamic=True)(torch.rand(2, 3))
+            except Exception as error:
+                messages.append(str(error))
+        return messages, [
             graph and ([str(node.target) for node in graph.module.graph.nodes][-2:], list(map(type, graph.inputs)))
             for graph in found
         ]
 
-    at_op, at_no_op = forked(work)
+    (_, message), (at_op, at_no_op, after_op) = forked(work)
     assert "cov" in at_op[0][0] and at_op[0][1] == "output" and torch.Tensor in at_op[1]
     assert at_no_op is None
+    assert (after_op is None) == ("KeyError" in message)  # torch 2.13 and earlier do not let a script catch it
 
 
 def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
@@ -228,6 +241,18 @@ def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
     assert found[2][:2] == ("named", True) and found[2][4] is True
     assert found[3][0] == "eager" and found[3][1] is False
     assert found[4][:2] == ("named", True)
+
+
+def test_a_backend_is_found_behind_the_splitting_of_graphs_for_ddp(forked):
+    def work():
+        from torch._dynamo.backends.distributed import DDPOptimizer
+
+        watched(lambda: None)
+        inner = torch._TorchCompileWrapper(len, None, {"a": 1}, None)
+        found = asked_backend(DDPOptimizer(bucket_bytes_cap=2**30, backend_compile_fn=inner).compile_fn)
+        return found.name, found.function is len, found.options
+
+    assert forked(work) == ("len", True, {"a": 1})
 
 
 def test_inductors_mode_and_options_are_kept_as_given(forked):
@@ -401,7 +426,7 @@ def test_a_graph_is_completed_as_dynamo_completes_its_own():
     def backend(gm, example_inputs):
         (x,) = gm.graph.find_nodes(op="placeholder")
         argument = x.meta["grapharg"]
-        seen.append((sorted(gm.meta), argument.source.name, argument.fake_tensor.shape, sorted(x.meta["tensor_dict"])))
+        seen.append((sorted(gm.meta), str(argument.source), argument.fake_tensor.shape, sorted(x.meta["tensor_dict"])))
         return gm.forward
 
     def doubled(x):
@@ -659,6 +684,45 @@ def test_a_launch_of_a_kernel_runs_it_with_what_it_was_given():
     result = torch.zeros(2)
     graph_module(torch.nn.Module(), graph)(torch.ones(2), result)
     assert result.tolist() == [10.0, 10.0]
+
+
+def test_a_launch_keeps_no_arguments_that_the_tool_does_not_know(monkeypatch):
+    """torch 2.15 has `launch_kwargs`."""
+
+    class Launch:
+        def __call__(self, kernel_idx, constant_args_idx, grid, tma_descriptor_metadata, kwargs, launch_kwargs, **_):
+            return launch_kwargs
+
+    monkeypatch.setattr(kernels, "LAUNCH", Launch())
+    kwargs = numbered_launch(object(), {}, [(1, 1, 1)])
+    assert Launch()(**kwargs) == {} and unknown_arguments(kwargs) == []
+    assert unknown_arguments({**kwargs, "launch_kwargs": {"num_ctas": 2}}) == ["launch_kwargs"]
+
+
+@pytest.mark.parametrize(
+    ("function", "path"),
+    [
+        (torch.ops.aten.tanh.default, "torch.ops.aten.tanh.default"),
+        (torch.ops.aten.tanh, "torch.ops.aten.tanh"),
+        (torch.ops.higher_order.cond, "torch.ops.higher_order.cond"),
+        (LAUNCH, "torch.ops.higher_order.triton_kernel_wrapper_mutation"),
+        (torch.tanh, None),
+    ],
+)
+def test_an_operator_has_a_path(function, path):
+    assert operator_path(function) == path
+
+
+def test_ops_of_fake_tensors_ask_for_no_device_where_they_must_not(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(asked.append(1)))
+    mode = new_fake_mode()
+    fake = mode.from_tensor(torch.ones(2, requires_grad=True))
+    with asking_for_no_device(), mode:
+        assert fake.clone().grad_fn is not None and asked == []
+    with mode:
+        fake.clone()
+    assert asked
 
 
 def test_what_ops_are_made_of():

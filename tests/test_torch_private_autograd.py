@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from minifier.torch_private import node_of, nodes_below, outside_transforms, transforms_ended, versions_kept
+from minifier.torch_private import (
+    node_of,
+    nodes_below,
+    outside_transforms,
+    transforms_ended,
+    versions_kept,
+    zeros_without_memory,
+)
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -77,9 +84,9 @@ def test_transforms_that_were_left_open_are_ended():
 
 def test_forward_mode_and_hooks_are_as_before():
     def begun():
-        torch._functorch.predispatch._jvp_increment_nesting()
+        torch._C._functorch._jvp_increment_nesting()
         torch._C._set_fwd_grad_enabled(False)
-        torch._functorch.predispatch._enter_dual_level()
+        torch._C._enter_dual_level()
         torch._C._autograd._saved_tensors_hooks_disable("not in here")
         raise ValueError("in the middle")
 
@@ -93,3 +100,8 @@ def test_forward_mode_and_hooks_are_as_before():
             pass
         dual = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
         assert torch.autograd.forward_ad.unpack_dual(dual * 3).tangent.tolist() == [3.0, 3.0]
+
+
+def test_zeros_of_a_vanishing_derivative_take_no_memory():
+    zeros = zeros_without_memory([2, 3], torch.float64, "cpu")
+    assert zeros._is_zerotensor() and zeros.shape == (2, 3) and zeros.dtype is torch.float64

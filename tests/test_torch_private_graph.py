@@ -17,7 +17,7 @@ def seen_by_a_backend(function, *args):
             "module": (set(gm.meta), {name for name in vars(gm) if name.startswith(("_param_name", "_source_to"))}),
             "placeholder": set(placeholder.meta) - _OF_THE_SCRIPT,
             "type": placeholder.type,
-            "source": placeholder._dynamo_source.name,
+            "source": str(placeholder._dynamo_source),
             "argument": placeholder.meta["grapharg"].example is example_inputs[0],
             "fake": placeholder.meta["grapharg"].fake_tensor is placeholder.meta["example_value"],
             "one mode": context.fake_mode is placeholder.meta["example_value"].fake_mode,

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from minifier.interfaces.names import INDUCTOR_MODULES, MACHINE_SETTINGS
 from minifier.torch_private import (
     INDUCTOR,
-    INDUCTOR_MODULES,
-    MACHINE_SETTINGS,
     forget_threads,
     has_config,
     inductor_cache,

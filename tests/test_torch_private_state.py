@@ -6,10 +6,16 @@ from torch.overrides import TorchFunctionMode
 
 from minifier.torch_private import (
     as_while_compiling,
+    asked_backend,
+    compiled_entries,
     config_values,
     default_device,
+    device_kinds,
+    dynamo_caches_restored,
     has_config,
     inference_mode_outside,
+    is_capturing,
+    isolated_compile,
     note_inference_mode,
     other_function_modes,
     set_config,
@@ -138,3 +144,39 @@ def test_which_configuration_there_is():
     assert not has_config("torch._dynamo.config", "no_such_key")
     with pytest.raises(ImportError):
         has_config("no.such.module", "key")
+
+
+def test_the_kinds_of_devices_beside_the_cpu():
+    assert device_kinds() == ("cuda", "xpu", "privateuseone") and not is_capturing()
+
+
+def test_code_compiled_for_a_look_alone_is_forgotten():
+    """Of the user's own code nothing is, nor do the sizes that were looked at count for it."""
+    compilations = []
+
+    def own(gm, example_inputs):
+        compilations.append([tuple(node.meta["example_value"].shape) for node in gm.graph.nodes if node.name == "l_x_"])
+        return gm.forward
+
+    def looking(gm, example_inputs):
+        return gm.forward
+
+    def used(x):
+        return x.sin() + 1
+
+    def unused(x):
+        return x.cos() + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(used, backend=own)
+    compiled(torch.ones(3))
+    for size in range(4, 16):  # more than Dynamo compiles of one code
+        with dynamo_caches_restored(lambda compiler: asked_backend(compiler).function is looking):
+            for function in (used, unused):
+                isolated_compile(function, looking)(torch.ones(size))
+        assert (compiled_entries(used.__code__), compiled_entries(unused.__code__)) == (1, 0)
+    compiled(torch.ones(3))
+    torch.compile(unused, backend=own)(torch.ones(17))
+    assert compilations == [[(3,)], [(17,)]], "compiled again, or with a dynamic size"
+    compiled(torch.ones(2))
+    assert len(compilations) == 3, "looking has used up the user's recompilations"

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_script import forked_interpreters
 from warm_command import WarmProcess, warm_command, warm_python
 
-from minifier.cli.commands import command_line
+from minifier.cli.entry import command_line
+from minifier.process.orphans import adopt_orphans
 from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Ui
 from minifier.torch_private import forget_threads
@@ -89,7 +91,9 @@ class Project:
         return path
 
     def environment(self, path: Sequence[str | Path] = (CASES,), **extra: str) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TORCH", "PYTEST"))}
+        # pytest prints another summary where one of the last two is set.
+        unwanted = ("PYTHON", "TORCH", "PYTEST", "CI", "BUILD_NUMBER")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
         return {**kept, "TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(map(str, path)), **extra}
 
     def start(self, *arguments: str | Path, command: str = "minifier", **options: Any) -> subprocess.Popen[str]:
@@ -250,6 +254,39 @@ class Lines(Ui):
         self.details.append(text)
 
 
+def minified_here(script: Path, folder: Path, within: float = 120, *, fresh: bool = False, **settings: Any) -> Any:
+    """The outcome of `minifier.run` in a fork of the test process, `within` seconds, with the results in `out`.
+
+    The interpreters of the verification are forks too, unless they are to be `fresh`.
+    """
+    from torch.utils import collect_env
+
+    from minifier import run as run_script  # imported once, ahead of all forks
+    from minifier.process.interpreters import Interpreters
+    from minifier.settings import Settings
+
+    def work() -> Any:
+        faulthandler.disable()  # pytest's, which would have the stacks of every death
+        os.environ["PYTHONPATH"] = str(CASES)
+        os.chdir(folder)
+        collect_env.get_pretty_env_info = lambda: ""  # it takes seconds
+        interpreters = Interpreters(most_ahead=0) if fresh else forked_interpreters()
+        return run_script(script, Settings(**settings), out=folder / "out", interpreters=interpreters)
+
+    return in_child(work, folder, within)
+
+
+def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
+    """The reduction of a Case folder into another folder. Raises what the reduction raises."""
+    from minifier.case.run_folder import RunFolder
+    from minifier.case.store import load
+    from minifier.settings import Settings
+    from minifier.workflow.attempt import Attempt, Run
+    from minifier.workflow.reduction import reduce_in_child
+
+    return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), load(source)), source, out)
+
+
 class Bureau:
     """Captures and reduces scripts without the command line and without verification: a second, not ten."""
 
@@ -271,8 +308,8 @@ class Bureau:
         def work() -> Any:
             faulthandler.disable()  # pytest's; a user's is respected
             sys.path[0] = str(CASES)
-            captured = capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
-            return captured
+            adopt_orphans()
+            return capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
 
         return in_child(work, self.folder, timeout)
 
@@ -309,24 +346,16 @@ class Bureau:
 
     def reduce(self, number: int = 1, timeout: float = 60, **settings: Any) -> tuple[Any, Any]:
         """(summary, minimal Case) of the n-th graph. Raises what the reduction raises."""
-        from minifier.case.store import load
         from minifier.errors import MinifyError
-        from minifier.reduction.reduce_case import ReductionTask
-        from minifier.settings import Settings
-        from minifier.workflow.reduction import reduce_in_child
-
-        out = self.folder / f"out-{number}"
-        out.mkdir()
 
         def work() -> Any:
             faulthandler.disable()  # pytest's, which would have the stacks of dying probes
-            source = self.graphs / str(number)
             try:
-                return reduce_in_child(ReductionTask(source, out, Settings(**settings)))
+                return reduced_at(self.graphs / str(number), self.folder / f"out-{number}", **settings)
             except MinifyError as error:
                 return error
 
-        summary = in_child(work, self.folder, timeout)
-        if isinstance(summary, MinifyError):
-            raise summary
-        return summary, load(out / "minimal")
+        reduced = in_child(work, self.folder, timeout)
+        if isinstance(reduced, MinifyError):
+            raise reduced
+        return reduced.summary, reduced.minimal

@@ -70,6 +70,11 @@ class WarmProcess:
             output.close()
         return texts[0], texts[1]
 
+    def printed_errors(self) -> str:
+        """Return what was printed to standard error so far; the command goes on writing where it was."""
+        file = self._outputs[1].fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
+
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)

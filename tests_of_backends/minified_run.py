@@ -39,9 +39,14 @@ def failing_model(
 def minified(text: str, folder: Path) -> tuple[dict[str, Any], str]:
     """(result.json, the repro) of a script of this text."""
     (folder / "failing.py").write_text(text)
+    return minified_in(folder, "failing.py")
+
+
+def minified_in(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    """(result.json, the repro) of `minify run ARGUMENTS...` in this folder."""
     out = folder / "out"
     done = subprocess.run(
-        [sys.executable, "-m", "minifier", "run", "--out", str(out), "failing.py"],
+        [sys.executable, "-m", "minifier", "run", "--out", str(out), *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

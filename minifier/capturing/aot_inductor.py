@@ -14,9 +14,9 @@ import torch
 from minifier.capturing.object_source import option
 from minifier.capturing.script import AOT_INDUCTOR
 from minifier.case import BackendReference, BackendSource
+from minifier.emit.forms import template_source
 from minifier.errors import CannotSave
 from minifier.failure import Stage
-from minifier.templates import template_source
 from minifier.torch_private import inputs_written_to, module_of_export
 
 if TYPE_CHECKING:

@@ -8,14 +8,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from minifier.case.encode import pack_arg, unpack_arg
+from minifier.case.decode import unpack_arg
+from minifier.case.encode import pack_arg
 from minifier.case.switches import Values, read_switches
 from minifier.case.variables import own, variables
 from minifier.errors import CannotSave, MinifyError
@@ -24,15 +25,21 @@ from minifier.torch_private import config_values
 
 Config = dict[tuple[str, str], Any]
 _IMPORT_TIMEOUT_SECONDS = 120.0  # for importing torch
+# This process has torch's defaults for these variables and this folder: it imports torch with this module, or has it.
+_VARIABLES, _FOLDER = variables(os.environ), os.getcwd()
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Configuration by (module, key), switches by name, and the import path of any interpreter of this environment."""
+    """Configuration by (module, key), switches by name, and the import path of any interpreter of this environment.
+
+    `environment` has the variables of this process before the script changes them.
+    """
 
     config: Config = field(default_factory=dict)
     switches: Values = field(default_factory=dict)
     path: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def switches_now() -> Values:
@@ -46,15 +53,35 @@ def baseline_here() -> Baseline:
     return Baseline(config_values(), switches_now())
 
 
-@functools.cache
+def is_tuned() -> bool:
+    """Whether torch's environment variables are set, or were set as this process began."""
+    return bool(own(_VARIABLES) or own(variables(os.environ)))
+
+
 def baseline_of_a_repro() -> Baseline:
     """Return the baseline of an interpreter that runs a repro: without torch's environment variables.
 
-    If any of these variables is set, a fresh interpreter reports its values. Raises MinifyError if that interpreter
-    fails.
+    If this process has, or had, other variables, a fresh interpreter reports its values. Raises MinifyError if that
+    interpreter fails.
     """
-    here = baseline_here()
-    return Fresh(here).baseline if own(variables(os.environ)) else here
+    present = variables(os.environ)
+    if is_tuned() or present != _VARIABLES:
+        baseline = _reported_baseline(tuple(pair for pair in present if pair not in own(present)))
+    else:
+        baseline = _baseline_as_begun()
+    return replace(baseline, environment=dict(os.environ))
+
+
+@functools.cache
+def _baseline_as_begun() -> Baseline:
+    """Return the values of this process before the first script."""
+    return baseline_here()
+
+
+@functools.lru_cache(maxsize=1)
+def _reported_baseline(_libraries: tuple[tuple[str, str], ...]) -> Baseline:
+    """Return the values of a fresh interpreter; started once for all steps with these variables."""
+    return Fresh(baseline_here()).baseline
 
 
 class Fresh:
@@ -68,10 +95,11 @@ class Fresh:
         self._here = here
         modules = sorted({module for module, _ in here.config})
         torch_variables = dict(own(variables(os.environ)))
-        # It runs in the same folder: some values depend on that.
+        # Some values depend on the folder. Popen and not Child: the user's process may ignore how its children end.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *modules],
             env={name: value for name, value in os.environ.items() if name not in torch_variables},
+            cwd=_FOLDER if os.path.isdir(_FOLDER) else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -102,7 +130,8 @@ class Fresh:
         """The interpreter's defaults and import path."""
         config = {(module, key): write(unpack_arg(value)) for module, key, value in self._answer["config"]}
         switches = {**self._here.switches, **self._answer["switches"]}
-        return Baseline({**self._here.config, **config}, switches, tuple(self._answer["path"]))
+        path = tuple(self._answer["path"])
+        return replace(self._here, config={**self._here.config, **config}, switches=switches, path=path)
 
 
 _START = (

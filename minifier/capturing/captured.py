@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from minifier.case import BackendReference
+from minifier.case.store import ATEN, CASE, load, save
 from minifier.failure import Failure, Stage
+from minifier.interfaces.names import ERRORS_OF_COMPILE, FOLDERS_OF_COMPILE, INVALID_BACKEND
 from minifier.process.forked_step import StepEnd
 
 
@@ -25,9 +28,9 @@ class FailingGraph:
     ops: int | None
     backend: str
     stage: Stage
+    failure: Failure
     call: int = 0
     unsaved: str = ""
-    failure: Failure | None = None
     reference: BackendReference | None = None
     inputs_lost: str = ""
     forward: int | None = None
@@ -37,13 +40,15 @@ class FailingGraph:
 class FellBack:
     """A backend call that caught its own exception or did not compile the graph itself, as `sentence` describes.
 
-    `is_whole`: inductor or eager got the whole graph. `line` is the backend's log line about the fallback, or "".
+    `is_whole`: inductor or eager got the graph. `line` is the backend's log line about the fallback, or "". `is_plain`:
+    the backend only hands work to inductor.
     """
 
     graph: int
     sentence: str
     is_whole: bool
     line: str
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,12 @@ class Captured:
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
     fallbacks: backend calls that caught an exception, or left the graph to inductor or eager.
     not_compared: (graph, reason).
+    bounded: seconds of comparing after which no further calls were compared; 0 if all chosen calls were.
     lost: position in `forwards` from 1 of the graph in whose comparison the process died or was killed.
+    path: folders that the script added to the import path.
     failure: how the script failed outside of its backend calls, by an exception, a status or a signal.
+    was_killed: the script's process died of SIGKILL, which this tool did not send.
+    has_lingered: this tool ended the process, which did not end after the script's own code had ended.
     """
 
     end: StepEnd
@@ -87,19 +96,31 @@ class Captured:
     excused: tuple[tuple[int, int, str], ...] = ()
     fallbacks: tuple[FellBack, ...] = ()
     not_compared: tuple[tuple[int, str], ...] = ()
+    bounded: float = 0.0
     lost: int | None = None
+    path: tuple[str, ...] = ()
     failure: Failure | None = None
+    was_killed: bool = False
+    has_lingered: bool = False
+
+
+def complete(folder: Path, seconds: float, slowest: float, graphs: int) -> None:
+    """Add the script's total time, its longest backend call and its graph count to a Case and to its ATen Case."""
+    for case_folder in (folder, folder / ATEN):
+        if (case_folder / CASE).exists():
+            case = load(case_folder)
+            save(
+                replace(case, script=replace(case.script, seconds=seconds, slowest=slowest, graphs=graphs)), case_folder
+            )
 
 
 def is_of_torch(error: str, trace: str) -> bool:
     """Whether torch.compile itself raised the error, not the script or one of its libraries."""
-    if "InvalidBackend" in error:  # an unregistered backend name
+    if INVALID_BACKEND in error:  # an unregistered backend name
         return False
-    if error.startswith(("torch._dynamo.exc.", "torch._inductor.exc.", "torch._functorch.")):
+    if error.startswith(ERRORS_OF_COMPILE):
         return True
     raised, _, _ = trace.partition("\nfrom user code:")  # where Dynamo lists frames of the user's
     files = [line for line in raised.splitlines() if line.lstrip().startswith('File "')]
     last = files[-1] if files else ""
-    return any(
-        folder in last for folder in ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/torch/fx/")
-    )
+    return any(folder in last for folder in FOLDERS_OF_COMPILE)

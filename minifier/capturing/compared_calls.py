@@ -6,12 +6,18 @@ import time
 import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minifier.capturing.events import EventLog
 from minifier.capturing.terms import Comparing
 from minifier.torch_private import storage_key
+
+if TYPE_CHECKING:
+    from minifier.capturing.graph_record import Record
+
+_MIN_GRAPHS = 8  # whose first call is compared, however long that takes
 
 
 @dataclass
@@ -30,41 +36,50 @@ class ComparedCalls:
     """Chooses the first call of each graph, its last call, and calls whose inputs are of another kind than before.
 
     Kinds differ in grad and inference mode, sizes, strides, dtypes, requires_grad, is_leaf, numbers, shared memory.
-    They also tell which tensors are the first call's, and which of these were written since. Comparisons after the
-    graphs' first calls stop once they have taken `comparing.seconds`.
+    They also tell which tensors are the first call's, and which of these were written since. Once all comparisons have
+    taken `comparing.seconds`, only first calls of the first few graphs are chosen; that is logged.
     """
 
-    def __init__(self, comparing: Comparing) -> None:
-        self._comparing = comparing
+    def __init__(self, comparing: Comparing, log: EventLog) -> None:
+        self._comparing, self._log = comparing, log
         self._graphs: dict[int, _Seen] = {}
         self._seconds = 0.0
-        self._begun: float | None = None
+        self._begun = 0.0
+        self._was_told = False
 
-    def chooses(self, place: int, number: int, args: Sequence[Any]) -> bool:
-        """Whether the call `number`, from 1, of Dynamo's `place`th graph is compared."""
-        begun, is_first = time.perf_counter(), place not in self._graphs
-        chosen = place not in self._comparing.left_out and self._is_chosen(place, number, args)
-        self._begun = begun if chosen and not is_first else None
+    def chooses(self, record: Record, args: Sequence[Any]) -> bool:
+        """Whether the record's next call is compared."""
+        begun = time.perf_counter()
+        chosen = record.place not in self._comparing.left_out and self._is_chosen(record, args)
+        if chosen:
+            self._begun = begun
         return chosen
 
-    def _is_chosen(self, place: int, number: int, args: Sequence[Any]) -> bool:
-        seen = self._graphs.get(place)
+    def _is_chosen(self, record: Record, args: Sequence[Any]) -> bool:
+        seen = self._graphs.get(record.place)
+        is_spent = self._seconds > self._comparing.seconds
         if seen is None:
-            seen = self._graphs[place] = _Seen([_reference(value) for value in args])
+            seen = self._graphs[record.place] = _Seen([_reference(value) for value in args])
             seen.kinds.add(_kind(args, seen))
+            if is_spent and len(self._graphs) > _MIN_GRAPHS:
+                reason = f"comparing had taken {self._seconds:.0f} s by then"
+                self._log.write("not compared", number=record.number, reason=reason)
+                return False
             return True
-        if self._seconds > self._comparing.seconds:
+        if is_spent:
+            if not self._was_told:
+                self._log.write("bounded", seconds=self._seconds)
+            self._was_told = True
             return False
         kind = _kind(args, seen)
-        if kind in seen.kinds and number != self._comparing.last_calls.get(place):
+        if kind in seen.kinds and record.runs + 1 != self._comparing.last_calls.get(record.place):
             return False
         seen.kinds.add(kind)
         return True
 
     def compared(self, script_seconds: float) -> None:
         """Count the time since `chooses` chose this call, without the `script_seconds` of the script's own call."""
-        if self._begun is not None:
-            self._seconds += time.perf_counter() - self._begun - script_seconds
+        self._seconds += time.perf_counter() - self._begun - script_seconds
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from minifier.capturing.terms import Comparing
 from minifier.case import Case, Graph
 from minifier.case.graph import tensor_keys
 from minifier.case.store import load
-from minifier.compare import Comparison, compare_results
+from minifier.compare import BackwardPass, Comparison, compare_results
 from minifier.compare.results import Results, finish, observe, observe_outputs, random_state_kept
 from minifier.compare.runs import EagerRuns
 from minifier.failure import Difference, Failure, Stage
@@ -54,6 +55,8 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     Each run of eager maps the stored inputs anew: inputs that no run writes to are in memory once.
     """
     case = load(record.folder)
+    if collective := _collective(case.graph):
+        return Compared(case, unable=f"it has {collective}, which the other processes would have to repeat")
     tensors = StoredTensors(case.tensors)
     live = {key: record.tensors.get(key) for key in tensor_keys(case.graph)}
 
@@ -76,16 +79,20 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
                 again = observe(
                     lambda *args: compiled(*args[:count]),
                     [*inputs()[:count], *held],
-                    backward=True,
+                    backward=BackwardPass(runs.tangents, retain_graph=True),
                     start=call.random,
-                    tangents=runs.tangents,
                     within=lambda: ComparedCall(record),
-                    retain_graph=True,
                 )
             results.gradients, failed = again.gradients, again if again.error is not None else None
-        names = [item.name for item in case.inputs]
-        comparison = compare_results(results, eager, runs, comparing.measure, names)
+        comparison = compare_results(results, eager, runs, comparing.measure)
     return _judged(case, comparison, comparing, failed, backward)
+
+
+def _collective(graph: Graph) -> str:
+    """Return the first collective op of the graph and of the graphs in it; "" if there is none."""
+    own = (node.target for node in graph.ops if "c10d" in node.target)
+    nested = (_collective(module.graph) for module in graph.modules.values() if module.graph is not None)
+    return next(filter(None, itertools.chain(own, nested)), "")
 
 
 def _build(case: Case, graph: Graph) -> torch.fx.GraphModule:

@@ -15,13 +15,30 @@ EVENTS = "events.jsonl"
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
     """Return a folder's events; the last line may be incomplete if its process died, and is skipped then."""
-    path = folder / EVENTS
-    events = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
-        with contextlib.suppress(ValueError):
-            event = json.loads(line)
-            events += [event] if isinstance(event, dict) else []
-    return events
+    return EventReader(folder).new_events()
+
+
+class EventReader:
+    """Reads a folder's events as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / EVENTS
+        self._read = 0  # bytes
+
+    def new_events(self) -> list[dict[str, Any]]:
+        """Return the events since the last call. An incomplete last line waits for the next call."""
+        if not self._path.is_file():
+            return []
+        with self._path.open("rb") as log:
+            log.seek(self._read)
+            whole, newline, _ = log.read().rpartition(b"\n")
+        self._read += len(whole + newline)
+        events = []
+        for line in whole.decode(errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                event = json.loads(line)
+                events += [event] if isinstance(event, dict) else []
+        return events
 
 
 def forward_of(folder: Path, number: int) -> int | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capturing.capture import capture
-from minifier.capturing.captured import Captured
+from minifier.capturing.captured import Captured, FailingGraph
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Comparing, Terms
+from minifier.failure import Failure
+from minifier.failure.from_comparison import rank_of
 from minifier.process.progress import SILENT, Ui
 from minifier.settings import Settings
 
-_MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons but each graph's first
+_MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons
+MIN_COMPARING_SECONDS = 10.0  # for them in any case
 _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
 
 
@@ -21,7 +24,9 @@ _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the pre
 class FoundFailures:
     """The failures of a script. `captured` is the run that showed them, on `terms`, with its Cases in `graphs`.
 
-    `compared` is the run that compared results with eager's, or None. `work` is the folder for all runs.
+    `compared` is the run that compared results with eager's, or None. `own_failure` is how the script failed by itself,
+    by a check of its results say, ahead of that run. `work` is the folder for all runs. `fallbacks` are the names of
+    the workflow's fallbacks that led here.
     """
 
     program: Program
@@ -30,6 +35,8 @@ class FoundFailures:
     graphs: Path
     terms: Terms
     compared: Captured | None = None
+    own_failure: Failure | None = None
+    fallbacks: tuple[str, ...] = ()
 
 
 def run_script(
@@ -64,7 +71,7 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         first.trains,
         first.trained,
         last_calls=dict(first.calls),
-        seconds=_MAX_COMPARING_SHARE * first.seconds,
+        seconds=max(MIN_COMPARING_SECONDS, _MAX_COMPARING_SHARE * first.seconds),
     )
     lost: list[tuple[int, str]] = []
     for n in range(1, _MAX_COMPARING_RUNS + 1):
@@ -79,12 +86,32 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         comparing = replace(comparing, left_out=comparing.left_out | {second.lost})
     terms = replace(found.terms, comparing=comparing)
     if second.failing:
-        return replace(found, captured=second, graphs=place, terms=terms, compared=second)
+        if second.bounded:
+            ui.say(f"further calls were not compared: comparing had taken {second.bounded:.0f} s")
+        second = replace(second, failing=_worst_first(second.failing))
+        return replace(found, captured=second, graphs=place, terms=terms, compared=second, own_failure=first.failure)
     missing = tuple(dict([*lost, *second.not_compared]).items())
     return replace(found, terms=terms, compared=replace(second, not_compared=missing))
+
+
+def _worst_first(failing: Sequence[FailingGraph]) -> tuple[FailingGraph, ...]:
+    """Sort wrong results by their aspect, the worst first; a script may be wrong because of a later graph's."""
+    return tuple(sorted(failing, key=lambda each: rank_of(each.failure) if each.failure is not None else -1))
 
 
 def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
     """Run the script again, as before, with torch.compile running everything in eager mode."""
     terms = replace(found.terms, comparing=None, in_eager=True)
     return capture(found.program, found.work / "in-eager", terms, ui)
+
+
+def compiles_nothing(found: FoundFailures) -> bool:
+    """Whether a script that another backend shall compile ran to its end without a graph."""
+    captured = found.captured
+    return found.program.is_redirected and not captured.graphs and captured.failure is None
+
+
+def compile_module_calls(found: FoundFailures, ui: Ui = SILENT) -> FoundFailures:
+    """Run the script again, compiling each call of a module from outside of modules."""
+    terms, graphs = replace(found.terms, module_calls=True), found.work / "module-calls"
+    return replace(found, captured=capture(found.program, graphs, terms, ui), graphs=graphs, terms=terms)

@@ -15,48 +15,44 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minifier.capturing.backend_reference import folders_of, operator_imports
+from minifier.capturing.call_inputs import inputs_by_shape, inputs_of_call
 from minifier.capturing.graph_origin import AotGraph, DynamoGraph, ScriptCall
 from minifier.capturing.hints import hints
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
 from minifier.capturing.terms import Comparing
+from minifier.capturing.worst_result import WorstResult
 from minifier.case import (
     BackendReference,
     BackendSource,
     Case,
-    Drawn,
     Graph,
     Input,
     Level,
-    Scalar,
-    ScalarInput,
     Script,
     State,
-    Stored,
-    TensorInput,
-    TensorMeta,
 )
 from minifier.case.compiled_sizes import as_called
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.script_floats import reads_float
-from minifier.case.store import ATEN, TENSORS, load, save
+from minifier.case.source_names import source_names
+from minifier.case.store import ATEN, load, save
+from minifier.case.stored import TENSORS
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of, of_line
 from minifier.failure.observed import describe, text
-from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph
 from minifier.fx.script_definitions import line_of_script
-from minifier.fx.tensors import TensorFile, storage_elements
+from minifier.fx.tensors import TensorFile
 from minifier.process.caught import CallWatch
 from minifier.process.memory import spare_memory
-from minifier.torch_private import as_hint, backend_error, expression_of, is_fake
+from minifier.torch_private import backend_error, is_fake
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
 
-_NO_MEMORY = Drawn("no memory")
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
 
@@ -97,8 +93,9 @@ class Record:
         self.sizes = Sizes()
         self.unsaved = ""
         self.has_failed = False
+        self._worst = WorstResult(self.folder)
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
-        with _Guard(self):
+        with _guard(self):
             if isinstance(origin, DynamoGraph):
                 self.backend, self.state = origin.refer(), current_state(observer.baseline)
             else:
@@ -110,7 +107,7 @@ class Record:
 
     def _inputs_by_shape(self) -> tuple[Input, ...]:
         assert self.graph is not None
-        return self.sizes.named(tuple(_input_by_shape(node.name, node.value) for node in self.graph.placeholders))
+        return self.sizes.named(inputs_by_shape(self.graph))
 
     @property
     def ops(self) -> int | None:
@@ -120,10 +117,9 @@ class Record:
     def _save(self, inputs: tuple[Input, ...], failure: Failure, tensors: Path | None, call: int = 0) -> None:
         assert self.graph is not None
         imports, defined = operator_imports(node.target for node in self.graph.ops)
-        modules = [node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target]
-        modules = [module for module in modules if module != SCRIPT]
-        configured = [module for module, _, _ in self.state.config]
-        packages = {name.partition(".")[0] for name in (*modules, *configured, *(line.split()[1] for line in imports))}
+        modules = {node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target} - {SCRIPT}
+        modules |= {module for module, _, _ in self.state.config} | {line.split()[1] for line in imports}
+        packages = {name.partition(".")[0] for name in modules}
         script = Script(
             self.observer.script,
             path=tuple(os.path.abspath(entry) for entry in sys.path if entry not in self.observer.baseline.path),
@@ -140,11 +136,13 @@ class Record:
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Save the Case with the inputs of a call that is about to begin."""
         self.inference = torch.is_inference_mode_enabled()
+        self.folder, is_wrong = self._worst.folder, self._worst.failure is not None
         if self.graph is not None and not self.unsaved:
-            with _Guard(self):
-                self._save_real(values, _PENDING, call)
-                self._kept_call, self.has_failed = call, False
-        if not self.observer.terms.keep_all:
+            with _guard(self):
+                self.folder.mkdir(exist_ok=True)
+                if not self._save_real(values, _PENDING, call):
+                    self._kept_call, self.has_failed = call, is_wrong
+        if not (self.observer.terms.keep_all or is_wrong):
             self.observer.log.write("kept", number=self.number, call=call, unsaved=self.unsaved)
 
     def failed(
@@ -158,7 +156,7 @@ class Record:
         names = self.graph.free_names if self.graph is not None else ()
         suspects: tuple[tuple[str, ...], ...] = ()
         with spare_memory():
-            with _Guard(self):
+            with _guard(self):
                 suspects = hints(inner, self.graph) if self.graph is not None else ()
             self._note(failure_of(stage, describe(inner), text(inner), names, suspects), values, call, changed)
 
@@ -191,109 +189,100 @@ class Record:
         with contextlib.suppress(Exception):
             yield
 
-    def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> None:
-        """Compare the call's results with eager's on the kept inputs; log and save the failure if they differ."""
-        unable = ""
-        with spare_memory(), _Guard(self):
+    def compare(self, compiled: Callable[..., Any], comparing: Comparing, call: ScriptCall) -> bool:
+        """Compare the call's results with eager's on the kept inputs; log and save the failure if they differ.
+
+        Return whether they differ.
+        """
+        unable, is_wrong = "", False
+        with spare_memory(), _guard(self):
             from minifier.capturing.comparing import compare_call
 
             if self._kept_call and not self.unsaved:
                 outcome = compare_call(self, compiled, comparing, call)
                 unable = outcome.unable or outcome.without_gradients
                 if outcome.failure is not None:
-                    save(outcome.case, self.folder)
-                    self._note(outcome.failure, (), self._kept_call, False)
+                    is_wrong = True
+                    self._note_wrong(outcome.case, outcome.failure)
                 elif not outcome.unable:
                     facts = {"call": self._kept_call, "gradients": outcome.gradients}
-                    excused = [difference.sentence for difference in outcome.excused]
+                    names = source_names(self.graph) if self.graph is not None else {}
+                    excused = [difference.named(names).sentence for difference in outcome.excused]
                     self.observer.log.write("compared", number=self.number, excused=excused, **facts)
         if unable or self.unsaved:
             self.observer.log.write("not compared", number=self.number, reason=unable or self.unsaved)
+        self._worst.clear()
+        self.folder = self._worst.home
+        return is_wrong
 
-    def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool) -> None:
+    @property
+    def may_be_worse(self) -> bool:
+        """Whether a further call is compared: the graph has not failed, or a result was wrong in a lesser aspect."""
+        return not self.has_failed or self._worst.may_be_worse
+
+    def _note_wrong(self, case: Case, failure: Failure) -> None:
+        """Save a call with a wrong result, and log it, unless an earlier call's was as bad."""
+        if not self._worst.is_worse(failure):
+            return
+        save(case, self.folder)
+        instead, self.folder = self._worst.replaces(failure), self._worst.home
+        if instead:
+            self.observer.log.write("kept", number=self.number, call=self._kept_call, unsaved="")
+        self.has_failed = False
+        self._note(failure, (), self._kept_call, False, instead)
+
+    def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool, instead: bool = False) -> None:
         is_kept = self._kept_call == call and call > 0
         # A compiled backward may empty its argument list to free the memory early.
-        lost = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
+        emptied = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
+        lost = "the failing call had changed its inputs" if (changed or emptied) and not is_kept else ""
         if self.graph is not None and not self.unsaved and not self.has_failed:
-            with _Guard(self):
+            with _guard(self):
                 if is_kept:
                     save(replace(load(self.folder), failure=failure), self.folder)
-                elif lost or is_fake(values):
+                elif emptied or is_fake(values):
                     self._save(self._inputs_by_shape(), failure, None, call)
                 else:
-                    self._save_real(values, failure, call)
+                    lost = self._save_real(values, failure, call) or lost
         self.has_failed = True
         self.observer.log.write(
             "failed",
             number=self.number,
             stage=failure.fingerprint.stage.value,
-            sentence=failure.sentence,
+            sentence=failure.named(source_names(self.graph)).sentence if self.graph is not None else failure.sentence,
             traceback=failure.traceback,
             unsaved=self.unsaved,
             failure=pack(failure),
             reference=pack(self.backend),
             backend=self.backend.name,
             call=call,
-            changed=(changed or lost) and not is_kept,
+            inputs_lost=lost,
             forward=self.forward.number if self.forward is not None else None,
             ops=self.ops,
+            instead=instead,
         )
 
-    def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> None:
+    def _save_real(self, values: Sequence[Any], failure: Failure, call: int) -> str:
+        """Save the inputs; where they cannot be read any more, save their shapes, and return the reason."""
         if call:
             self.state = at_the_call(self.state, self.observer.baseline, self.inference)
         tensors = self.tensors.extended()  # a copy: the inputs must not outlive their call
-        inputs = self._real_inputs(values, tensors)
-        self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
-
-    def _real_inputs(self, values: Sequence[Any], tensors: TensorFile) -> tuple[Input, ...]:
-        assert self.graph is not None
-        placeholders = self.graph.placeholders
-        if len(placeholders) != len(values):
-            raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
-        pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
-        values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor) and not v._is_zerotensor()}
-        # Only these ops reach beyond their input.
-        reaches = any("as_strided" in node.target for node in self.graph.ops)
-        windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
-        stored = tensors.add_inputs(values_by_name, windows)
-        storages: dict[object, int] = {}
-        inputs: list[Input] = []
-        for node, value in pairs:
-            if isinstance(value, torch.Tensor):
-                meta = tensor_meta(value, storages)
-                parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
-                source, storage = stored.get(node.name, _NO_MEMORY), windows.get(node.name, 0)
-                storage = 0 if isinstance(source, Stored) and source.shared else storage
-                inputs.append(TensorInput(node.name, meta, source, value.is_leaf, parameter, inference, storage))
-            elif value is None or isinstance(value, (bool, int, float, str)):
-                inputs.append(ScalarInput(node.name, value))
-            elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
-            else:
-                kind = type(value)
-                raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
-        return self.sizes.named(tuple(inputs))
+        try:
+            assert self.graph is not None
+            inputs = self.sizes.named(inputs_of_call(self.graph, values, tensors))
+            self._save(inputs, failure, tensors.write(self.folder / TENSORS), call)
+            return ""
+        except torch.AcceleratorError:
+            self._save(self._inputs_by_shape(), failure, None, call)
+            return "the failing call had ended the use of the inputs' device" if call else ""
 
 
-def _input_by_shape(name: str, value: Any) -> Input:
-    if isinstance(value, TensorMeta):
-        return TensorInput(name, value, Drawn("zeros"))
-    return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
-
-
-class _Guard:
-    """Context that hides exceptions from the script, and stores their text in the record's `unsaved`."""
-
-    def __init__(self, record: Record) -> None:
-        self._record = record
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, CannotSave):
-            self._record.unsaved = str(error)
-        elif isinstance(error, Exception):
-            self._record.unsaved = f"minify itself failed on it: {''.join(traceback.format_exception(error))}"
-        return isinstance(error, Exception)
+@contextlib.contextmanager
+def _guard(record: Record) -> Iterator[None]:
+    """Hide exceptions from the script, and store their text in the record's `unsaved`."""
+    try:
+        yield
+    except CannotSave as error:
+        record.unsaved = str(error)
+    except Exception:  # noqa: BLE001 - it must not reach the script
+        record.unsaved = f"minify itself failed on it: {traceback.format_exc()}"

@@ -22,6 +22,7 @@ from minifier.errors import CannotSave
 from minifier.fx.holders import home_of, in_modules, in_script
 from minifier.fx.names import path_of
 from minifier.fx.node_arguments import read
+from minifier.interfaces.names import AOT_BACKEND, AOT_BACKEND_IMPORT
 from minifier.torch_private import aot_autograd_arguments
 
 MINIFY_ATTRIBUTE = "__minify__"  # with it an object gives its own source
@@ -129,8 +130,7 @@ def _from_call(value: Any, arguments: dict[str, Any] | None) -> SourceExpression
     """
     try:
         if arguments is not None:
-            line = "from torch._dynamo.backends.common import aot_autograd"
-            return _call(SourceExpression("aot_autograd", (line,)), [], arguments)
+            return _call(SourceExpression(AOT_BACKEND, (AOT_BACKEND_IMPORT,)), [], arguments)
         partial = SourceExpression("functools.partial", ("import functools",))
         return _call(partial, [value.func, *value.args], value.keywords)
     except CannotSave:

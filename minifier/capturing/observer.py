@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,13 @@ from minifier.capturing.silent_fallbacks import fallback, is_unchanged, parts_of
 from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
 from minifier.case import TORCH_COMPILE, BackendReference
-from minifier.compare.results import random_states
+from minifier.compare.results import call_and_wait, random_states
 from minifier.failure import Stage
 from minifier.failure.observed import text
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
-from minifier.torch_private import FindGraph, asked_backend, backend_error, is_failure, transforms_ended
+from minifier.process.memory import spare_memory
+from minifier.torch_private import FindGraph, asked_backend, backend_error, is_capturing, is_failure, transforms_ended
 
 _MAX_LOGGED_RUNS = 64  # of each graph: a later failure may depend on how often it was called
 
@@ -50,7 +51,7 @@ class _ThreadState(threading.local):
 class Observer:
     """The hook around backend calls. Each graph gets a sub-folder of `folder`; `events.jsonl` logs the events.
 
-    `on_failure` is called after each raised failure was logged.
+    `on_failure` is called after a failure was logged, with the exception, or with None for a wrong result.
     """
 
     def __init__(
@@ -60,16 +61,14 @@ class Observer:
         baseline: Baseline,
         terms: Terms = Terms(),  # noqa: B008 - it is frozen
         status: RunningCalls | None = None,
-        on_failure: Callable[[Record, BaseException], None] = lambda record, error: None,
+        on_failure: Callable[[Record, BaseException | None], None] = lambda record, error: None,
     ) -> None:
         self.on_failure = on_failure
         self.folder, self.script = folder, script
-        self.baseline = baseline
-        self.terms = terms
-        self.keep = terms.keep
-        self._compared_calls = ComparedCalls(terms.comparing) if terms.comparing is not None else None
+        self.baseline, self.terms, self.keep = baseline, terms, terms.keep
         self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
+        self._compared_calls = ComparedCalls(terms.comparing, self.log) if terms.comparing is not None else None
         self.logged_lines = LoggedLines(self.log, terms.match_log)
         self.reserve = Reserve()
         self.count = self.graphs = 0  # all numbered graphs; Dynamo's graphs
@@ -108,10 +107,10 @@ class Observer:
         before = parts_of(gm)
         with watch:
             result = call()
-        if (seen := fallback(watch, is_unchanged(result, gm, before))) is not None:
-            facts = {"sentence": seen.sentence, "whole": seen.is_whole, "line": watch.first_line}
-            self.log.write("fell back", number=record.number, **facts)
-            if self.terms.silent_fallbacks and self.mine.call is not None and not self.mine.call.matched:
+        if (seen := fallback(watch, is_unchanged(result, gm, before), gm is None)) is not None:
+            self.log.write("fell back", number=record.number, line=watch.first_line, **asdict(seen))
+            counts = self.terms.silent_fallbacks and not seen.is_plain
+            if counts and self.mine.call is not None and not self.mine.call.matched:
                 self.mine.call.matched = watch.first_line
         return result
 
@@ -126,8 +125,7 @@ class Observer:
 
         `definitions` is the source of a backend that the script does not define.
         """
-        self.count += 1
-        self.graphs += 1
+        self.count, self.graphs = self.count + 1, self.graphs + 1
         return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs, definitions))
 
     def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
@@ -137,7 +135,7 @@ class Observer:
         """
         if not self.is_watching:
             return
-        with self.reserve:
+        with self.reserve, spare_memory():
             try:
                 traced = find_graph()
             except Exception as error:  # noqa: BLE001 - it must not take the place of Dynamo's own
@@ -146,13 +144,11 @@ class Observer:
             if traced is None:
                 return
             self.count += 1
-            dynamic = asked_backend(compiler_fn).dynamic
-            origin = DynamoGraph(lambda: replace(TORCH_COMPILE, dynamic=dynamic), place=0)
+            origin = DynamoGraph(lambda: replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic), place=0)
             record = Record(self, self.count, traced.module, traced.inputs, origin)
             record.keep(traced.inputs, 0)
-        self.log.write(
-            "traced", number=record.number, ops=record.ops, backend=record.backend.name, unsaved=record.unsaved
-        )
+        backend = record.backend.name
+        self.log.write("traced", number=record.number, ops=record.ops, backend=backend, unsaved=record.unsaved)
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd."""
@@ -171,6 +167,7 @@ class Observer:
         forward = record.forward.number if record.forward is not None else None
         facts = {"ops": record.ops, "backend": record.backend.name, "of": record.backend_id, "forward": forward}
         self.log.write("compiling", number=record.number, **facts)
+        begun = time.perf_counter()
         if self._keeps(record, 0):
             record.keep(inputs, 0)
         try:
@@ -184,7 +181,7 @@ class Observer:
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
-        self.log.write("compiled", number=record.number)
+        self.log.write("compiled", number=record.number, seconds=time.perf_counter() - begun)
         if current.matched:
             record.fell_back(stage, current.matched, inputs)
         return compiled
@@ -214,9 +211,9 @@ class Observer:
             if chosen:
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
-            random, begun = random_states() if chosen else (), time.perf_counter()
+            random, begun = random_states() if chosen else {}, time.perf_counter()
             first = record.runs == 0
-            run_it = functools.partial(compiled, *args)
+            run_it = functools.partial(call_and_wait, compiled, args) if chosen else functools.partial(compiled, *args)
             result = self.around_run(
                 record, Stage.RUN, args, (lambda: self._watched(record, run_it)) if first else run_it
             )
@@ -230,9 +227,9 @@ class Observer:
 
     def _chooses(self, record: Record, args: Sequence[Any], compares: bool) -> bool:
         """Whether the record's next call is compared with eager."""
-        if self._compared_calls is None or record.has_failed:
+        if self._compared_calls is None or not record.may_be_worse or is_capturing():
             return False
-        chosen = self._compared_calls.chooses(record.place, record.runs + 1, args)
+        chosen = self._compared_calls.chooses(record, args)
         if chosen and not compares:
             self.log.write("not compared", number=record.number, reason="it changes tensors that it holds")
         return chosen and compares
@@ -246,11 +243,13 @@ class Observer:
         self.mine.comparing = record.comparing = True
         token = self.status.enter(Stage.COMPARE, record.number, 0)
         try:
-            record.compare(compiled, self.terms.comparing, call)
+            is_wrong = record.compare(compiled, self.terms.comparing, call)
         finally:
             self.status.leave(token, counts=False)
             self.mine.comparing = record.comparing = False
             self._compared_calls.compared(seconds)
+        if is_wrong:
+            self.on_failure(record, None)
 
     def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiled graph, log the outcome and return the result. The call may empty the list `args`."""

@@ -20,20 +20,18 @@ from minifier.fx.node_arguments import short
 from minifier.torch_private import (
     config_values,
     default_device,
+    device_kinds,
     inference_mode_outside,
     is_default_config,
     other_function_modes,
 )
 
-_DEVICES = ("cpu", "cuda", "xpu", "mps")
-
-_INITIAL_ENVIRONMENT = dict(os.environ)  # this module is imported before the script runs
-
 Switches = tuple[tuple[str, Any], ...]
 
 
 def _autocast() -> tuple[tuple[str, str], ...]:
-    return tuple((d, short(torch.get_autocast_dtype(d))) for d in _DEVICES if torch.is_autocast_enabled(d))
+    devices = dict.fromkeys(("cpu", "mps", *device_kinds()))
+    return tuple((d, short(torch.get_autocast_dtype(d))) for d in devices if torch.is_autocast_enabled(d))
 
 
 def _switches(baseline: Baseline) -> Switches:
@@ -55,12 +53,12 @@ def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[st
             yield module, key, value
 
 
-def _environment() -> tuple[tuple[str, str], ...]:
+def _environment(baseline: Baseline) -> tuple[tuple[str, str], ...]:
     """Return the variables that torch and its compilers read, and the variables set by the script."""
     own = {
         name: value
         for name, value in os.environ.items()
-        if _INITIAL_ENVIRONMENT.get(name) != value and may_be_set(name) and may_be_written(name, value)
+        if baseline.environment.get(name) != value and may_be_set(name) and may_be_written(name, value)
     }
     return tuple(sorted({**own, **dict(variables(os.environ))}.items()))
 
@@ -88,7 +86,7 @@ def current_state(baseline: Baseline) -> State:
         default_dtype=short(torch.get_default_dtype()),
         config=tuple(config),
         switches=switches,
-        environment=_environment(),
+        environment=_environment(baseline),
         skipped=tuple(skipped),
     )
 

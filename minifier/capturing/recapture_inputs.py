@@ -24,7 +24,6 @@ def recapture_inputs(
     Return the failure of the second run and the folder of its Case. If the second run differs, return the failure of
     the first run and its folder.
     """
-    assert failing.failure is not None
     folder = found.graphs / str(failing.number)
     hangs = failing.failure.fingerprint.kind is Kind.TIMEOUT
     patience = max(_MIN_HANG_SECONDS, 2 * found.captured.slowest) if hangs else None
@@ -32,7 +31,7 @@ def recapture_inputs(
     second = capture(found.program, place, replace(found.terms, keep=keep), ui)
     case_folder = place / str(failing.number)
     for other in second.failing:
-        if (other.number, other.call) != (failing.number, failing.call) or other.failure is None:
+        if (other.number, other.call) != (failing.number, failing.call):
             continue
         if other.unsaved:
             return replace(failing, unsaved=other.unsaved), folder
@@ -56,7 +55,6 @@ def recapture_inputs(
 
 
 def _is_death(failing: FailingGraph) -> bool:
-    assert failing.failure is not None
     return failing.failure.fingerprint.kind in (Kind.SIGNAL, Kind.EXIT)
 
 
@@ -67,7 +65,7 @@ def _not_reproduced(failing: FailingGraph, second: Captured, folder: Path, ui: U
         f"it showed {other_failures}" if other_failures else "no backend call failed in it"
     )
     case = load(folder) if not failing.unsaved else None
-    if case is None or failing.failure is None or case.failure.fingerprint != failing.failure.fingerprint:
+    if case is None or case.failure.fingerprint != failing.failure.fingerprint:
         return replace(failing, unsaved=failing.unsaved or f"{what}. The failure may depend on chance"), folder
     known = "by their shapes alone" if case.tensors is None else "as the call left them"
     ui.say(f"{what}. The failure may depend on chance; going on with its inputs {known}")

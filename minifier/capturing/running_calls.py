@@ -16,7 +16,8 @@ from minifier.failure import Stage
 
 _STAGES = tuple(Stage)
 _NUMBERS = {stage: number for number, stage in enumerate(_STAGES, 1)}
-_HEAD = struct.Struct("=Qd")  # whether the program ended by itself; seconds of the slowest call that returned
+_HEAD = struct.Struct("=Qd")  # how far the program has come; seconds of the slowest call that returned
+_RUNS, _EXITS, _HAS_ENDED = range(3)  # its own code; threads and exit handlers, after that; it ended by itself
 _CALL = struct.Struct("=QQQQd")  # stage from 1 (0: nothing runs), graph, call, thread, when it began
 _NO_CALL = bytes(_CALL.size)
 _MAX_THREADS = 100  # in backend calls at the same time; calls of further threads are not recorded
@@ -67,6 +68,7 @@ class RunningCalls:
         self._free = [_FIRST_SLOT_OFFSET + i * _CALL.size for i in reversed(range(_MAX_THREADS))]
         self._own_slot = _OwnSlot()
         self._slowest = 0.0
+        self._state = _RUNS
 
     def enter(self, stage: Stage, number: int, call: int) -> Token | None:
         """Record that a backend call begins in this thread; must not be called in the script's own forks."""
@@ -99,16 +101,29 @@ class RunningCalls:
         lasted = time.monotonic() - begun
         if counts and lasted > self._slowest:
             self._slowest = lasted
-            _HEAD.pack_into(self._memory, 0, 0, lasted)
+            _HEAD.pack_into(self._memory, 0, self._state, lasted)
+
+    def exits(self) -> None:
+        """Record that the program's own code has ended: its threads and exit handlers still run."""
+        self._enter_state(_EXITS)
 
     def ended(self) -> None:
         """Record that the program ended by itself: the unfinished calls of its other threads did not fail."""
-        _HEAD.pack_into(self._memory, 0, 1, self._slowest)
+        self._enter_state(_HAS_ENDED)
+
+    def _enter_state(self, state: int) -> None:
+        self._state = state
+        _HEAD.pack_into(self._memory, 0, state, self._slowest)
+
+    @property
+    def is_exiting(self) -> bool:
+        """Whether the program's own code has ended, but not its threads and exit handlers."""
+        return bool(_HEAD.unpack_from(self._memory, 0)[0] == _EXITS)
 
     @property
     def has_ended(self) -> bool:
         """Whether the program ended by itself."""
-        return bool(_HEAD.unpack_from(self._memory, 0)[0])
+        return bool(_HEAD.unpack_from(self._memory, 0)[0] == _HAS_ENDED)
 
     @property
     def slowest(self) -> float:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import functools
 import gc
 import importlib.machinery
+import importlib.util
 import io
 import itertools
+import linecache
 import os
 import runpy
 import sys
 import threading
-import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +41,8 @@ class Program:
     """The script's path or the module's name, its arguments, and its standard input (`given`).
 
     made_of: the file that the user named, if the script was generated from that file.
+    backend: what compiles in place of the script's own backends: a registered name, or MODULE:NAME; "": they do.
+    modules: what is imported before that.
     """
 
     target: str
@@ -46,11 +50,18 @@ class Program:
     is_module: bool = False
     given: StandardInput | None = None
     made_of: str = ""
+    backend: str = ""
+    modules: tuple[str, ...] = ()
 
     @property
     def said(self) -> str:
         """The file or module that the user named."""
         return self.made_of or self.target
+
+    @property
+    def is_redirected(self) -> bool:
+        """Whether another backend compiles than the script says."""
+        return bool(self.backend) and not self.made_of
 
     @property
     def name(self) -> str:
@@ -60,17 +71,54 @@ class Program:
     def source(self) -> str:
         """Return the text of the script; empty if unreadable."""
         path = _file_of(self.target) if self.is_module else self.target
-        with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError), tokenize.open(path) as file:
-            return file.read()
+        with contextlib.suppress(OSError, UnicodeDecodeError, SyntaxError):
+            return importlib.util.decode_source(content(path))
         return ""
+
+
+def content(path: str) -> bytes:
+    """Return a script's content. A pipe, which /dev/stdin may be, can be read once: its content is kept."""
+    return Path(path).read_bytes() if is_file(path) else _content_of_pipe(os.path.abspath(path))
+
+
+def is_file(path: str) -> bool:
+    """Whether the script can be read again, in another process too."""
+    return os.path.isfile(path)
+
+
+@functools.cache
+def _content_of_pipe(path: str) -> bytes:
+    data = Path(path).read_bytes()
+    with contextlib.suppress(SyntaxError, UnicodeDecodeError):  # for `inspect`, which would read the pipe again
+        lines = importlib.util.decode_source(data).splitlines(keepends=True)
+        linecache.cache[path] = len(data), None, lines, path
+    return data
+
+
+def find_module(name: str, folders: Sequence[str]) -> importlib.machinery.ModuleSpec | None:
+    """Find a top-level module as `import` would, editable installs too, with `folders` ahead of the import path.
+
+    Nothing is imported. None if there is no such module.
+    """
+    path = list(sys.path)
+    sys.path[:0] = folders
+    try:
+        return importlib.util.find_spec(name)
+    except ValueError:  # imported, and without a specification
+        return None
+    finally:
+        sys.path[:] = path
 
 
 def _file_of(module: str) -> str:
     """Return the file that `-m module` runs, without an import; empty if there is none."""
-    folders: Sequence[str] | None = [os.getcwd(), *sys.path]
+    folders: Sequence[str] | None = None
     names = [*module.split("."), "__main__"]
     for end in range(1, len(names) + 1):
-        spec = importlib.machinery.PathFinder.find_spec(".".join(names[:end]), folders)
+        if folders is None:
+            spec = find_module(names[0], [os.getcwd()])
+        else:
+            spec = importlib.machinery.PathFinder.find_spec(".".join(names[:end]), folders)
         if spec is None:
             break
         folders = spec.submodule_search_locations
@@ -89,7 +137,7 @@ def _run_script(target: str) -> None:
         __loader__=importlib.machinery.SourceFileLoader("__main__", path),
     )
     sys.modules["__main__"] = main
-    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    code = compile(content(path), path, "exec", dont_inherit=True)
     exec(code, main.__dict__)
 
 
@@ -172,20 +220,24 @@ class ScriptEnd:
 
 
 @calls_user_code
-def run_program(program: Program, ended: Callable[[ScriptEnd], None]) -> int:
+def run_program(
+    program: Program, ended: Callable[[ScriptEnd], None], before: Callable[[], object] | None = None
+) -> int:
     """Run the program to its end, with its threads and exit handlers; return the exit status.
 
-    `ended` is called when the program's own code is done. The script's exception goes to `sys.excepthook`.
+    `before` is called ahead of the program's own code, with its import path, and `ended` when that is done. The
+    exception of either goes to `sys.excepthook`.
     """
     sys.argv = [program.target, *program.arguments]
     status, line, text = 0, "", ""
     links: list[dict[str, Any]] = []
     try:
+        sys.path[0] = os.getcwd() if program.is_module else str(Path(program.target).resolve().parent)
+        if before is not None:
+            before()
         if program.is_module:
-            sys.path[0] = os.getcwd()
             runpy.run_module(program.target, run_name="__main__", alter_sys=True)
         else:
-            sys.path[0] = str(Path(program.target).resolve().parent)
             _run_script(program.target)
     except SystemExit as error:
         status = _exit_code(error.code)

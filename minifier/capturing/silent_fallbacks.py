@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -18,10 +20,15 @@ _MAX_SHOWN = 2  # caught exceptions, and withheld log records, in one sentence
 
 @dataclass(frozen=True, slots=True)
 class SilentFallback:
-    """A backend's fallback, as a sentence. `is_whole`: inductor or eager got the whole graph."""
+    """What a backend did with a graph besides compiling it, as a sentence.
+
+    is_whole: inductor or eager got the graph instead. is_plain: the backend hands work to inductor, and caught no
+    exception: it may be made that way.
+    """
 
     sentence: str
     is_whole: bool
+    is_plain: bool = False
 
 
 def watch_of(compiler: Any, backend: BackendReference) -> CallWatch | None:
@@ -61,18 +68,54 @@ def is_unchanged(compiled: Any, gm: torch.fx.GraphModule | None, before: list[An
     return len(after) == len(before) and all(map(operator.is_, after, before))
 
 
-def fallback(watch: CallWatch, unchanged: bool) -> SilentFallback | None:
+class _Ran(Enum):
+    """What ran as a graph of torch's after the backend had caught an exception; the values say it."""
+
+    NOTHING = ""
+    PART = "ran a part of the graph with torch"
+    WHOLE = "ran the graph with torch"
+
+
+def _ran_with_torch(watch: CallWatch) -> _Ran:
+    """Return what the backend ran with torch while it handled an exception of its own.
+
+    It was the whole graph if every other graph that ran does nothing but call modules with graphs that were run so.
+    """
+    graphs = [(each, is_handling) for each, is_handling in watch.forwards if isinstance(each, torch.fx.GraphModule)]
+    handled = {each for each, is_handling in graphs if is_handling}
+    if not handled:
+        return _Ran.NOTHING
+    others = {each for each, _ in graphs} - handled
+    return _Ran.WHOLE if all(_only_calls(each, handled) for each in others) else _Ran.PART
+
+
+def _only_calls(gm: torch.fx.GraphModule, handled: Collection[torch.nn.Module]) -> bool:
+    """Whether each op of the graph calls a module that is or has one of these, or picks from a result."""
+    return all(
+        (node.op == "call_module" and not set(gm.get_submodule(str(node.target)).modules()).isdisjoint(handled))
+        or node.target is operator.getitem
+        for node in gm.graph.nodes
+        if node.op.startswith("call")
+    )
+
+
+def fallback(watch: CallWatch, unchanged: bool, is_run: bool) -> SilentFallback | None:
     """Describe the backend's fallback in a finished call; None without a fallback.
 
-    unchanged: the backend returned the original graph.
+    unchanged: the backend returned the original graph. is_run: the call was of the compiled function.
     """
     caught = watch.caught
+    if watch.entered and not (caught or unchanged):
+        return SilentFallback("compiled with inductor, as a whole or in parts", is_whole=False, is_plain=True)
     deeds = [f"caught {' and '.join(caught[:_MAX_SHOWN])}"] if caught else []
     if watch.entered:
         deeds.append("handed the graph to inductor")
     if unchanged:
         deeds.append("returned the graph as it was")
+    ran = _ran_with_torch(watch) if is_run else _Ran.NOTHING
+    if ran is not _Ran.NOTHING:
+        deeds.append(ran.value)
     if not deeds:
         return None
     logged = f" (it would have logged: {'; '.join(watch.logged[:_MAX_SHOWN])})" if watch.logged else ""
-    return SilentFallback(" and ".join(deeds) + logged, watch.entered or unchanged)
+    return SilentFallback(" and ".join(deeds) + logged, watch.entered or unchanged or ran is _Ran.WHOLE)

@@ -10,13 +10,8 @@ import torch
 
 from minifier.case import BackendReference, Input, ScalarInput, State, Symbol, Symbolic, TensorInput
 from minifier.case.expressions import is_plain
+from minifier.interfaces.names import SET_BY_DYNAMIC
 from minifier.torch_private import assumes_dynamic, expression_of, marked_dims, symbols_of
-
-# `dynamic=` sets these during a compilation.
-_SET_BY_DYNAMIC = {
-    ("torch._dynamo.config", "assume_static_by_default"),
-    ("torch._dynamo.config", "automatic_dynamic_shapes"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ class Sizes:
         if self.origin is Symbolic.GIVEN:
             backend = replace(backend, dynamic=True)
         if backend.dynamic is not None:
-            config = tuple(entry for entry in state.config if entry[:2] not in _SET_BY_DYNAMIC)
+            config = tuple(entry for entry in state.config if entry[:2] not in SET_BY_DYNAMIC)
             state = replace(state, config=config)
         return backend, state
 

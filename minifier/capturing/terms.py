@@ -28,7 +28,7 @@ class Comparing:
     trained: graphs that these reached; None: any graph.
     left_out: graphs that are not compared, because the process died in their comparison.
     last_calls: how often each graph was called in an earlier run.
-    seconds: the longest time that comparing further calls than the first of each graph may take.
+    seconds: once comparing has taken so long, only first calls of the first few graphs are compared.
     """
 
     measure: Tolerance
@@ -56,6 +56,7 @@ class Terms:
     in_place: this is the user's own process, which minify's failures must not end.
     comparing: compare calls of each graph with eager.
     in_eager: torch.compile runs everything in eager mode.
+    module_calls: calls of modules from outside of modules are compiled, where another backend than the script's does.
     """
 
     timeout: float | None = None
@@ -67,3 +68,15 @@ class Terms:
     in_place: bool = False
     comparing: Comparing | None = None
     in_eager: bool = False
+    module_calls: bool = False
+
+    @property
+    def purpose(self) -> str:
+        """Why the script runs again; "" for its first run, whose output is the user's."""
+        if self.comparing is not None:
+            return "comparing results with eager's"
+        if self.in_eager:
+            return "in eager mode"
+        if self.keep is not None:
+            return "recording the inputs of the failing call"
+        return "compiling each module that it calls" if self.module_calls else ""

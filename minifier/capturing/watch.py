@@ -10,7 +10,8 @@ from typing import Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.terms import Terms
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure import Failure, Stage
+from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import failure_of
 from minifier.process.child import Child
 from minifier.process.forked_step import StepEnd
@@ -25,7 +26,6 @@ _SLOWEST_CALL_FACTOR = 10
 _IDLE_SECONDS = 60.0  # a process is idle if, over this time,
 _IDLE_CORE_FRACTION = 0.05  # it uses at most this much of one core
 _SAMPLE_SECONDS = 5.0  # between two samples of processor time
-_SUSPEND_GAP_SECONDS = 2.0  # a longer gap between polls means that this process was suspended (Ctrl-Z)
 _STACK_SECONDS = 2.0  # that a hanging process gets to write its stack
 
 
@@ -33,10 +33,11 @@ class Watch:
     """Looks at the script's process for `run_step`.
 
     hung: the backend call that hung or took all memory, so that the process was killed; or None.
-    seconds: how long that call had been running.
+    seconds: how long that call had been running, without the time that counts for no limit.
     stack: the call's traceback.
     exhausted: bytes in use when the process was killed for its memory; else 0.
-    is_capped: whether the process got no more memory after some time.
+    has_lingered: whether the process was killed because it did not end after the program's own code had ended.
+    is_capped: whether the process was held at its size, so that its next allocation failed.
     """
 
     def __init__(self, status: RunningCalls, stacks: Path, terms: Terms) -> None:
@@ -46,9 +47,10 @@ class Watch:
         self.seconds = 0.0
         self.stack = ""
         self.exhausted = 0
+        self.has_lingered = False
+        self._exiting: tuple[float, float] | None = None  # (child's seconds since when it is idle, processor seconds)
         self._memory = MemoryWatch() if terms.memory is None else None
-        self._last_poll = time.monotonic()
-        self._pauses: list[tuple[float, float]] = []  # (end, seconds) of each suspension
+        self._excused: dict[Running, float] = {}  # `child.excused` when the call was first seen
         self._samples: list[tuple[float, float]] = []  # (seconds since the call began, processor seconds)
         self._sampled_call: float | None = None  # when the sampled call began
 
@@ -74,7 +76,7 @@ class Watch:
     def _is_idle(self) -> bool:
         """Whether the process tree has used almost no processor time for the last `_IDLE_SECONDS`.
 
-        The total shrinks when a process ends that nobody waited for: then the tree was not idle.
+        The total shrinks when a process ends and nobody waits for it: the tree was not idle then.
         """
         until, total = self._samples[-1]
         first = self._samples[0]
@@ -83,10 +85,6 @@ class Watch:
 
     def __call__(self, running: Sequence[Child]) -> float | None:
         (child,) = running
-        now = time.monotonic()
-        if now - self._last_poll > _SUSPEND_GAP_SECONDS:  # Ctrl-Z suspends the script as well
-            self._pauses.append((now, now - self._last_poll))
-        self._last_poll = now
         if child.is_stopped:
             return None
         calls = [] if self._status.has_ended else self._status.running()
@@ -94,9 +92,10 @@ class Watch:
         if self.exhausted:
             return None
         for call in calls:
+            excused = child.excused - self._excused.setdefault(call, child.excused)
             if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
                 continue
-            lasted = now - call.begun - sum(seconds for when, seconds in self._pauses if when > call.begun)
+            lasted = time.monotonic() - call.begun - excused
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
             first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
@@ -105,7 +104,23 @@ class Watch:
                 child.stop()
                 self._blame(call, lasted)
                 break
+        if not calls and self._status.is_exiting:
+            self._look_at_exit(child)
         return poll_seconds
+
+    def _look_at_exit(self, child: Child) -> None:
+        """Stop a process that waits, after the end of the program's own code, for a thread or an exit handler.
+
+        A process that computes has as much time as it wants.
+        """
+        now, used = child.seconds, processor_seconds(tree(child.pid))
+        since, before = self._exiting or (now, used)
+        if not 0 <= used - before <= _IDLE_CORE_FRACTION * (1 + now - since):
+            since, before = now, used
+        self._exiting = since, before
+        if now - since > (self._terms.timeout or _IDLE_SECONDS):
+            self.has_lingered = True
+            child.stop()
 
     @property
     def is_capped(self) -> bool:
@@ -136,7 +151,8 @@ def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -
     if watch.hung is not None:
         return watch.hung
     running = status.running()
-    if not running or status.has_ended or end.interrupted or end.signal in _SIGNALS_FROM_OUTSIDE:
+    is_over = status.has_ended or watch.has_lingered
+    if not running or is_over or end.interrupted or end.signal in _SIGNALS_FROM_OUTSIDE:
         return None
     dying = [call for call in running if read_stack(stacks, call.thread, dying=True)]
     return (dying or running)[0]
@@ -144,17 +160,14 @@ def fatal_call(status: RunningCalls, end: StepEnd, watch: Watch, stacks: Path) -
 
 def how_it_ended(end: StepEnd, watch: Watch, folder: Path, call: Running) -> Failure:
     """Return the failure of a call in which the process was killed or died."""
-    no_memory = Fingerprint(call.stage, Kind.OUT_OF_MEMORY, message="no more memory")
     if watch.exhausted:
-        message = f"it had taken {watch.exhausted / 2**30:.1f} GiB"
-        return Failure(no_memory, Kind.OUT_OF_MEMORY.value, message, watch.stack)
+        return no_memory(call.stage, watch.stack, f"it had taken {watch.exhausted / 2**30:.1f} GiB")
+    stack = read_stack(folder / STACKS)
     if end.signal == signal.SIGABRT and watch.is_capped:  # as C++ ends a process where an allocation fails
-        message = "it aborted when it got no more memory"
-        return Failure(no_memory, Kind.OUT_OF_MEMORY.value, message, read_stack(folder / STACKS))
+        return no_memory(call.stage, stack, "it aborted when it got no more memory")
     if watch.hung is not None:
-        fingerprint = Fingerprint(call.stage, Kind.TIMEOUT, message="no end")
-        return Failure(fingerprint, Kind.TIMEOUT.value, f"no end after {watch.seconds:.0f} s", watch.stack)
-    return _death(call.stage, end.status, end.signal, read_stack(folder / STACKS))
+        return hang(call.stage, watch.seconds, watch.stack)
+    return _death(call.stage, end.status, end.signal, stack)
 
 
 def failure_of_script(end: StepEnd, final: Mapping[str, Any]) -> Failure | None:
@@ -172,7 +185,6 @@ def failure_of_script(end: StepEnd, final: Mapping[str, Any]) -> Failure | None:
 
 def _death(stage: Stage, status: int | None, number: int | None, stack: str = "") -> Failure:
     """Return the failure of a process that ended with this status, or was killed by the signal of this number."""
-    kind, how = Kind.EXIT, f"exit status {status}"
-    if number is not None:
-        kind, how = Kind.SIGNAL, signal.Signals(number).name
-    return Failure(Fingerprint(stage, kind, message=how), kind.value, how, stack)
+    return (
+        exit_status(stage, status, stack) if number is None else fatal_signal(stage, signal.Signals(number).name, stack)
+    )

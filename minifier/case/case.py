@@ -102,6 +102,7 @@ class Script:
     folders: the folders of the graph's functions.
     ops: custom operators (`ns::op`) that the script itself registers.
     line: the script's line that led to the backend call, or 0.
+    slowest: seconds of its longest backend call that returned.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Script:
     ops: tuple[str, ...] = ()
     line: int = 0
     seconds: float = 0.0
+    slowest: float = 0.0
     graph_number: int = 1
     graphs: int = 1
 
@@ -210,6 +212,16 @@ class Case:
     def import_path(self) -> tuple[str, ...]:
         """All entries of the script's import path beyond the environment's default."""
         return tuple(dict.fromkeys((*self.script.path, *self.folders)))
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether no value of the graph is on a device with a driver."""
+        return not self.accelerators
+
+    @property
+    def accelerators(self) -> set[str]:
+        """Devices with a driver: all but the CPU, and `meta`, which has no memory."""
+        return self.devices - {"cpu", "meta"}
 
     @property
     def devices(self) -> set[str]:

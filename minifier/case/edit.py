@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minifier.case.case import Case
-from minifier.case.encode import Json, pack, unpack
+from minifier.case.decode import unpack
+from minifier.case.encode import Json, pack
 from minifier.case.graph import Graph, Module, Node
 from minifier.case.inputs import Input
 

@@ -9,6 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+_MAX_BITS = 1000  # of a power; sizes have 63
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Return the power. Raises ValueError for numbers whose power is no size: it could take hours to compute."""
+    if isinstance(base, int) and isinstance(exponent, int) and abs(exponent) * base.bit_length() > _MAX_BITS:
+        raise ValueError("the power is too large")
+    return base**exponent
+
+
 _NAME = re.compile(r"\b(?:s|u|zf|zuf)\d+\b")
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -16,7 +26,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
 }
 
 
@@ -61,5 +71,5 @@ def value_of(
 
     try:
         return evaluated(ast.parse(expression.strip(), mode="eval").body)
-    except (KeyError, SyntaxError, ValueError, ZeroDivisionError):
+    except (KeyError, SyntaxError, ValueError, ArithmeticError):
         return None

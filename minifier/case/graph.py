@@ -14,19 +14,10 @@ from typing import Any
 from minifier.case.in_place import is_in_place
 from minifier.case.transforms import wrapped_values
 from minifier.case.values import Opaque, Size, TensorMeta, Value
+from minifier.interfaces.names import HIGHER_ORDER, LAUNCH
 
 UNKNOWN = Opaque("unknown")
 OPS = frozenset({"call_function", "call_method", "call_module"})
-
-# Targets of ops with a special meaning.
-HIGHER_ORDER = "torch.ops.higher_order."  # prefix of higher-order ops
-AUTOGRAD_FUNCTION = f"{HIGHER_ORDER}autograd_function_apply"
-COND = f"{HIGHER_ORDER}cond"
-REGION = f"{HIGHER_ORDER}invoke_subgraph"
-SET_GRAD = "torch._C._set_grad_enabled"
-FLEX = f"{HIGHER_ORDER}flex_attention"
-LAUNCH = f"{HIGHER_ORDER}triton_kernel_wrapper_mutation"  # a Triton kernel
-CHECKPOINT = f"{HIGHER_ORDER}tag_activation_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +31,7 @@ class Ref:
 class Node:
     """A node. `target` is an importable path (call_function), or the name of a method or attribute.
 
+    `source` is the line of code that made the op, `place` the file and line of the user's code: `model.py:14`.
     `origin` is Dynamo's first name for the op; for AOTAutograd's nodes, for the op behind the node. `modules`
     are the user's modules around the op, the outermost first: key, path in the model, the class's `module:qualname`."""
 
@@ -52,6 +44,7 @@ class Node:
     source: str = ""
     origin: str = ""
     modules: tuple[tuple[str, str, str], ...] = ()
+    place: str = ""
 
     @property
     def is_op(self) -> bool:

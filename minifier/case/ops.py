@@ -56,6 +56,13 @@ def _join_uncuttable(graph: Graph, position: dict[str, int], sets: _Sets) -> Non
                     sets.join(position[node.name], position[user])
 
 
+def written_storage(graph: Graph, in_place: Node) -> int | None:
+    """Return the storage that an in-place op changes, or None if unknown."""
+    first = next(refs_in(in_place.kwargs.get("out", in_place.args)), None)
+    changed = graph.node(first).value if first is not None else None
+    return changed.storage if isinstance(changed, TensorMeta) else None
+
+
 def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
     """Join an in-place op with the earlier views of its storage that are read after the op."""
     by_storage: dict[int, list[Node]] = {}
@@ -63,14 +70,11 @@ def _join_mutations(graph: Graph, position: dict[str, int], sets: _Sets) -> None
         if isinstance(node.value, TensorMeta) and node.value.storage is not None:
             by_storage.setdefault(node.value.storage, []).append(node)
     for node in graph.ops:
-        if not is_in_place(node):
-            continue
-        first = next(refs_in(node.kwargs.get("out", node.args)), None)
-        changed = graph.node(first).value if first is not None else None
-        if not isinstance(changed, TensorMeta) or changed.storage is None:
+        storage = written_storage(graph, node) if is_in_place(node) else None
+        if storage is None:
             continue
         here = graph.index[node.name]
-        for other in by_storage.get(changed.storage, ()):
+        for other in by_storage.get(storage, ()):
             if graph.index[other.name] >= here:
                 break
             if any(graph.index[user] > here for user in graph.users[other.name]):
@@ -94,13 +98,17 @@ def _join_switches(graph: Graph, position: dict[str, int], sets: _Sets) -> None:
             sets.join(position[transforms.pop()], position[node.name])
 
 
-def atoms(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of ops that only make sense together, in the order of their first op."""
+def atoms(graph: Graph, *, views_stay: bool = True) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of ops that only make sense together, in the order of their first op.
+
+    Without `views_stay`, an in-place op is apart from the views of its storage: a part of them may compute other values
+    than in the whole graph, but it is a program."""
     ops = graph.ops
     position = {node.name: i for i, node in enumerate(ops)}
     sets = _Sets(len(ops))
     _join_uncuttable(graph, position, sets)
-    _join_mutations(graph, position, sets)
+    if views_stay:
+        _join_mutations(graph, position, sets)
     _join_switches(graph, position, sets)
     groups: dict[int, list[str]] = {}
     for i, node in enumerate(ops):

@@ -11,6 +11,7 @@ from typing import Any
 
 from minifier.case.case import State
 from minifier.case.literals import literal
+from minifier.interfaces.names import DETERMINISTIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ SWITCHES: tuple[Switch, ...] = (
         "('warn' if torch.is_deterministic_algorithms_warn_only_enabled() else True)",
         "torch.use_deterministic_algorithms({})",
         forms={"warn": "torch.use_deterministic_algorithms(True, warn_only=True)"},
-        sets=(("torch._inductor.config", "deterministic"),),
+        sets=(DETERMINISTIC,),
     ),
     _attribute("utils.deterministic.fill_uninitialized_memory"),
     _attribute(

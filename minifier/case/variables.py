@@ -43,7 +43,15 @@ _MACHINE_PREFIXES = ("LC_", "LD_", "XDG_", "CUDA_", "NVIDIA_", "ROCR_", "ROCM_",
 # Prefixes of variables that change torch, Python or this tool; no fresh interpreter gets them.
 _SCRUBBED = ("TORCH", "PYTORCH", "MINIFY", "AOT_", "TRITON", "PYTHON")
 _MAX_VALUE_CHARACTERS = 200  # in a script
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|(?:^|_)AUTH(?:_|$)|PRIVATE_?KEY", re.IGNORECASE)
+# Parts of a name that suggest a secret: anywhere, as the end of a word, and as a whole word.
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|PASSCODE|PGPASS|CREDENTIAL|(?:API|ACCESS|PRIVATE)_?KEY|COOKIE|WEBHOOK|SESS(?:ION|ID)|"
+    r"AUTHORIZATION|SIGNATURE|"
+    r"(?<!BY)(?<!COM)PASS(?![A-Z])|PWD(?![A-Z])|(?<!MON)(?<!HOT)KEYS?(?![A-Z])|DSN(?![A-Z])|"
+    r"(?<![A-Z])(?:O?AUTH2?|PAT|JWT|OTP|PIN|NETRC)(?![A-Z])",
+    re.IGNORECASE,
+)
+MIN_SECRET_CHARACTERS = 6  # a shorter value is a switch or a word
 
 
 def is_secret(name: str) -> bool:
@@ -57,7 +65,7 @@ def belongs(name: str, value: str) -> bool:
         return False
     if name in _LOG_NAMES or name.startswith(_LOG_PREFIXES) or name.endswith(_LOG_SUFFIXES):
         return False
-    return "/" not in value and "://" not in value and not is_secret(name)
+    return "/" not in value and not (is_secret(name) and len(value) >= MIN_SECRET_CHARACTERS)
 
 
 def variables(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from minifier.cli.commands import main
+from minifier.cli.entry import main
 
 __all__ = ["main"]

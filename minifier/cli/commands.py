@@ -1,29 +1,32 @@
-"""The commands and their exit codes."""
+"""The commands and their options."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import sys
-import traceback
-from collections.abc import Callable, Sequence
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from minifier import __version__
-from minifier.cli.options import Options, RealNumber, WholeNumber, reduction_options
-from minifier.errors import ExitCode, MachineFailed, MinifyError
-from minifier.process.forked_step import FULL
+from minifier.cli.configuration import ConfiguredCommand
+from minifier.cli.options import Options, RealNumber, WholeNumber, reduction_options, trust_option
 from minifier.process.interpreters import Interpreters
-
-# They would start torch's own minifier, or its debug output, in our children.
-_TORCH_MINIFIER_VARIABLES = ("TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_LEVEL", "TORCH_COMPILE_DEBUG")
+from minifier.workflow.machine import refuse_older_torch
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a script's name in the place of a command is answered with the command that takes it."""
+        given = Path(args[0])
+        if args[0] not in self.commands and (given.suffix in (".py", ".pt2") or given.is_file()):
+            ctx.fail(f"{args[0]} is no command. To find what fails in it: minify run {shlex.join(args)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="minify")
 def cli() -> None:
     """Reduces a failing torch.compile backend call to a short, verified, standalone repro.
@@ -33,9 +36,10 @@ def cli() -> None:
       0  reduced, and the repro verified
       1  nothing to reduce
       2  usage error
-      3  stopped early; the best so far is written and verified
+      3  stopped early; the best so far is written, and verified unless Ctrl-C ended that too
       4  captured, but no standalone repro shows the failure
       5  an error of this tool
+    130  Ctrl-C, before there was anything to write
     """
 
 
@@ -46,7 +50,9 @@ def _interpreters() -> Interpreters:
 
 
 @cli.command(
-    context_settings={"allow_interspersed_args": False}, short_help="Run a script, and reduce its failing backend call."
+    cls=ConfiguredCommand,
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a script, and reduce its failing backend call.",
 )
 @reduction_options
 @click.option(
@@ -72,8 +78,16 @@ def _interpreters() -> Interpreters:
 @click.option(
     "--backend",
     metavar="NAME",
-    help="The backend that compiles an exported program (.pt2): its registered name, or MODULE:NAME if a module "
-    "registers or holds it. aot_inductor is AOTInductor; MODULE:aot_inductor imports the module first.",
+    help="The backend that compiles, whatever the script says: its registered name, or MODULE:NAME if a module "
+    "registers or holds it. A script that compiles nothing has the modules compiled that it calls. Exported programs "
+    "(.pt2) need it; for these, aot_inductor is AOTInductor.",
+)
+@click.option(
+    "--import",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="Import the module first, which registers the backend of --backend. May be given several times.",
 )
 @click.option("--all", "every", is_flag=True, help="Reduce each failing graph in turn, into graph-N folders.")
 @click.argument("script")
@@ -85,6 +99,7 @@ def run(
     graph: int | None,
     every: bool,
     backend: str | None,
+    modules: tuple[str, ...],
     **values: Any,
 ) -> int:
     """Run SCRIPT with ARGUMENTS as python would, catch the backend call that fails, and reduce it. SCRIPT may also be a
@@ -95,22 +110,22 @@ def run(
         minify run train.py --epochs 1
     """
     from minifier.capturing.script import Program
-    from minifier.cli.console import ends_as_json
-    from minifier.cli.running import run_command
+    from minifier.cli.running import ends_as_json, run_command
     from minifier.workflow.interrupted_runs import Asked
 
     with ends_as_json(values["json"]):
-        asked = Asked(Program(script, arguments, is_module), graph)
+        asked = Asked(Program(script, arguments, is_module, backend=backend or "", modules=modules), graph)
         own = {name for parameter in click.get_current_context().command.params for name in parameter.opts}
         names = [argument.partition("=")[0] for argument in arguments]
         misplaced = [name for name in names if name.startswith("--") and name in own]
-        return run_command(asked, every, backend, Options.of(values), _interpreters(), misplaced)
+        return run_command(asked, every, Options.of(values), _interpreters(), misplaced)
 
 
-@cli.command(short_help="Reduce a captured Case, or go on with an interrupted run.")
+@cli.command(cls=ConfiguredCommand, short_help="Reduce a captured Case, or go on with an interrupted run.")
 @reduction_options
+@trust_option
 @click.argument("case_dir", type=click.Path(path_type=Path))
-def reduce(case_dir: Path, **values: Any) -> int:
+def reduce(case_dir: Path, trust: bool, **values: Any) -> int:
     """Reduce a Case: the case/ folder of a run, captured here or elsewhere, a run that was interrupted, or what a
     process left that died within minifier.capture.
 
@@ -120,11 +135,10 @@ def reduce(case_dir: Path, **values: Any) -> int:
         minify reduce minify-out/train-1
         minify reduce --out there case-of-somebody
     """
-    from minifier.cli.console import ends_as_json
-    from minifier.cli.running import reduce_command
+    from minifier.cli.running import ends_as_json, reduce_command
 
     with ends_as_json(values["json"]):
-        return reduce_command(case_dir, Options.of(values), _interpreters())
+        return reduce_command(case_dir, Options.of(values), _interpreters(), trust)
 
 
 @cli.command(short_help="Run a repro, and say whether it still fails as it should.")
@@ -136,8 +150,9 @@ def reduce(case_dir: Path, **values: Any) -> int:
     metavar="SECONDS",
     help="Time limit of the script.",
 )
+@trust_option
 @click.argument("repro", type=click.Path(path_type=Path))
-def check(repro: Path, timeout: float) -> int:
+def check(repro: Path, timeout: float, trust: bool) -> int:
     """Run REPRO, a repro.py, the folder that holds it, or a bundle.zip, and say whether it still fails as it should.
 
     \b
@@ -145,15 +160,17 @@ def check(repro: Path, timeout: float) -> int:
       0    the failure is gone
       1    it is still there
       125  something else happened
+      2    not run: somebody else made it, or torch is too old
 
     \b
     Examples:
       minify check minify-out/train-1
       git bisect run minify check /path/to/bundle.zip
     """
+    refuse_older_torch()
     from minifier.cli.checking import check_command
 
-    return check_command(repro, timeout, _interpreters())
+    return check_command(repro, timeout, _interpreters(), trust)
 
 
 @cli.command(short_help="Write the reports of a finished run anew.")
@@ -162,15 +179,83 @@ def check(repro: Path, timeout: float) -> int:
     default=None,
     help="Whether real values that the repro needs go into bundle.zip. Default: as the run was told.",
 )
+@click.option(
+    "--bundle-private/--no-bundle-private",
+    default=None,
+    help="Whether bundle.zip is written if constants in repro.py look like secrets. Default: as the run was told.",
+)
+@click.option(
+    "--show-private",
+    is_flag=True,
+    help="Say what was taken out of the files: kind, file, line, and the first two characters.",
+)
+@click.option(
+    "--github",
+    is_flag=True,
+    help="Write issue.md too, a report that an issue on GitHub can hold, and print the command that files it.",
+)
 @click.argument("folder", type=click.Path(path_type=Path))
-def report(folder: Path, include_data: bool | None) -> int:
-    """Write report.md, report.html and bundle.zip of a finished run anew. FOLDER is its output folder. Example:
+def report(
+    folder: Path, include_data: bool | None, bundle_private: bool | None, show_private: bool, github: bool
+) -> int:
+    """Write result.json, report.md, report.html and bundle.zip of a finished run anew. FOLDER is its output folder.
+    Examples:
 
-    minify report minify-out/train-1 --include-data
+    \b
+        minify report minify-out/train-1 --include-data
+        minify report minify-out/train-1 --github
     """
     from minifier.cli.reporting import report_command
 
-    return report_command(folder, include_data)
+    return report_command(folder, include_data, bundle_private, show_private, github)
+
+
+@cli.command(short_help="Print the last lines of a finished run again.")
+@click.argument("folder", type=click.Path(path_type=Path))
+def show(folder: Path) -> int:
+    """Print what a finished run printed last: what failed, where, how small it is, the repro. FOLDER is its folder.
+    Example:
+
+        minify show minify-out/train-1
+    """
+    from minifier.cli.reporting import show_command
+
+    return show_command(folder)
+
+
+_FOLDERS = click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
+
+
+@cli.command("list", short_help="List the output folders of earlier runs.")
+@_FOLDERS
+def list_(folders: tuple[Path, ...]) -> int:
+    """List the runs in FOLDERS, by default minify-out: how each ended, what failed, from how many ops to how many."""
+    from minifier.cli.folders import list_command
+
+    return list_command(folders)
+
+
+@cli.command(short_help="Group runs by their failure.")
+@_FOLDERS
+def dedupe(folders: tuple[Path, ...]) -> int:
+    """Group the runs in FOLDERS, by default minify-out, by the key of their failure: equal keys are one failure."""
+    from minifier.cli.folders import dedupe_command
+
+    return dedupe_command(folders)
+
+
+@cli.command(short_help="Remove output folders of earlier runs.")
+@click.option("--all", "every", is_flag=True, help="Remove runs with a repro, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_FOLDERS
+def clean(folders: tuple[Path, ...], every: bool, yes: bool) -> int:
+    """Remove the runs in FOLDERS, by default minify-out, that ended without a repro or were interrupted.
+
+    What is removed is listed first, and you are asked. A run that goes on stays.
+    """
+    from minifier.cli.folders import clean_command
+
+    return clean_command(folders, every, yes)
 
 
 @cli.command(short_help="List the backends that torch.compile can find here.")
@@ -186,105 +271,26 @@ def backends() -> int:
     return list_backends()
 
 
+@cli.command(short_help="Tell what works on this machine with this torch.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+def doctor(as_json: bool) -> int:
+    """Tell what works on this machine with this torch, and what is lost where something is missing."""
+    from minifier.workflow.machine import refuse_without_torch
+
+    refuse_without_torch()
+    from minifier.cli.doctor import doctor as examine  # imports torch
+
+    return examine(as_json)
+
+
 @cli.command()
 def passes() -> int:
     """List what is tried to make a failing graph or script smaller.
 
-    --passes and --skip-pass take these names, but for `ops`. Example:
+    --passes and --skip-pass take these names, but for `ops` and `statements`. Example:
 
         minify run --skip-pass sizes train.py
     """
     from minifier.cli.listing import list_passes
 
     return list_passes()
-
-
-_ADVICE = "make room there; what is complete stays. If there is a case/ in it, `minify reduce` of the folder goes on"
-
-
-def _guarded(work: Callable[[], int]) -> int:
-    """Run a command; turn its exceptions into messages and exit codes."""
-    for variable in _TORCH_MINIFIER_VARIABLES:
-        os.environ.pop(variable, None)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by some parents, which would hide how a child ended
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
-    try:
-        return work()
-    except MachineFailed as error:
-        print(f"minify: {error}\nminify: {_ADVICE}", file=sys.stderr)
-        return int(error.exit_code)
-    except MinifyError as error:
-        print(f"minify: {error}", file=sys.stderr)
-        if error.exit_code is not ExitCode.INTERNAL:
-            return int(error.exit_code)
-        return _internal(str(error))
-    except SystemExit as error:  # a signal asked us to end; temporary files are already removed
-        return error.code if isinstance(error.code, int) else 1
-    except KeyboardInterrupt:
-        print("minify: interrupted before there was anything to write", file=sys.stderr)
-        return int(ExitCode.STOPPED)
-    except OSError as error:
-        if error.errno not in FULL:
-            return _internal(traceback.format_exc())
-        print(f"minify: {error.filename or 'a file'}: {error.strerror}\nminify: {_ADVICE}", file=sys.stderr)
-        return int(ExitCode.INTERNAL)
-    except Exception:  # noqa: BLE001 - any other exception is this tool's fault
-        return _internal(traceback.format_exc())
-
-
-def _internal(trace: str) -> int:
-    """Write the traceback to a new folder, to attach to a bug report."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="minify-error-"))
-    (folder / "traceback.txt").write_text(trace, encoding="utf-8")
-    print(
-        f"minify: this is an error of minify, not of yours: {trace.strip().splitlines()[-1]}\n"
-        f"minify: the traceback is in {folder}/traceback.txt; please attach it to a report",
-        file=sys.stderr,
-    )
-    return int(ExitCode.INTERNAL)
-
-
-def _open_standard_files() -> None:
-    """Open the null device for each standard stream with which the process was not started."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is `number`
-    sys.stdin = sys.stdin or open(0)  # noqa: SIM115 - open as long as the process
-    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
-
-
-def command_line(arguments: Sequence[str] | None = None, interpreters: Interpreters | None = None) -> int:
-    """Run `minify` with these arguments, by default the arguments of this process; return the exit code.
-
-    `interpreters` starts the interpreters of the verification.
-    """
-
-    def work() -> int:
-        try:
-            status = cli.main(arguments, standalone_mode=False, prog_name="minify", obj=interpreters or Interpreters())
-        except click.exceptions.Abort:
-            raise KeyboardInterrupt from None
-        except click.ClickException as error:
-            error.show()
-            return error.exit_code
-        return status if isinstance(status, int) else 0
-
-    return _guarded(work)
-
-
-def main(interpreters: Interpreters | None = None) -> None:
-    """Run the command `minify`, and end this process."""
-    _open_standard_files()
-    status = command_line(interpreters=interpreters)
-    # Destroying torch's objects one by one would take as long as importing torch.
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(status)

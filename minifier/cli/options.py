@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from minifier.errors import UsageError
-from minifier.failure.difference import Aspect, Tolerance
+from minifier.cli.configuration import show_config_option
+from minifier.failure.difference import Aspect
 from minifier.settings import Settings
-
-_MIB = 2**20
+from minifier.workflow.settings_of_options import settings_of
 
 
 class RealNumber(click.FloatRange):
@@ -107,7 +104,7 @@ _SHARED_OPTIONS = (
     click.option(
         "--passes",
         metavar="NAMES",
-        help="Try only these passes, with commas between, beside that of the ops (`minify passes` lists them).",
+        help="Try only these passes, with commas between, beside `ops` and `statements` (`minify passes` lists them).",
     ),
     click.option("--skip-pass", multiple=True, metavar="NAME", help="Do not try this pass; may be repeated."),
     click.option(
@@ -124,6 +121,12 @@ _SHARED_OPTIONS = (
         help="Whether real values that the repro needs go into bundle.zip. They are beside the repro in any case. "
         "Default: ask; no, without a terminal.",
     ),
+    click.option(
+        "--bundle-private/--no-bundle-private",
+        default=None,
+        help="Whether bundle.zip is written if the failure needs constants in repro.py that look like secrets. "
+        "Default: ask; no, without a terminal.",
+    ),
     click.option("--quiet", is_flag=True, help="Say nothing but errors and the last lines."),
     click.option(
         "--verbose",
@@ -135,6 +138,15 @@ _SHARED_OPTIONS = (
         is_flag=True,
         help="At the end write the result to standard output, as one line: what result.json has.",
     ),
+    show_config_option,
+)
+
+
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run the code in it, whoever made it. Default: ask, unless this user's minify wrote it on this machine; "
+    "without a terminal, exit code 2.",
 )
 
 
@@ -158,74 +170,4 @@ class Options:
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:
         """Build the options from click's values. Raises UsageError for invalid or contradictory values."""
-        return cls(_settings(values), values["out"], values["quiet"], values["verbose"], values["json"])
-
-
-def _settings(values: dict[str, Any]) -> Settings:
-    for option in ("match", "match_log"):
-        _check_pattern("--" + option.replace("_", "-"), values[option])
-    memory = values["memory"]
-    return Settings(
-        match=values["match"],
-        match_log=values["match_log"],
-        timeout=values["timeout"],
-        memory=memory * _MIB if memory is not None else None,
-        workers=values["workers"],
-        budget=values["budget"],
-        max_probes=values["max_probes"],
-        include_data=values["include_data"],
-        compare=values["compare"],
-        measure=_tolerance(values),
-        verify=values["verify"],
-        passes=None if values["passes"] is None else _check_passes("--passes", values["passes"].split(",")),
-        skipped=_check_passes("--skip-pass", values["skip_pass"]),
-        level=values.get("level", "auto"),
-        silent_fallbacks=values.get("fallbacks", False),
-        cluster=values["cluster"],
-    )
-
-
-def _check_passes(option: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the stripped names. Raises UsageError for an unknown pass."""
-    from minifier.passes.table import TABLE
-
-    known = [name for name, _ in TABLE if name != "ops"]
-    chosen = tuple(filter(None, (name.strip() for name in names)))
-    for name in chosen:
-        if name not in known:
-            similar = get_close_matches(name, known, 1)
-            hint = f" Did you mean {similar[0]}?" if similar else f" There are {', '.join(known)}."
-            raise UsageError(f"{option}: there is no pass {name}.{hint}")
-    return chosen
-
-
-def _check_pattern(option: str, pattern: str | None) -> None:
-    if pattern is not None:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(f"{option} {pattern!r} is not a regular expression: {error}.") from None
-
-
-def _tolerance(values: dict[str, Any]) -> Tolerance:
-    rtol, atol, file = values["rtol"], values["atol"], values["predicate"]
-    if (rtol is None) is not (atol is None):
-        raise UsageError("--rtol and --atol go together: give both, or neither.")
-    predicate = ""
-    if file is not None and rtol is not None:
-        raise UsageError("--predicate decides alone: leave out --rtol and --atol.")
-    if file is not None:
-        try:
-            predicate = file.read_text(encoding="utf-8")
-            code = compile(predicate, str(file), "exec", dont_inherit=True)
-        except OSError as error:
-            raise UsageError(f"--predicate {file} cannot be read: {error.strerror}.") from None
-        except SyntaxError as error:
-            raise UsageError(f"--predicate {file} is not valid Python: line {error.lineno}: {error.msg}.") from None
-        except ValueError as error:
-            raise UsageError(f"--predicate {file} is not Python source: {error}.") from None
-        if "differs" not in code.co_names:
-            raise UsageError(f"--predicate {file} does not define differs(compiled, eager).")
-    return Tolerance(
-        rtol, atol, tuple(Aspect(name) for name in values["ignore"]), predicate, values["compare"] == "strict"
-    )
+        return cls(settings_of(values), values["out"], values["quiet"], values["verbose"], values["json"])

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import os
-import sys
-import tokenize
-from collections.abc import Sequence
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from minifier.capturing.script import Program
+from minifier.case.files import check_folder
 from minifier.case.store import CASE, load
-from minifier.cli.console import EXIT_CODE, Console
 from minifier.cli.options import Options
-from minifier.errors import ExitCode, UsageError
+from minifier.cli.trusting import ask_about
+from minifier.display.console import Console
+from minifier.errors import ExitCode, MinifyError, NothingToReduce, UsageError
 from minifier.process.interpreters import Interpreters
-from minifier.workflow.exported_program import check_exported, is_exported
+from minifier.workflow.check_program import check_program
+from minifier.workflow.choose_folder import case_folder, choose_folder
+from minifier.workflow.foreign_code import foreign_code_in
 from minifier.workflow.interrupted_runs import Asked, goes_on
 from minifier.workflow.leftovers import is_unfinished
 from minifier.workflow.machine import prepared
-from minifier.workflow.run_folder import case_folder, choose_folder
+
+_EXIT_CODE = {"reduced": ExitCode.REDUCED, "stopped": ExitCode.STOPPED, "no-repro": ExitCode.NO_REPRO}
+
+
+@contextlib.contextmanager
+def ends_as_json(wanted: bool) -> Iterator[None]:
+    """If wanted, print an exception from the body to standard output too, as a line of JSON."""
+    try:
+        yield
+    except Exception as error:
+        if wanted:
+            code = error.exit_code if isinstance(error, MinifyError) else ExitCode.INTERNAL
+            status = code.name.lower().replace("_", "-")
+            told = {"version": 1, "status": status, "reason": str(error)}
+            if isinstance(error, NothingToReduce):
+                told["cause"] = error.cause
+            print(json.dumps(told), flush=True)
+        raise
 
 
 def run_command(
     asked: Asked,
     every: bool,
-    backend: str | None,
     options: Options,
     interpreters: Interpreters,
     misplaced: Sequence[str] = (),
@@ -36,8 +53,8 @@ def run_command(
     """
     if every and asked.graph is not None:
         raise UsageError("--graph and --all contradict each other: give one of them.")
-    _check_program(asked.program, backend)
-    with Console.for_options(options) as console:
+    check_program(asked.program, options.settings.level)
+    with Console(options.quiet, options.verbose, options.json) as console:
         if misplaced:
             names, stand = ", ".join(misplaced), "it stands" if len(misplaced) == 1 else "they stand"
             console.say(f"{names}: given to {asked.program.said}, as {stand} after it; minify's options go before it")
@@ -50,60 +67,33 @@ def run_command(
         with prepared(options.settings, console, interpreters) as run:
             from minifier.workflow.run import minify_each
 
-            for outcome in minify_each(asked, run, folder, every, backend or ""):
+            for outcome in minify_each(asked, run, folder, every):
                 console.final(outcome)
-                codes.append(EXIT_CODE[outcome.status.value])
+                codes.append(_EXIT_CODE[outcome.status.value])
     return int(next((code for code in codes if code != ExitCode.REDUCED), ExitCode.REDUCED))
 
 
-def reduce_command(folder: Path, options: Options, interpreters: Interpreters) -> int:
-    """Reduce a Case folder, or go on with the output folder of an earlier run; return the exit code."""
-    with Console.for_options(options) as console:
-        return _reduce(folder, options, console, interpreters)
+def reduce_command(folder: Path, options: Options, interpreters: Interpreters, trust: bool = False) -> int:
+    """Reduce a Case folder, or go on with the output folder of an earlier run; return the exit code.
+
+    Raises NotTrusted if the folder has code of somebody else, unless the user agrees or has agreed with `trust`.
+    """
+    with Console(options.quiet, options.verbose, options.json) as console:
+        return _reduce(folder, options, console, interpreters, trust)
 
 
-def _reduce(folder: Path, options: Options, console: Console, interpreters: Interpreters) -> int:
+def _reduce(folder: Path, options: Options, console: Console, interpreters: Interpreters, trust: bool = False) -> int:
+    folder = folder.resolve() if folder.is_symlink() else folder
+    check_folder(folder)
     case_dir = case_folder(folder)
     if not is_unfinished(folder):
         if not (case_dir / CASE).exists():
             raise UsageError(f"{case_dir} is not a Case folder: it has no case.json.")
         load(case_dir)  # a damaged one is refused before torch is imported
+    ask_about(str(folder), foreign_code_in(folder), console, trust)
     with prepared(options.settings, console, interpreters) as run:
         from minifier.workflow.run import minify_case
 
         outcome = minify_case(folder, run, options.out)
     console.final(outcome)
-    return int(EXIT_CODE[outcome.status.value])
-
-
-def _check_program(program: Program, backend: str | None) -> None:
-    """Raise UsageError for a program that cannot be run, or a superfluous `--backend`."""
-    if is_exported(program.target):
-        check_exported(program, backend)
-    elif backend is not None:
-        raise UsageError("--backend is for exported programs (.pt2): a script says itself what compiles it.")
-    else:
-        _check_script(program)
-
-
-def _check_script(program: Program) -> None:
-    """Raise UsageError unless the script is readable Python source, or the module exists."""
-    if program.is_module:
-        top = program.target.partition(".")[0]
-        if importlib.machinery.PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is None:
-            raise UsageError(f"no module named {top} can be found from here.")
-        return
-    path = Path(program.target)
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder. Name the script in it, or use -m for a module.")
-    if not path.exists():
-        raise UsageError(f"{path} does not exist.")
-    try:
-        source = path.read_bytes()
-        compile(source, str(path), "exec", dont_inherit=True)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    except SyntaxError as error:
-        raise UsageError(f"{path} is not valid Python: line {error.lineno}: {error.msg}.") from None
-    except (ValueError, tokenize.TokenError) as error:
-        raise UsageError(f"{path} is not a Python script: {error}.") from None
+    return int(_EXIT_CODE[outcome.status.value])

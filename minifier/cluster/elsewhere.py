@@ -21,17 +21,17 @@ class ClusterProber:
     """Probes on a cluster; after its loss, in children of this process."""
 
     def __init__(
-        self, cluster: Cluster, bench: PreparedCase, folder: Path, scratch: Path, say: Callable[[str], None]
+        self, cluster: Cluster, prepared: PreparedCase, folder: Path, scratch: Path, say: Callable[[str], None]
     ) -> None:
-        self._cluster, self._bench, self._scratch, self._say = cluster, bench, scratch, say
+        self._cluster, self._prepared, self._scratch, self._say = cluster, prepared, scratch, say
         self._base = load(folder)  # equal to the cluster's Case
         self._recorded: object = None
         self._fallback: Prober | None = None
         self.slots: int | None = cluster.wait()
-        indices = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in bench.case.devices - {"cpu"}]
+        indices = [int(device.rpartition(":")[2]) if ":" in device else 0 for device in prepared.case.accelerators]
         try:
             self.slots = cluster.ask(
-                load=str(folder), gpus=max(indices, default=-1) + 1, imports_in_child=bench.imports_in_child
+                load=str(folder), gpus=max(indices, default=-1) + 1, imports_in_child=prepared.imports_in_child
             )["slots"]
         except Lost as lost:
             self._continue_here(lost)
@@ -47,7 +47,7 @@ class ClusterProber:
         return [self._fallback.probe([case], until, limits)[0] for case in cases]
 
     def _probe_on_cluster(self, cases: Sequence[Case], until: Stage, limits: Limits) -> list[ChildEnd]:
-        recorded = self._bench.recorded
+        recorded = self._prepared.recorded
         if recorded is not None and recorded is not self._recorded:
             self._cluster.ask(recorded=str(recorded.folder))
             self._recorded = recorded
@@ -59,7 +59,7 @@ class ClusterProber:
     def _continue_here(self, lost: Lost) -> None:
         self._say(f"the cluster {self._cluster.address} cannot be used any more, going on on this machine: {lost}")
         self.slots = 1
-        self._fallback = LocalProber(self._bench, self._scratch)
+        self._fallback = LocalProber(self._prepared, self._scratch)
 
 
 def _ended(answer: Message, limits: Limits) -> ChildEnd:

@@ -8,7 +8,6 @@ import itertools
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,9 +16,8 @@ from typing import IO
 
 from minifier.cluster.messages import ConnectionEnded, Message, Talk
 from minifier.errors import UsageError
-from minifier.process.child import LOOK
+from minifier.process.child import LOOK, Child, supervise
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
-from minifier.process.orphans import spare
 
 _CONNECT_SECONDS = 10.0
 _DRIVER_END_SECONDS = 10.0
@@ -95,27 +93,22 @@ def connected(address: str, slots: int | None) -> Iterator[Cluster]:
     _check_address(address)
     folder = tempfile.mkdtemp(prefix="minify-ray-", dir="/tmp")  # a short path: the paths of sockets in it are limited
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
+        answers, answering = os.pipe()
+        asked, asking = os.pipe()
+        driver = Child.launched(  # in its own session a Ctrl-C does not reach it
             [sys.executable, "-m", "minifier.cluster.driver", address, str(slots or 0), folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=asked,
+            stdout=answering,
             stderr=output,
-            start_new_session=True,  # a Ctrl-C goes only to this process
         )
-        spare(process.pid)
-        assert process.stdin is not None and process.stdout is not None
-        ends = [keep_from_scripts(out_of_the_way(os.dup(p.fileno()))) for p in (process.stdout, process.stdin)]
-        process.stdin.close()
-        process.stdout.close()
-        talk = Talk(*ends)
+        os.close(asked)
+        os.close(answering)
+        ends = [keep_from_scripts(out_of_the_way(end)) for end in (answers, asking)]
         try:
-            yield Cluster(address, talk, output)
+            yield Cluster(address, Talk(*ends), output)
         finally:
             for number in ends:
                 let_go(number)
-            try:
-                process.wait(_DRIVER_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            driver.limit(_DRIVER_END_SECONDS)
+            supervise([driver])
             shutil.rmtree(folder, ignore_errors=True)

@@ -34,7 +34,7 @@ class CaseWorker:
     def answer(self, question: Message) -> Message:
         """Answer `recorded` (a folder with values of an eager run) or `probe` (an edit)."""
         if "recorded" in question:
-            self.prober.bench.record(Path(question["recorded"]))
+            self.prober.prepared.record(Path(question["recorded"]))
             return {}
         case = edited(self.base, question["probe"])
         limits = Limits(question["seconds"], question["memory"])

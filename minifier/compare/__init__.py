@@ -2,5 +2,6 @@
 
 from minifier.compare.comparison import Comparison, compare, compare_results
 from minifier.compare.divergent_ops import divergent_ops
+from minifier.compare.results import BackwardPass
 
-__all__ = ["Comparison", "compare", "compare_results", "divergent_ops"]
+__all__ = ["BackwardPass", "Comparison", "compare", "compare_results", "divergent_ops"]

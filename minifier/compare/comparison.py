@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from minifier.compare.judge import judge_within
 from minifier.compare.judging import judge_all
 from minifier.compare.pairs import difference_of, differing_pairs
 from minifier.compare.predicate import predicate_sentence
-from minifier.compare.results import Results, drew_the_same, observe, random_state_kept
+from minifier.compare.results import BackwardPass, Results, drew_the_same, observe, random_state_kept
 from minifier.compare.runs import Build, EagerRuns
 from minifier.failure import Aspect, Difference, Stage, Tolerance
 
@@ -43,9 +43,7 @@ def compare(
     build: Build,
     measure: Tolerance | None = None,
     *,
-    backward: bool,
-    names: Sequence[str],
-    before_backward: Callable[[], None] | None = None,
+    backward: BackwardPass | None = None,
 ) -> Comparison:
     """Call `compiled` once and eager as often as needed, each time with fresh inputs.
 
@@ -53,28 +51,25 @@ def compare(
     moved by a rounding error. A verdict on few elements or on random numbers needs more runs. All of them use the
     caller's grad mode and autocast. The random number generators are restored.
 
-    `names` are the inputs' names. `before_backward` is called between the compiled call and its backward pass. Raises
-    UsageError if the predicate fails.
+    With `backward`, compare the gradients too; all calls get the tangents of eager's first. Raises UsageError if the
+    predicate fails.
     """
     with random_state_kept():
-        runs = EagerRuns(graph, make_inputs, build, backward)
+        runs = EagerRuns(graph, make_inputs, build, backward is not None)
         eager = runs.first()
-        results = observe(
-            compiled, make_inputs(), backward=backward, tangents=runs.tangents, before_backward=before_backward
-        )
-        return compare_results(results, eager, runs, measure or Tolerance(), names)
+        gradients = replace(backward, tangents=runs.tangents) if backward is not None else None
+        results = observe(compiled, make_inputs(), backward=gradients)
+        return compare_results(results, eager, runs, measure or Tolerance())
 
 
-def compare_results(
-    compiled: Results, eager: Results, runs: EagerRuns, measure: Tolerance, names: Sequence[str]
-) -> Comparison:
-    """Compare the results of a compiled call with eager's first run. `names` are the inputs' names."""
-    return _ComparisonRun(runs, measure, names).compare(compiled, eager)
+def compare_results(compiled: Results, eager: Results, runs: EagerRuns, measure: Tolerance) -> Comparison:
+    """Compare the results of a compiled call with eager's first run."""
+    return _ComparisonRun(runs, measure).compare(compiled, eager)
 
 
 class _ComparisonRun:
-    def __init__(self, runs: EagerRuns, measure: Tolerance, names: Sequence[str]) -> None:
-        self.runs, self.measure, self.names = runs, measure, names
+    def __init__(self, runs: EagerRuns, measure: Tolerance) -> None:
+        self.runs, self.measure, self.names = runs, measure, runs.names
 
     def compare(self, compiled: Results, eager: Results) -> Comparison:
         if eager.error is not None or compiled.error is not None:

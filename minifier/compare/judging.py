@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,9 @@ from minifier.compare.results import Results, is_float
 from minifier.compare.runs import EagerRuns
 from minifier.failure import Difference
 
-_INPUT_STEPS_EPS = (1.0, 4.0, 4.0)  # by how much inputs are moved: once, and twice more if few elements decide
+# By how many eps inputs are moved, and what memory holds that nothing writes: once, and twice more if few elements
+# decide. Eager's own unwritten memory may be NaN as well.
+_VARIATIONS = ((1.0, math.nan), (4.0, 1.0), (4.0, math.nan))
 _MAX_REDRAWS = 9  # eager runs with other random numbers
 
 Pairs = Mapping[Key, TensorPair]
@@ -75,14 +78,14 @@ class _Judging:
             final |= suspects
         samples: dict[Key, list[Sample]] = {key: [] for key in pairs}
         loose: set[str] = set()
-        for n, steps in enumerate(_INPUT_STEPS_EPS):
+        for n, (steps, unwritten) in enumerate(_VARIATIONS):
             wrong = [key for key, j in judgements.items() if j.wrong and key not in final]
             open_shapes = [d for d in shapes if d.where not in loose]
             if not (wrong or open_shapes) or (n and not open_shapes and not any(judgements[k].few for k in wrong)):
                 break
             # Other random numbers may make another shape.
             redraw = runs.drew and not wrong
-            results = runs.redrawn(n + 1) if redraw else runs.variation(steps)
+            results = runs.redrawn(n + 1) if redraw else runs.variation(steps, unwritten)
             if results is None:
                 continue
             loose |= {d.where for d in open_shapes if _shape_moved(d, results)}
@@ -101,14 +104,24 @@ class _Judging:
     def _excused(
         self, keys: Sequence[Key], judgements: Mapping[Key, Judgement], samples: Mapping[Key, list[Sample]]
     ) -> tuple[Difference, ...]:
-        unmoved = [key for key in keys if not samples[key]]
-        steps = _INPUT_STEPS_EPS[0]
-        results = self.runs.variation(steps) if unmoved else None
-        values = self._undisturbed(unmoved, results, steps) if results is not None else {}
-        for key, value in values.items():
-            samples[key].extend([Sample(value, steps)] if value is not None else [])
+        """Describe what is excused, with further samples where the judgements needed none.
+
+        Where eager and its samples are all NaN, one more sample tells whether anything has written that memory.
+        """
+        for n, (steps, unwritten) in enumerate(_VARIATIONS[:2]):
+            unmoved = [key for key in keys if len(samples[key]) == n and (n == 0 or self._is_nan_in_all(key, samples))]
+            results = self.runs.variation(steps, unwritten) if unmoved else None
+            values = self._undisturbed(unmoved, results, steps) if results is not None else {}
+            for key, value in values.items():
+                samples[key].extend([Sample(value, steps)] if value is not None else [])
         differences = [excused_difference(self.pairs[key], judgements[key], samples[key]) for key in keys]
         return tuple(difference for difference in differences if difference is not None)
+
+    def _is_nan_in_all(self, key: Key, samples: Mapping[Key, list[Sample]]) -> bool:
+        """Whether any element is NaN in eager and in its samples."""
+        eager = self.pairs[key].eager
+        values = [eager, *(sample.value for sample in samples[key])]
+        return is_float(eager) and bool(torch.stack([value.isnan() for value in values]).all(0).any())
 
     def _references(self) -> dict[Key, torch.Tensor | None]:
         """Return the tensors in double precision, or None where unavailable."""
@@ -138,7 +151,7 @@ class _Judging:
     def _undisturbed(self, keys: Collection[Key], varied: Results, steps: float) -> dict[Key, torch.Tensor | None]:
         """Return the values of a variation. Where a mode alone changes a tensor, only the inputs were moved.
 
-        Unwritten memory is NaN there as well.
+        Where unwritten memory is NaN, it is NaN there as well.
         """
         values = {key: value_of(varied, key, self.pairs[key]) for key in keys}
         changed = self._changed_by_modes().intersection(keys)

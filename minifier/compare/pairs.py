@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from minifier.compare.furthest_elements import furthest_elements
 from minifier.compare.judge import Judgement, Sample, visible_elements
 from minifier.compare.results import Results, is_float
 from minifier.failure import Aspect, Difference
@@ -85,36 +86,39 @@ def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tenso
 def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
     """Describe a wrong tensor."""
     error, own, noise = judgement.error, judgement.eager_error, judgement.noise
+    elements = furthest_elements(pair.compiled, pair.eager)
     if judgement.non_finite:
         count = int((pair.compiled.isfinite() != pair.eager.isfinite()).sum()) or int(
             pair.eager.isfinite().logical_not().sum()
         )
         sentence = f"{pair.where} has other NaNs or infinities than eager in {count} of {pair.eager.numel()} elements"
-        return Difference(Aspect.NON_FINITE, pair.where, sentence, error, own, noise)
+        return Difference(Aspect.NON_FINITE, pair.where, sentence, error, own, noise, elements=elements)
+    scale = _largest(pair.eager)
     if not is_float(pair.eager):
         count = int((pair.compiled != pair.eager).sum())
         sentence = f"{pair.where} differs from eager's in {count} of {pair.eager.numel()} elements"
-        return Difference(pair.aspect, pair.where, sentence, error, own, noise)
+        return Difference(pair.aspect, pair.where, sentence, error, own, noise, scale, elements)
     if own:
         sentence = f"{pair.where} is off from double precision by {error:.2g}, eager by {own:.2g}"
     else:
         sentence = f"{pair.where} is off from eager's by {error:.2g}"
-    if noise is not None:
+    if noise:  # exactly read inputs were not moved
         sentence += f"; a rounding error in the inputs moves eager by {noise:.2g}"
-    return Difference(pair.aspect, pair.where, sentence, error, own, noise)
+    return Difference(pair.aspect, pair.where, sentence, error, own, noise, scale, elements)
 
 
 def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence[Sample]) -> Difference | None:
     """Describe a difference that eager's own variation excuses; None if only rounding or unwritten memory differ.
 
-    Unwritten memory is NaN in the samples.
+    Unwritten memory is NaN in one of the samples, and a number in eager or in another.
     """
     visible = visible_elements(pair.compiled, pair.eager)
     moved = torch.zeros_like(visible)
     for sample in samples:
-        if is_float(pair.eager):
-            visible &= ~(_real(sample.value).isnan() & ~_real(pair.eager).isnan())
         moved |= visible_elements(sample.value, pair.eager)
+    if is_float(pair.eager) and samples:
+        nans = torch.stack([_real(sample.value).isnan() for sample in samples])
+        visible &= ~(nans.any(0) & ~(nans.all(0) & _real(pair.eager).isnan()))
     count = int(visible.sum())
     if not count:
         return None
@@ -135,6 +139,11 @@ def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence
     return Difference(
         pair.aspect, pair.where, f"{sentence}; it is off by {own:.3g} from double precision", error, own, noise
     )
+
+
+def _largest(value: torch.Tensor) -> float:
+    numbers = _real(value).double()
+    return float(numbers[numbers.isfinite()].abs().max()) if numbers.isfinite().any() else 0.0
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import torch
 
 from minifier.failure import Stage
-from minifier.torch_private import storage_key, transforms_ended
+from minifier.torch_private import device_kinds, storage_key, transforms_ended
 
-RandomStates = Sequence[torch.Tensor]
+RandomStates = Mapping[str, torch.Tensor]  # by device
 
 _MAX_COMPILER_SEEDS = 64  # a compiler draws at most so many seeds for random ops of its own
 
@@ -42,7 +42,7 @@ class Results:
     together: tuple[int, ...] = ()
     autograd: tuple[tuple[bool, bool] | None, ...] = ()
     drew: bool = False
-    random: RandomStates = field(default_factory=list)
+    random: RandomStates = field(default_factory=dict)
 
 
 def leaves(value: Any) -> tuple[list[Any], str]:
@@ -57,40 +57,69 @@ def leaves(value: Any) -> tuple[list[Any], str]:
     return [value], "*"
 
 
-def _cuda_is_in_use() -> bool:
-    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+def _modules_in_use() -> Iterator[tuple[str, Any]]:
+    """Yield the name and torch's module of each kind of device that this process has used, except the CPU."""
+    for kind in device_kinds():
+        module = getattr(torch, kind, None)
+        if module is not None and getattr(module, "is_initialized", bool)():
+            yield kind, module
+
+
+def _devices_in_use() -> Iterator[tuple[str, Any, int]]:
+    """Yield the name, module and index of each device whose generator has a state."""
+    for kind, module in _modules_in_use():
+        if hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state"):
+            for index in range(module.device_count()):
+                yield f"{kind}:{index}", module, index
+
+
+def wait_for_devices(values: Sequence[Any]) -> None:
+    """Wait for the devices of these tensors, or else for the current device: an error of work that was started earlier
+    is raised here, and not by a later op."""
+    devices = {value.device for value in values if isinstance(value, torch.Tensor)}
+    for kind, module in _modules_in_use():
+        if hasattr(module, "synchronize"):
+            for device in [device for device in devices if device.type == kind] or [torch.device(kind)]:
+                module.synchronize(device)
+
+
+def call_and_wait(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Call the function, and wait for the devices of arguments and results: a kernel's error belongs to the call."""
+    result = function(*args)
+    wait_for_devices([*args, *leaves(result)[0]])
+    return result
 
 
 def set_seed(seed: int) -> None:
     """Seed the generators in use. torch.manual_seed would also seed devices that the script uses only later."""
     torch.default_generator.manual_seed(seed)
-    if _cuda_is_in_use():
-        torch.cuda.manual_seed_all(seed)
+    for _, module in _modules_in_use():
+        if hasattr(module, "manual_seed_all"):
+            module.manual_seed_all(seed)
 
 
 def random_states() -> RandomStates:
     """Return the states of the generators in use."""
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if _cuda_is_in_use() else [])]
+    return {"cpu": torch.get_rng_state()} | {name: module.get_rng_state(i) for name, module, i in _devices_in_use()}
 
 
 def set_random_states(states: RandomStates) -> None:
     """Set the generators to these states."""
-    first, *others = states
-    torch.set_rng_state(first)
-    if others:
-        torch.cuda.set_rng_state_all(others)
+    torch.set_rng_state(states["cpu"])
+    for name, module, index in _devices_in_use():
+        if name in states:
+            module.set_rng_state(states[name], index)
 
 
 def _same_states(a: RandomStates, b: RandomStates) -> bool:
-    """Whether the generators' states are equal; the longer list's further generators are ignored."""
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=False))
+    """Whether the generators' states are equal; generators of only one of the runs are ignored."""
+    return all(torch.equal(a[name], b[name]) for name in a if name in b)
 
 
 def _states_after_seeds(start: RandomStates | None) -> Iterator[RandomStates]:
     """Yield the generators' states after a draw of 1, 2, ... seeds from a generator, like a compiler with random ops of
     its own. Changes the generators' states."""
-    devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count() if _cuda_is_in_use() else 0))]
-    for device in devices:
+    for device in ("cpu", *(name for name, _, _ in _devices_in_use())):
         for count in range(1, _MAX_COMPILER_SEEDS + 1):
             _begin(0, start)
             torch.randint(-(2**63), 2**63 - 1, (count,), device=device)
@@ -186,26 +215,34 @@ def finish(results: Results, before: RandomStates) -> None:
     results.drew = not _same_states(before, results.random)
 
 
+@dataclass(frozen=True)
+class BackwardPass:
+    """How to compute gradients after a call.
+
+    `tangents` are converted to the outputs' dtypes; missing tangents are normally distributed. `before` is called ahead
+    of the backward pass.
+    """
+
+    tangents: Sequence[torch.Tensor | None] | None = None
+    before: Callable[[], object] = lambda: None
+    retain_graph: bool = False
+
+
 def observe(
     call: Callable[..., Any],
     inputs: Sequence[Any],
     *,
-    backward: bool,
+    backward: BackwardPass | None = None,
     seed: int = 0,
     start: RandomStates | None = None,
-    tangents: Sequence[torch.Tensor | None] | None = None,
-    before_backward: Callable[[], None] | None = None,
     within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
-    retain_graph: bool = False,
 ) -> Results:
     """Seed the random number generators, then call once in the caller's grad mode and autocast.
 
     With seed 0 the generators begin in the states `start` instead, if these are given.
 
-    With `backward`, compute the gradients of all inputs that require grad. `tangents` are converted to the outputs'
-    dtypes; missing tangents are normally distributed. `before_backward` is called before the backward pass. `within`
-    makes the context for both call and backward pass. `retain_graph` is for the backward pass. Exceptions, except
-    KeyboardInterrupt, go into the results. The generators are not restored.
+    With `backward`, compute the gradients of all inputs that require grad. `within` makes the context for both call and
+    backward pass. Exceptions, except KeyboardInterrupt, go into the results. The generators are not restored.
     """
     results = Results()
     # An edge still identifies the input after the call has changed it in place.
@@ -217,21 +254,24 @@ def observe(
     try:
         with around, transforms_ended():
             value = call(*inputs)
+        wait_for_devices([*inputs, *leaves(value)[0]])
         outputs = observe_outputs(results, value, inputs)
         del value
-        if backward:
+        if backward is not None:
             results.stage = Stage.BACKWARD_RUN
-            padded = [*(tangents or ()), *[None] * len(outputs)]
+            padded = [*(backward.tangents or ()), *[None] * len(outputs)]
             results.tangents = [_tangent(o, i, seed, t) for i, (o, t) in enumerate(zip(outputs, padded, strict=False))]
             results.gradients = [None] * len(inputs)
-            if before_backward is not None:
-                before_backward()
+            backward.before()
             roots = [o for o, t in zip(outputs, results.tangents, strict=True) if t is not None]
             del outputs
             if roots and edges:
                 weights = [t for t in results.tangents if t is not None]
                 with around:
-                    gradients = torch.autograd.grad(roots, edges, weights, retain_graph=retain_graph, allow_unused=True)
+                    gradients = torch.autograd.grad(
+                        roots, edges, weights, retain_graph=backward.retain_graph, allow_unused=True
+                    )
+                wait_for_devices([*inputs, *roots])
                 for i, gradient in zip(wanted, gradients, strict=True):
                     results.gradients[i] = gradient
             results.stage = Stage.RUN

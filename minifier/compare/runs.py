@@ -11,7 +11,8 @@ import torch
 
 from minifier.case.graph import Graph
 from minifier.case.in_place import is_in_place
-from minifier.compare.results import RandomStates, Results, is_float, observe
+from minifier.compare.exact_inputs import exactly_read
+from minifier.compare.results import BackwardPass, RandomStates, Results, is_float, observe
 from minifier.compare.wide_reference import (
     DOUBLE,
     SINGLE,
@@ -57,6 +58,11 @@ class EagerRuns:
         self.drew = False
         self._count = 0
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        return [node.name for node in self._graph.placeholders]
+
     def first(self) -> Results:
         """Run the graph for the comparison. All later runs use its tangents."""
         results = self._run()
@@ -82,10 +88,11 @@ class EagerRuns:
         """Run with inputs moved by `steps` eps and no other change. None if eager raises."""
         return _unless_failed(self._run(steps=steps))
 
-    def variation(self, steps: float) -> Results | None:
+    def variation(self, steps: float, unwritten: float) -> Results | None:
         """Run with inputs moved by `steps` eps. Every op rounds differently, and all that torch leaves undefined
-        (unwritten memory, the order of equal elements) varies. None if eager raises."""
-        results = _unless_failed(self._run(steps=steps, within=functools.partial(unsettled, steps, self._count)))
+        varies: unwritten memory is `unwritten`, and equal elements have another order. None if eager raises."""
+        within = functools.partial(unsettled, steps, self._count, unwritten)
+        results = _unless_failed(self._run(steps=steps, within=within))
         return results or self.moved(steps)
 
     def redrawn(self, seed: int) -> Results | None:
@@ -112,15 +119,14 @@ class EagerRuns:
         self._count += 1
         inputs = self._make_inputs()
         if steps:
-            move_inputs(inputs, steps, seed=self._count)
+            move_inputs(inputs, steps, seed=self._count, but=exactly_read(self._graph))
         module = self._build(self._graph)
         return observe(
             module.forward,
             inputs,
-            backward=self._backward,
+            backward=self._gradients,
             seed=seed,
             start=self.start,
-            tangents=self.tangents,
             within=within,
         )
 
@@ -134,7 +140,11 @@ class EagerRuns:
         call = WidenedAsTaken(module, width, lazy).run if lazy else module.forward
         with default_dtype(width.default):
             inputs = widen_inputs(inputs, width, lazy)
-            return observe(call, inputs, backward=self._backward, tangents=self.tangents, within=within)
+            return observe(call, inputs, backward=self._gradients, within=within)
+
+    @property
+    def _gradients(self) -> BackwardPass | None:
+        return BackwardPass(self.tangents) if self._backward else None
 
     @property
     def _widens_lazily(self) -> bool:

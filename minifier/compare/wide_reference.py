@@ -13,6 +13,7 @@ from minifier.case.graph import Graph, Module, Node
 from minifier.case.values import Constant
 from minifier.compare.results import is_float
 from minifier.fx.tensors import flat
+from minifier.interfaces.names import ENTER_AUTOCAST
 from minifier.torch_private import move, storage_key
 
 
@@ -60,7 +61,7 @@ def _mapped(value: Any, width: Width) -> Any:
 
 def _widened_node(node: Node, width: Width) -> Node:
     # Autocast leaves float64 alone anyway. A view of bits needs the dtype that it names.
-    if node.target.endswith("_enter_autocast") or node.target in _BIT_VIEWS:
+    if node.target == ENTER_AUTOCAST or node.target in _BIT_VIEWS:
         return node
     prefix, _, last = node.target.rpartition(".")
     target = node.target
@@ -154,9 +155,12 @@ def narrow_dtypes(graph: Graph, values: Sequence[Any], width: Width) -> bool:
     return changes_inputs or widened(graph, width) != graph
 
 
-def move_inputs(values: Sequence[Any], steps: float, seed: int) -> None:
-    """Move each floating point input in place by `steps` times its dtype's eps, up or down at random."""
+def move_inputs(values: Sequence[Any], steps: float, seed: int, but: Collection[int] = ()) -> None:
+    """Move each floating point input in place by `steps` times its dtype's eps, up or down at random.
+
+    Inputs at the positions `but` stay.
+    """
     for i, value in enumerate(values):
-        if is_float(value) and value.numel():
+        if i not in but and is_float(value) and value.numel():
             with torch.inference_mode(value.is_inference()), torch.no_grad():  # torch refuses to change it outside
                 move(flat(value.detach()), steps, 1000 * seed + i)

@@ -1,1 +1,1 @@
-"""The tool inside the user's own process: `minifier.wrap`, `minifier.capture`, `pytest --minify`."""
+"""The tool inside the user's own process: `minifier.minify`, `minifier.wrap`, `minifier.capture`, `pytest --minify`."""

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minifier.capturing import script
-from minifier.embed.session import Session, add_note, free_folder, keep
+from minifier.embed.session import Session, free_folder, keep, tell, wrong_result
 
 
 @contextlib.contextmanager
-def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
+def capture(folder: Path | str, *, keep_inputs: bool = False, compare: bool = True) -> Iterator[None]:
     """Save the first failing backend call of the body into `folder` as a Case; note the folder on the exception.
+
+    With `compare`, some results are compared with eager's, as `minify run` does but without gradients. A wrong result
+    is saved like a failure, and a warning names the folder.
 
     Meant for machines that must run nothing else: `minify reduce FOLDER` makes the repro elsewhere.
 
@@ -28,19 +31,19 @@ def capture(folder: Path | str, *, keep_inputs: bool = False) -> Iterator[None]:
     out = free_folder(folder)
     has_failed = False
 
-    def failed(number: int, error: BaseException) -> None:
+    def failed(number: int, error: BaseException | None) -> None:
         nonlocal has_failed
         if has_failed:
             return
         has_failed = True
-        if keep(session, number, out) is None:
-            add_note(error, "minifier: the failing graph could not be saved; `minify run` may do more")
-        else:
-            add_note(
-                error, f"minifier: the failing backend call is in {out}: `minify reduce {out}` makes a repro of it"
-            )
+        case = keep(session, number, out)
+        if case is None:
+            tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
+            return
+        seen = "minifier:" if error is not None else f"minifier: {wrong_result(case)};"
+        tell(error, f"{seen} the failing backend call is in {out}: `minify reduce {out}` makes a repro of it")
 
-    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out, keep_inputs)
+    session = Session(out.name, lambda compiler_fn: compiler_fn, failed, out, keep_inputs, compare)
     try:
         yield
     finally:

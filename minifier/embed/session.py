@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import shutil
 import sys
 import tempfile
 import threading
-import tokenize
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,20 +19,25 @@ import torch
 
 from minifier.capturing.baseline import Fresh, baseline_here
 from minifier.capturing.events import forward_of
+from minifier.capturing.find_failures import MIN_COMPARING_SECONDS
 from minifier.capturing.observer import Observer
 from minifier.capturing.running_calls import RunningCalls
-from minifier.capturing.terms import Terms
+from minifier.capturing.terms import Comparing, Terms
 from minifier.case import Case
+from minifier.case.run_folder import numbered
 from minifier.case.store import CASE, load, save
+from minifier.embed.source_here import source_here
 from minifier.errors import MinifyError
+from minifier.failure import Tolerance
+from minifier.interfaces.losses import on_loss
 from minifier.process.locks import hold, release
 from minifier.report.privacy import note_private
 from minifier.torch_private import note_inference_mode, note_registrations, observe_backend_calls
 from minifier.workflow.leftovers import (
-    SOURCE,
     STATUS,
     clear_finished,
     is_unfinished,
+    keep_source,
     new_folder,
     remove_empty,
 )
@@ -42,28 +47,38 @@ note_inference_mode()
 
 Wanted = Callable[[Any], Any]
 """Maps the compiler function of a backend call to the one to observe instead; None: do not observe this call."""
-OnFailure = Callable[[int, BaseException], None]
+OnFailure = Callable[[int, BaseException | None], None]
 
 
 class Session:
     """Observes backend calls of this process until `end`.
 
-    `on_failure` is called with a failing graph's number and the exception about to be raised. Errors of this tool never
-    replace the user's own: they become a note, a warning, or nothing.
+    `on_failure` is called with a failing graph's number and the exception about to be raised, or None for a result that
+    is wrong. Errors of this tool never replace the user's own: they become a note, a warning, or nothing.
+
+    With `compare`, results are compared with eager's as `minify run` does, but for gradients.
 
     Cases are kept in `folder`, which is removed by `end`. With `keep_in`, `folder` is made in that folder, and stays if
     the process dies. With `keep_inputs`, the inputs of each call of a compiled function are kept there too.
     """
 
     def __init__(
-        self, name: str, wanted: Wanted, on_failure: OnFailure, keep_in: Path | None = None, keep_inputs: bool = False
+        self,
+        name: str,
+        wanted: Wanted,
+        on_failure: OnFailure,
+        keep_in: Path | None = None,
+        keep_inputs: bool = False,
+        compare: bool = False,
     ) -> None:
+        _warn_of_losses()
         self.pid = os.getpid()
         self._keep_in, self._new_folders = keep_in, list[Path]()
         self._status: RunningCalls | None = None
         self._lock_file: int | None = None
         self._folder: Path | None = None
-        self._terms = Terms(keep_all=keep_inputs, in_place=True)
+        comparing = Comparing(Tolerance(), seconds=MIN_COMPARING_SECONDS) if compare else None
+        self._terms = Terms(keep_all=keep_inputs, in_place=True, comparing=comparing)
         self._name, self._wanted, self._on_failure = name, wanted, on_failure
         self._fresh = Fresh(baseline_here())  # starts an interpreter in the background
         self._observer: Observer | None = None
@@ -75,6 +90,11 @@ class Session:
         """The folder of the Cases; exists from the first backend call on."""
         assert self._folder is not None
         return self._folder
+
+    @property
+    def has_observed(self) -> bool:
+        """Whether there was a backend call."""
+        return self._observer is not None
 
     def end(self) -> None:
         """Stop observing and remove the Cases. Does nothing in a fork of the process that began the session."""
@@ -133,23 +153,36 @@ class Session:
                 self._status = RunningCalls(folder / STATUS)
                 self._lock_file = hold(folder / STATUS)
                 note_private(folder)
-                (folder / SOURCE).write_text(source_here()[0], encoding="utf-8", errors="replace")
+                keep_source(folder, source_here()[0])
                 return folder
             except Exception as error:  # noqa: BLE001 - the user's process goes on
                 warnings.warn(f"minifier keeps nothing for the case that the process dies: {error}", stacklevel=2)
                 self._status = None
         return Path(tempfile.mkdtemp(prefix="minify-"))
 
-    def _failed(self, number: int, error: BaseException) -> None:
+    def _failed(self, number: int, error: BaseException | None) -> None:
         try:
             self._on_failure(number, error)
         except Exception as fault:  # noqa: BLE001 - the user's own error must be raised
-            add_note(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
+            tell(error, f"minifier: this failure could not be kept: {type(fault).__name__}: {fault}")
 
     def case_folder(self, number: int) -> Path | None:
         """Return the folder of a graph's Case, or None for an unsaved graph."""
         folder = self.folder / str(number)
         return folder if (folder / CASE).exists() else None
+
+
+@functools.cache
+def _warn_of_losses() -> None:
+    """Warn of each private interface that this torch lacks and a session needs, from now on."""
+    on_loss(lambda sentence: _warn(f"minifier: {sentence}"))
+
+
+def _warn(sentence: str) -> None:
+    try:
+        warnings.warn(sentence, stacklevel=2)
+    except UserWarning as warning:  # where warnings are errors: not of the user's compilation
+        print(warning, file=sys.stderr)
 
 
 _sessions: list[Session] = []
@@ -201,21 +234,9 @@ def keep(session: Session, number: int, out: Path) -> Case | None:
     return keep_case(folder, out, forward_of(session.folder, number), source)
 
 
-def source_here() -> tuple[str, bool]:
-    """Return the source of the running script, or of the notebook's cells so far; and whether a file was read.
-
-    The source is empty if there is neither.
-    """
-    main = sys.modules["__main__"]
-    file = getattr(main, "__file__", None)
-    if file is not None and Path(file).suffix == ".py" and Path(file).exists():
-        with tokenize.open(file) as source:
-            return source.read(), True
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if shell is None:
-        return "", False
-    cells = [shell.transform_cell(cell) for cell in shell.user_ns.get("In", ()) if cell.strip()]
-    return "\n\n".join(cells), False
+def wrong_result(case: Case) -> str:
+    """Return a sentence about a result that differs from eager's."""
+    return f"a result of graph {case.script.graph_number} is wrong: {case.failure.sentence}"
 
 
 def free_folder(folder: Path | str) -> Path:
@@ -225,7 +246,7 @@ def free_folder(folder: Path | str) -> Path:
     call. Folders of other dead processes are removed.
     """
     path = Path(folder).absolute()
-    for place in itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2))):
+    for place in itertools.chain([path], numbered(path, 2)):
         try:
             is_free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
         except OSError:  # unreadable: writing there will raise the error
@@ -235,9 +256,14 @@ def free_folder(folder: Path | str) -> Path:
     raise AssertionError("numbers have an end")
 
 
-def add_note(error: BaseException, note: str) -> None:
-    """Add a note that the traceback shows. Python 3.10 has no notes, and prints to standard error."""
-    if hasattr(error, "add_note"):
+def tell(error: BaseException | None, note: str) -> None:
+    """Add a note that the exception's traceback shows; warn if there is no exception.
+
+    Python 3.10 has no notes, and prints to standard error.
+    """
+    if error is None:
+        _warn(note)
+    elif hasattr(error, "add_note"):
         error.add_note(note)
     else:
         print(note, file=sys.stderr)

@@ -9,22 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing import script
+from minifier.case.run_folder import RESULTS, next_place
 from minifier.embed.reducing import LOG, start_reducing, wait_for_repro
-from minifier.embed.session import Session, add_note, free_folder, keep
+from minifier.embed.session import Session, free_folder, keep, tell, wrong_result
 from minifier.torch_private import asked_backend, compiler_for
-from minifier.workflow.run_folder import RESULTS, next_place
 
 
 class Wrapped:
     """A backend for torch.compile that observes another backend. `repro` is the repro's path, None at first."""
 
-    def __init__(self, backend: Any, name: str, out: Path, options: Sequence[str], wait: bool) -> None:
+    def __init__(self, backend: Any, name: str, out: Path, options: Sequence[str], wait: bool, compare: bool) -> None:
         self.backend, self.__name__ = backend, name
         self.repro: Path | None = None
         self._out, self._options, self._wait = out, tuple(options), wait
         self._has_failed = False
         me = weakref.ref(self)  # the list of sessions must not keep it alive
-        self._session = Session(self.__name__, lambda fn: _observed(me(), fn), lambda n, error: _failed(me(), n, error))
+        self._session = Session(
+            self.__name__,
+            lambda fn: _observed(me(), fn),
+            lambda n, error: _failed(me(), n, error),
+            compare=compare,
+        )
         self._end = weakref.finalize(self, self._session.end)
 
     def __call__(self, gm: Any, inputs: Sequence[Any], **keywords: Any) -> Any:
@@ -38,35 +43,38 @@ class Wrapped:
             return None
         return compiler_for(self.backend, asked.mode, asked.options, asked.dynamic)
 
-    def failed(self, number: int, error: BaseException) -> None:
-        """Reduce the Case of the first failure, and note the result on the error."""
+    def failed(self, number: int, error: BaseException | None) -> None:
+        """Reduce the Case of the first failure, and note the result on the error, or warn for a wrong result."""
         if self._has_failed:
             return
         self._has_failed = True
         rank = os.environ.get("RANK")
         out = free_folder(self._out if rank is None else self._out / f"rank-{rank}")
-        if keep(self._session, number, out) is None:
-            add_note(error, "minifier: the failing graph could not be saved; `minify run` may do more")
-        elif rank is not None and not _is_first(self._out):
-            add_note(error, f"minifier: another rank failed first; this one's Case is in {out}")
+        case = keep(self._session, number, out)
+        if case is None:
+            tell(error, "minifier: the failing graph could not be saved; `minify run` may do more")
+            return
+        seen = "minifier:" if error is not None else f"minifier: {wrong_result(case)};"
+        if rank is not None and not _is_first(self._out):
+            tell(error, f"{seen} another rank failed first; this one's Case is in {out}")
         else:
-            add_note(error, self._reduce(out))
+            tell(error, f"{seen} {self._reduce(out)}")
 
     def _reduce(self, out: Path) -> str:
         process = start_reducing(out, self._options)
         if not self._wait:
-            return f"minifier: the repro will be {out / 'repro.py'} ({out / LOG} says how far it is)"
+            return f"the repro will be {out / 'repro.py'} ({out / LOG} says how far it is)"
         self.repro = wait_for_repro(process, out)
         if self.repro is None:
-            return f"minifier: no repro shows this failure; {out / LOG} says why"
-        return f"minifier: the repro is {self.repro}"
+            return f"no repro shows this failure; {out / LOG} says why"
+        return f"the repro is {self.repro}"
 
 
 def _observed(wrapped: Wrapped | None, compiler_fn: Any) -> Any:
     return None if wrapped is None else wrapped.observed(compiler_fn)
 
 
-def _failed(wrapped: Wrapped | None, number: int, error: BaseException) -> None:
+def _failed(wrapped: Wrapped | None, number: int, error: BaseException | None) -> None:
     if wrapped is not None:
         wrapped.failed(number, error)
 
@@ -90,13 +98,21 @@ def _next(name: str) -> Path:
 
 
 def wrap(
-    backend: Any = "inductor", *, out: Path | str | None = None, options: Sequence[str] = (), wait: bool = True
+    backend: Any = "inductor",
+    *,
+    out: Path | str | None = None,
+    options: Sequence[str] = (),
+    wait: bool = True,
+    compare: bool = True,
 ) -> Any:
     """Return a backend for torch.compile that compiles with `backend`, a name or whatever torch.compile takes.
 
     Its first failure, while compiling, in a call of the compiled function or in its backward pass, is reduced to a
     repro by another process. The exception then goes on, with a note that names the repro; without `wait`, at once.
     `options` are command-line options of `minify reduce`.
+
+    With `compare`, some results are compared with eager's, as `minify run` does but without gradients. A wrong result
+    is reduced like a failure, and a warning names the repro.
 
     `out` is by default `minify-out/<backend>-<n>`. If the folder is in use, a number is appended. Under torchrun each
     rank has a folder in `out`, and only the first rank that fails is reduced. Under `minify run`, returns `backend`.
@@ -107,4 +123,4 @@ def wrap(
         compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     place = _next(name).absolute() if out is None else Path(out).absolute()
-    return Wrapped(backend, name, place, options, wait)
+    return Wrapped(backend, name, place, options, wait, compare)

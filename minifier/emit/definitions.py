@@ -67,6 +67,11 @@ class Definitions:
     statements: tuple[Statement, ...] = ()
 
 
+def source_of(definitions: Definitions) -> str:
+    """Return the source of the statements, as it stands in a repro."""
+    return cst.Module(definitions.statements).code.strip()
+
+
 def split_imports(source: str) -> Definitions:
     """Separate the imports that can move to the head of a script from the other statements."""
     future: list[str] = []

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node, Ref, TensorMeta
-from minifier.case.graph import FLEX, map_refs, refs_in
+from minifier.case.graph import map_refs, refs_in
+from minifier.interfaces.names import FLEX
 
 _PUBLIC = "torch.nn.attention.flex_attention:flex_attention"
 _NO_MASK_BLOCK_SIZE = 1 << 30  # torch represents "no mask" as a mask with this block size

@@ -7,36 +7,32 @@ import platform
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from minifier.case import Case
+from minifier.case import BackendReference, Case
 from minifier.failure import Kind
+from minifier.failure.normalise import headline
 from minifier.slicing import definitions_left, imported_tops
 
 
 def _failure_line(case: Case, names: Mapping[str, str]) -> str:
     """Return a line that describes the failure, with the script's names for inputs."""
-    line = case.failure.line
     if case.failure.fingerprint.kind is Kind.SILENT_FALLBACK:
-        return f"Nothing is raised: the failure is this line of the log. {case.failure.message}"
-    for difference in case.failure.differences[:1]:
-        role, _, node = difference.where.removesuffix(" after the call").rpartition(" ")
-        if role in ("input", "gradient of") and node in names:
-            line = line.replace(f"{role} {node}", f"{role} {names[node]}")
-    return line
+        return f"Nothing is raised: the failure is this line of the log. {headline(case.failure.message)}"
+    return case.failure.named(names).line
 
 
-def versions(*backend: str) -> str:
-    """Return a line with the versions of torch, the backend's distribution if given, Python and the system."""
+def versions(backend: BackendReference) -> str:
+    """Return a line with the versions of torch, the backend's distribution if known, Python and the system."""
     import torch
 
+    named = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
     python, system = f"Python {platform.python_version()}", f"{platform.system()} {platform.machine()}"
-    return ", ".join([f"torch {torch.__version__}", *backend, python, system])
+    return ", ".join([f"torch {torch.__version__}", *named, python, system])
 
 
 def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> tuple[str, ...]:
     """Return the lines of the repro's last comment: its failure, versions and needs."""
     backend = case.backend
-    version = [f"{backend.distribution} {backend.version}"] if backend.distribution not in (None, "torch") else []
-    lines = [_failure_line(case, names), versions(*version)]
+    lines = [_failure_line(case, names), versions(backend)]
     if case.ahead:
         lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
     if case.any_graph:
@@ -72,7 +68,7 @@ def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
     """Return a line that names those of the top-level modules that lie in the script's own folders, if any does."""
     paths = [Path(folder) for folder in folders]
     own = [top for top in sorted(modules) if any((f / top).exists() or (f / f"{top}.py").exists() for f in paths)]
-    return [f"Needs the folder with {', '.join(own)}, beside the failing script, on PYTHONPATH."] if own else []
+    return [f"Needs the folder with {', '.join(own)} on PYTHONPATH."] if own else []
 
 
 def _modules(case: Case) -> set[str]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
+from importlib.resources import files
 
 from minifier.case import Case, Level, Symbolic
 from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.in_place import is_in_place
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
+
+
+def template_source(name: str) -> str:
+    """Return the text of a script of repro_templates/, which an installation holds as `minifier.repro_templates`."""
+    return files("minifier.repro_templates").joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
 class Template(str, Enum):

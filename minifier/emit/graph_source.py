@@ -6,13 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minifier.case.graph import AUTOGRAD_FUNCTION, LAUNCH, REGION, SET_GRAD, Graph, Node, Ref
+from minifier.case.graph import Graph, Node, Ref
 from minifier.case.literals import OF_SCRIPT, index, literal, module_of
 from minifier.case.values import Imported
 from minifier.emit.definitions import script_name
 from minifier.emit.higher import Method, autograd_function, consumers, needs_tuple, public_call
 from minifier.emit.naming import Names
 from minifier.errors import NoRepro
+from minifier.interfaces.names import (
+    AUTOGRAD_FUNCTION,
+    ENTER_AUTOCAST,
+    ENTER_INFERENCE,
+    EXIT_AUTOCAST,
+    EXIT_INFERENCE,
+    LAUNCH,
+    REGION,
+    SET_GRAD,
+)
 
 _BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
@@ -24,10 +34,7 @@ _IN_PLACE = {
     "ipow": "**=", "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
 }  # fmt: skip
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
-_AUTOCAST = "torch.amp.autocast_mode._enter_autocast"
-_INFERENCE_MODE = "torch.autograd.grad_mode._enter_inference_mode"
-_ENTER = (_AUTOCAST, _INFERENCE_MODE)
-_EXIT = ("torch.amp.autocast_mode._exit_autocast", "torch.autograd.grad_mode._exit_inference_mode")
+_ENTER, _EXIT = (ENTER_AUTOCAST, ENTER_INFERENCE), (EXIT_AUTOCAST, EXIT_INFERENCE)
 
 
 @dataclass
@@ -248,9 +255,9 @@ def _contexts(graph: Graph) -> dict[str, str | None]:
 
 
 def _context(node: Node) -> str:
-    if node.target == _INFERENCE_MODE:
+    if node.target == ENTER_INFERENCE:
         return f"torch.inference_mode({'' if node.args[0] else 'False'})"
-    if node.target != _AUTOCAST:
+    if node.target != ENTER_AUTOCAST:
         return "torch.enable_grad()" if node.args[0] else "torch.no_grad()"
     device, dtype, enabled = (*node.args, None, None)[:3]  # the 4th, whether autocast caches, is off under Dynamo
     arguments = [literal(device)]

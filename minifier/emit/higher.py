@@ -6,22 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minifier.case.graph import CHECKPOINT, COND, HIGHER_ORDER, SET_GRAD, Graph, Node, Ref
+from minifier.case.graph import Graph, Node, Ref
 from minifier.errors import NoRepro
+from minifier.interfaces.names import CHECKPOINT, COND, MAP, PUBLIC_MAP, PUBLIC_SCAN, SCAN, SET_GRAD, WHILE_LOOP
 
 _PUBLIC_NAMES = {COND: "torch.cond", CHECKPOINT: "torch.utils.checkpoint:checkpoint"}
-_MAP, _PUBLIC_MAP = f"{HIGHER_ORDER}map_impl", "torch._higher_order_ops.map:map"
-_SCAN, _PUBLIC_SCAN = f"{HIGHER_ORDER}scan", "torch._higher_order_ops.scan:scan"
 
 
 def public_call(node: Node) -> Node:
-    """Return the public function's call: `map` and `scan` of a single tensor take this tensor, no list."""
-    if node.target == _MAP and len(node.args) == 3 and len(node.args[1]) == 1:
+    """Return the public function's call.
+
+    `map` and `scan` of a single tensor take this tensor, no list; `while_loop` takes nothing but its carried values.
+    """
+    if node.target == WHILE_LOOP and len(node.args) == 4 and not node.args[3]:
+        return replace(node, target="torch.while_loop", args=node.args[:3])
+    if node.target == MAP and len(node.args) == 3 and len(node.args[1]) == 1:
         body, (over,), others = node.args
-        return replace(node, target=_PUBLIC_MAP, args=(body, over, *others))
-    if node.target == _SCAN and [len(tensors) for tensors in node.args[1:]] == [1, 1, 0]:
+        return replace(node, target=PUBLIC_MAP, args=(body, over, *others))
+    if node.target == SCAN and [len(tensors) for tensors in node.args[1:]] == [1, 1, 0]:
         body, (first,), (over,), _ = node.args
-        return replace(node, target=_PUBLIC_SCAN, args=(body, first, over))
+        return replace(node, target=PUBLIC_SCAN, args=(body, first, over))
     return replace(node, target=_PUBLIC_NAMES.get(node.target, node.target))
 
 

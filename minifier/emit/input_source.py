@@ -12,6 +12,7 @@ from minifier.case.values import TensorMeta, contiguous_stride
 from minifier.errors import NoRepro
 from minifier.failure import Stage
 from minifier.fx.tensors import is_stored_as_bytes
+from minifier.interfaces.names import ZEROS_WITHOUT_MEMORY
 
 TENSOR_FILE = "inputs.safetensors"
 _CONSTANT = ("zeros", "ones", "full", "list", "no memory")  # ways of drawing that use no random numbers
@@ -60,7 +61,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn, default: str) -> str:
     if drawn.how in ("zeros", "ones"):
         return f"torch.{drawn.how}({shape}{_options(meta, default)})"
     if drawn.how == "no memory":
-        return f"torch._efficientzerotensor({literal(meta.shape)}{_options(meta, default)})"
+        return f"{ZEROS_WITHOUT_MEMORY}({literal(meta.shape)}{_options(meta, default)})"
     if drawn.how == "full":
         return f"torch.full({literal(meta.shape)}, {drawn.low!r}{_options(meta, default)})"
     if drawn.how == "list":
@@ -153,6 +154,25 @@ def tangent_source(meta: TensorMeta, default: str) -> str:
     return _drawn(contiguous, Drawn("randn"), default)
 
 
+def _loading(case: Case) -> list[str]:
+    """Return the statements that load the stored tensors, each on the device of its inputs."""
+    devices = {
+        item.source.key: item.meta.device
+        for item in case.inputs
+        if isinstance(item, TensorInput) and isinstance(item.source, Stored)
+    }
+    loaded = f'load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))'
+    if len(set(devices.values())) == 1 and (device := next(iter(devices.values()))) != "cpu":
+        return [f"tensors = {{k: v.to({literal(device)}) for k, v in {loaded}.items()}}"]
+    # Copied, since the file aligns tensors to 8 bytes only: compiled code may assume more and crash.
+    statements = [f"tensors = {{k: v.clone() for k, v in {loaded}.items()}}"]
+    for key, device in devices.items():
+        if device != "cpu":
+            name = f"tensors[{literal(key)}]"
+            statements.append(f"{name} = {name}.to({literal(device)})")
+    return statements
+
+
 def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> tuple[list[str], list[str], bool]:
     """Return (import lines, statements that create the inputs, whether they read stored tensors).
 
@@ -178,9 +198,7 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
     imports = []
     if stored:
         imports = ["import pathlib", "from safetensors.torch import load_file"]
-        # Copied, since the file aligns tensors to 8 bytes only: compiled code may assume more and crash.
-        loaded = f'load_file(pathlib.Path(__file__).with_name("{TENSOR_FILE}"))'
-        statements.insert(0, f"tensors = {{k: v.clone() for k, v in {loaded}.items()}}")
+        statements[:0] = _loading(case)
     if (random or seeded) and case.failure.fingerprint.stage not in (Stage.COMPILE, Stage.BACKWARD_COMPILE):
         statements.insert(0, "torch.manual_seed(0)")
     return imports, statements, stored

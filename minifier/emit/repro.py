@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import math
 import re
 from collections.abc import Collection, Mapping
@@ -22,7 +23,7 @@ from minifier.emit.definitions import mark_names, split_imports
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
-from minifier.emit.graph_source import function_source
+from minifier.emit.graph_source import FunctionSource, function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.naming import TEMPLATE_NAMES, Names
 from minifier.emit.predicate_source import defined_names
@@ -37,7 +38,7 @@ from minifier.slicing import definitions_left, names_bound
 
 __all__ = ["Form", "Repro", "Template", "Variant", "forms_for", "is_worth_trying", "templates_for", "write_repro"]
 
-_MISS_PROBABILITY = 0.001  # a flaky failure's script may end without the failure this often
+_MISS_PROBABILITY = 0.001  # chance that the script of a flaky failure ends without showing it
 _MAX_ATTEMPTS = 1000
 _MEMORY_LIMIT_GIB, _MIN_MEMORY_LIMIT_GIB = 4, 2  # for a script that exhausts memory; torch itself needs the minimum
 _MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile anything
@@ -47,14 +48,30 @@ _MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile 
 class Repro:
     """A script and its form. `template` is None for a reduced user script; `tensors` is the file of stored values.
 
-    `nodes` maps variables of the function to the nodes of the graph that it was made from.
+    `names` maps the graph's nodes to variables of the repro's function.
     """
 
     text: str
     template: Template | None
     tensors: Path | None = None
     variant: Variant = field(default_factory=Variant)
-    nodes: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """The node behind each variable."""
+        return {variable: node for node, variable in self.names.items()}
+
+    @property
+    def hides_stage(self) -> bool:
+        """Whether the end of the script does not show in which stage it failed."""
+        return self.template is None or self.template.hides_stage
+
+    @property
+    def form(self) -> Form:
+        """The form of a script that was made from a template."""
+        assert self.template is not None, "the script is the user's"
+        return self.template, self.variant
 
     def write(self, folder: Path) -> Path:
         """Write repro.py and its tensor file into `folder`."""
@@ -149,7 +166,10 @@ def _wrapping(
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
     prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
-    return Wrapping(calls, earlier, warm_up, attempts, variant.recompile, *limits, prints_end, ahead.early, ahead.late)
+    waits = case.failure.type == "torch.AcceleratorError" and not fingerprint.stage.compiles
+    return Wrapping(
+        calls, earlier, warm_up, attempts, variant.recompile, *limits, waits, prints_end, ahead.early, ahead.late
+    )
 
 
 def _names(case: Case, script_names: Collection[str]) -> Names:
@@ -226,5 +246,10 @@ def write_repro(
             script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
         ),
     )
-    nodes = {variable: node for node, variable in source.name_of.items()}
-    return Repro(text, template, case.tensors if stored else None, variant, nodes)
+    return Repro(text, template, case.tensors if stored else None, variant, _variables(source))
+
+
+def _variables(source: FunctionSource) -> dict[str, str]:
+    """Map nodes to the variables that hold them; an op in the return statement has none."""
+    words = set(re.findall(r"\w+", "\n".join([*source.parameters, *source.body])))
+    return {node: name for node, name in source.name_of.items() if name in words and not keyword.iskeyword(name)}

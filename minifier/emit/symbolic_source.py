@@ -8,6 +8,7 @@ from dataclasses import replace
 from minifier.case import Case, Input, ScalarInput, Symbolic, TensorInput
 from minifier.case.compiled_sizes import inputs_at_compilation, inputs_with, values_of_symbols
 from minifier.emit.input_source import tensor_source
+from minifier.interfaces.names import MARK_DYNAMIC
 
 
 def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
@@ -17,7 +18,7 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
         if isinstance(item, TensorInput):
             dims = [dim for dim, symbol in enumerate(item.meta.symbols) if symbol is not None]
             text = str(dims[0]) if len(dims) == 1 else str(dims)
-            statements += [f"torch._dynamo.mark_dynamic({names[item.name]}, {text})"] if dims else []
+            statements += [f"{MARK_DYNAMIC}({names[item.name]}, {text})"] if dims else []
     return tuple(statements)
 
 

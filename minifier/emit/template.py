@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from minifier.emit.definitions import Definitions, keep_script_names, set_apart
+from minifier.emit.forms import template_source
 from minifier.emit.statements import Statement, apart, code_of, names_as_arguments, parsed, transformed, under_contexts
 from minifier.emit.wrapping_statements import Wrapping, wrap
-from minifier.templates import template_source
 
 _FUNCTIONS_OF_INPUTS = ("fn", "f", "compiled", "compiler", "sharing")
 # Comments that mark a statement of a template.

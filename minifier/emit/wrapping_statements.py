@@ -30,6 +30,7 @@ class Wrapping:
     recompile: bool = True  # in each attempt
     timeout_seconds: int = 0  # ends a script that hangs; 0: no limit
     memory_gib: int = 0  # ends a script that exhausts memory; 0: no limit
+    waits: bool = False  # for the device at the end: the failing kernel is asynchronous
     prints_end: bool = False  # prints THE_END at the end, if nothing else shows that the failure is absent
     ahead: tuple[str, ...] = ()  # calls of the backend ahead of all these
     between: tuple[str, ...] = ()  # calls of the backend ahead of the function's last call
@@ -133,8 +134,9 @@ def wrap(
         guard = f"resource.setrlimit(resource.RLIMIT_DATA, ({gib} << 30, {gib} << 30))"
         before = [*before, *parsed([f"{guard}  # it takes all memory: this ends it at {gib} GiB"])]
     if wrapping.attempts > 1 and wrapping.recompile:
-        body, head = [*parsed(["torch._dynamo.reset()"]), *head, *body], []
+        body, head = [*parsed(["torch.compiler.reset()"]), *head, *body], []
     if wrapping.attempts > 1:
         body = [under(f"for attempt in range({wrapping.attempts}):", body)]
-    end = parsed([f"print({literal(THE_END)})"]) if wrapping.prints_end else []
-    return [*before, *head, *body, *end], imports
+    end = ["torch.accelerator.synchronize()"] if wrapping.waits else []
+    end += [f"print({literal(THE_END)})"] if wrapping.prints_end else []
+    return [*before, *head, *body, *parsed(end)], imports

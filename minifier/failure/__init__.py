@@ -1,6 +1,6 @@
 """Observation, identity and comparison of failures."""
 
-from minifier.failure.difference import Aspect, Difference, Tolerance
+from minifier.failure.difference import Aspect, Difference, ElementPair, Tolerance
 from minifier.failure.fingerprint import Failure, Fingerprint, same
 from minifier.failure.frames import Frame
 from minifier.failure.kinds import Kind, Stage, Verdict
@@ -9,6 +9,7 @@ from minifier.failure.likeness import matches
 __all__ = [
     "Aspect",
     "Difference",
+    "ElementPair",
     "Failure",
     "Fingerprint",
     "Frame",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -24,6 +26,27 @@ class Aspect(str, Enum):
     PREDICATE = "predicate"
 
 
+_INPUT = re.compile(r"\b(input|gradient of) ([A-Za-z_]\w*)")
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return the description of a difference with these names in the place of placeholders' names."""
+    return _INPUT.sub(lambda match: f"{match[1]} {names.get(match[2], match[2])}", text)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementPair:
+    """An element of the compiled result and of eager's, as decimal numbers.
+
+    ulps: their distance, in units in the last place of eager's element; None without meaning.
+    """
+
+    index: tuple[int, ...]
+    compiled: str
+    eager: str
+    ulps: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A difference between a result and eager's.
@@ -32,6 +55,8 @@ class Difference:
     sentence: the description for the user.
     error, eager_error: distance of the compiled and the eager result from the reference.
     noise: the change of eager's result under a rounding error.
+    scale: the largest number in eager's result.
+    elements: the elements that are furthest from eager's.
 
     Distances are absolute, of the worst element; None if meaningless.
     """
@@ -42,6 +67,19 @@ class Difference:
     error: float | None = None
     eager_error: float | None = None
     noise: float | None = None
+    scale: float | None = None
+    elements: tuple[ElementPair, ...] = ()
+
+    @property
+    def relative_errors(self) -> tuple[float, float] | None:
+        """The compiled and the eager result's error, as fractions of the largest number in eager's result, or None."""
+        if self.error is None or self.eager_error is None or not self.scale:
+            return None
+        return self.error / self.scale, self.eager_error / self.scale
+
+    def named(self, names: Mapping[str, str]) -> Difference:
+        """Return the difference with these names in the place of placeholders' names."""
+        return replace(self, where=with_names(self.where, names), sentence=with_names(self.sentence, names))
 
     @property
     def is_of_backward(self) -> bool:

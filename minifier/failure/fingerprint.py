@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.failure.difference import Difference
-from minifier.failure.frames import Frame, Link, frames_of, is_owned, outermost, raising_frame
+from minifier.failure.difference import Difference, with_names
+from minifier.failure.frames import (
+    Frame,
+    Link,
+    frames_of,
+    graph_break,
+    is_owned,
+    outermost,
+    raising_frame,
+    traced_line,
+)
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.native import diagnostic, native_frames, native_identity
 from minifier.failure.normalise import headline, normalise, share_words, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
+from minifier.interfaces.names import BACKEND_FAILED
 
-_WRAPPERS = {"torch._dynamo.exc.BackendCompilerFailed"}
 # Frames of this tool, which calls the backend, with their source lines.
 _TOOL = re.escape(str(Path(__file__).parents[1]) + os.sep)
 _OWN_FRAMES = re.compile(rf'  File "{_TOOL}[^"\n]*", line \d+, in \w+\n(?:    .*\n)*')
@@ -41,6 +50,9 @@ class Fingerprint:
     aspects: all aspects of a wrong result. The message is the aspect that candidates must show. A repro's assertion may
     name any of them.
     any_message: the message depends on the graph, or on chance. Half of its words suffice.
+    traced: the line of a package that Dynamo was tracing (`traced_line`); "" for a line of the script.
+    graph_break: what Dynamo does not support, as the function `graph_break` reads it; "" for another failure.
+    at_traced: the traced line and the graph break must agree too, as in reductions of scripts.
     """
 
     stage: Stage
@@ -54,6 +66,9 @@ class Fingerprint:
     forms: tuple[Fingerprint, ...] = ()
     aspects: tuple[str, ...] = ()
     any_message: bool = False
+    traced: str = ""
+    graph_break: str = ""
+    at_traced: bool = False
 
     @property
     def where(self) -> str:
@@ -82,10 +97,13 @@ class Failure:
     fingerprint: Fingerprint
     type: str
     message: str
-    traceback: str = ""
-    hints: tuple[tuple[str, ...], ...] = ()
-    differences: tuple[Difference, ...] = ()
-    written: str = ""
+    traceback: str = field(default="", repr=False)
+    hints: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    differences: tuple[Difference, ...] = field(default=(), repr=False)
+    written: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return self.sentence
 
     @property
     def sentence(self) -> str:
@@ -93,6 +111,17 @@ class Failure:
         if self.differences:
             return f"{self.fingerprint.sentence()}: {self.message}"
         return self.fingerprint.sentence(self.message if self.fingerprint.kind is Kind.EXCEPTION else "")
+
+    def named(self, names: Mapping[str, str]) -> Failure:
+        """Return the failure of a comparison with these names in the place of placeholders' names.
+
+        Other failures keep the backend's words.
+        """
+        if not self.differences:
+            return self
+        message, text = with_names(self.message, names), with_names(self.traceback, names)
+        differences = tuple(difference.named(names) for difference in self.differences)
+        return replace(self, message=message, traceback=text, differences=differences)
 
     @property
     def line(self) -> str:
@@ -102,7 +131,7 @@ class Failure:
 
 
 def _is_wrapper(link: Link) -> bool:
-    return link["type"] in _WRAPPERS or not _WRAPPERS.isdisjoint(link["bases"])
+    return BACKEND_FAILED in (link["type"], *link["bases"])
 
 
 def without_wrappers(links: Sequence[Link]) -> list[Link]:
@@ -159,8 +188,9 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
         return Fingerprint(stage, Kind.EXCEPTION, ("RecursionError",), None, outermost(own))
     if _is_out_of_memory(chain[0]) or _is_out_of_memory(chain[-1]):
         # The refused allocation, its type and its text are random; the function that needs the memory is not.
-        own = [frame for frame in frames_of(chain[:1]) if is_owned(frame.module)]
-        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=outermost(own), message="no more memory")
+        # What handles the first refusal may be refused memory as well: that exception comes from elsewhere.
+        sites = (outermost([frame for frame in frames_of([link]) if is_owned(frame.module)]) for link in chain)
+        return Fingerprint(stage, Kind.OUT_OF_MEMORY, site=next(filter(None, sites), None), message="no more memory")
     return Fingerprint(
         stage=stage,
         kind=Kind.EXCEPTION,
@@ -169,6 +199,8 @@ def of_exception(stage: Stage, links: Sequence[Link], nodes: Iterable[str] = ())
         site=own[-1] if own else None,
         message=message,
         names=_names_in(message, nodes),
+        traced=traced_line(links),
+        graph_break=graph_break(links),
     )
 
 
@@ -256,6 +288,8 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | N
     if (sought.stage, sought.kind, sought.raising, sought.site) != (seen.stage, seen.kind, seen.raising, seen.site):
         return False
     if sought.native and seen.native and sought.native != seen.native:
+        return False
+    if sought.at_traced and (sought.traced, sought.graph_break) != (seen.traced, seen.graph_break):
         return False
     if sought.types == seen.types:
         alike = sought.any_message and share_words(sought.message, seen.message)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 
 from minifier.failure.fingerprint import Failure, Fingerprint
+from minifier.failure.frames import STDLIB_FOLDERS
 from minifier.failure.kinds import Kind
 
 _MAX_PROPORTION_DROP = 100.0  # a failure whose proportion shrinks by a larger factor is another
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line \d+, in (.+)$', re.MULTILINE)
-_STDLIB_FOLDERS = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))))
 
 
 def proportion(failure: Failure) -> float | None:
@@ -34,7 +33,7 @@ def place_of_death(failure: Failure) -> tuple[str, ...]:
         return ()
     frames = list(reversed(_FRAME.findall(failure.traceback)))
     for i, (file, function) in enumerate(frames):
-        own = "/site-packages/" in file or not file.startswith(_STDLIB_FOLDERS)
+        own = "/site-packages/" in file or not file.startswith(STDLIB_FOLDERS)
         if own and "/torch/" not in file and not file.startswith("<"):
             return (function, *(caller for caller_file, caller in frames[i + 1 : i + 2] if caller_file == file))
     return ()

@@ -10,14 +10,14 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
 def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None:
     """Return the exception's cause, or None. A context counts only if raised inside the call.
 
-    `raise ... from None` hides a context from readers. A context that the message quotes is still the cause.
+    `raise ... from None` hides a context from readers. The nearest context that the message quotes is still the cause.
     """
     inner = getattr(error, "inner_exception", None)
     if isinstance(inner, BaseException):
@@ -25,12 +25,23 @@ def _cause(error: BaseException, owned_frames: set[int]) -> BaseException | None
     if error.__cause__ is not None:
         return error.__cause__
     context = error.__context__
+    if error.__suppress_context__:
+        message = _message(error)
+        context = next((c for c in _contexts(error) if quotes(message, _qualified(type(c)), _message(c))), None)
     if context is None or context.__traceback__ is None:
-        return None
-    if error.__suppress_context__ and not quotes(_message(error), _qualified(type(context)), _message(context)):
         return None
     # An exception that the script was handling when it called the backend was caught outside this traceback.
     return context if id(context.__traceback__.tb_frame) in owned_frames else None
+
+
+def _contexts(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions that were being handled when this one was raised, the nearest first."""
+    seen = {id(error)}
+    context = error.__context__
+    while context is not None and id(context) not in seen:
+        seen.add(id(context))
+        yield context
+        context = context.__context__
 
 
 def quotes(message: str, kind: str, quoted: str) -> bool:

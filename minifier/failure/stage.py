@@ -7,28 +7,45 @@ from collections.abc import Sequence
 from minifier.failure.fingerprint import was_wrapped
 from minifier.failure.frames import Link
 from minifier.failure.kinds import Stage
-
-_RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
-# Frames (module, function) of a backward pass; the first match tells the stage.
-_FRAMES_OF_BACKWARD = (
-    ((_RUNTIME_WRAPPERS, "get_or_compile"), Stage.BACKWARD_COMPILE),
-    ((_RUNTIME_WRAPPERS, "_backward_impl"), Stage.BACKWARD_RUN),
-    (("torch.autograd.graph", "_engine_run_backward"), Stage.BACKWARD_RUN),
+from minifier.interfaces.names import (
+    AOT_AUTOGRAD,
+    COMPILES_BACKWARD,
+    COMPILES_FRAME,
+    COMPILES_GRAPH,
+    OF_DYNAMO,
+    RUNS_BACKWARD,
+    RUNS_COMPILED,
+    RUNS_ENGINE,
 )
-_COMPILING = {  # of a frame of the script, and of one of its graphs
-    ("torch._dynamo.convert_frame", "_compile"),
-    ("torch._dynamo.output_graph", "_call_user_compiler"),
-}
 
 
 def stage_shown(links: Sequence[Link]) -> Stage:
     """Return the stage of an exception that ended a script: compilation, run, or backward pass."""
-    frames = {(frame[0], frame[1]) for link in links for frame in link["frames"]}
-    for frame, stage in _FRAMES_OF_BACKWARD:
-        if frame in frames:
-            return stage
-    if any("torch._dynamo.exc.TorchDynamoException" in link["bases"] for link in links):
+    each = [[(f[0], f[1]) for f in link["frames"] if not f[0].startswith("minifier.")] for link in links]
+    frames = {frame for of_link in each for frame in of_link}
+    if any(_compiles_backward(of_link) for of_link in each):
+        return Stage.BACKWARD_COMPILE
+    if any(_runs_backward(of_link) for of_link in each):
+        return Stage.BACKWARD_RUN
+    if any(OF_DYNAMO in link["bases"] for link in links):
         return Stage.COMPILE
-    if was_wrapped(links) or not _COMPILING.isdisjoint(frames):
+    if was_wrapped(links) or COMPILES_FRAME in frames or COMPILES_GRAPH in frames:
         return Stage.COMPILE
     return Stage.RUN
+
+
+def _runs_backward(frames: Sequence[tuple[str, str]]) -> bool:
+    """Whether a backward pass ran, and none that AOTAutograd traces while a graph is compiled."""
+    begins = next((place for place, frame in enumerate(frames) if frame in (RUNS_BACKWARD, RUNS_ENGINE)), None)
+    return begins is not None and not {COMPILES_FRAME, COMPILES_GRAPH}.intersection(frames[:begins])
+
+
+def _compiles_backward(frames: Sequence[tuple[str, str]]) -> bool:
+    """Whether AOTAutograd compiled a backward graph: in a function of its own since torch 2.12.
+
+    Before, the function that runs what was compiled called the compiler, too.
+    """
+    if COMPILES_BACKWARD in frames:
+        return True
+    after = frames[frames.index(RUNS_BACKWARD) + 1 :] if RUNS_BACKWARD in frames else ()
+    return bool(after) and after[0] != RUNS_COMPILED and not after[0][0].startswith(AOT_AUTOGRAD)

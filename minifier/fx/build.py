@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
-from minifier.case.graph import LAUNCH, Graph, Module, Node, Ref
+from minifier.case.graph import Graph, Module, Node, Ref
 from minifier.case.literals import imported_paths
 from minifier.case.values import Opaque, Scalar, Sequence_, TensorMeta, Value
 from minifier.fx.names import resolve
 from minifier.fx.node_arguments import write
 from minifier.fx.tensors import StoredTensors
 from minifier.fx.triton_launches import launch_in_graph
+from minifier.interfaces.names import LAUNCH
 from minifier.torch_private import graph_module
 
 _NOT_RENAMED: Mapping[str, str] = MappingProxyType({})
@@ -72,8 +73,10 @@ def build_graph(
     names: new names of inputs.
     """
     root = torch.nn.Module()
+    metas = {node.target: node.value for node in graph.nodes if node.op == "get_attr"}
     for target, tensor_key in graph.attributes.items():
-        _set(root, target, tensors.get(tensor_key))
+        meta = metas.get(target)
+        _set(root, target, tensors.get(tensor_key).to(meta.device if isinstance(meta, TensorMeta) else "cpu"))
     for target, spec in graph.modules.items():
         _set(root, target, build_module(spec, tensors, example))
     built = torch.fx.Graph()
@@ -109,7 +112,7 @@ def build_graph(
 def _flat_output(graph: Graph, refs: Any, args: Any, key: str) -> Any:
     """Return the output node's arguments, with the items in the place of a returned sequence.
 
-    In Dynamo's graphs ops pick the items of a sequence that is returned; backends refuse outputs that are sequences.
+    Dynamo returns the items of a sequence, picked by ops: backends refuse sequences as outputs.
     """
     returned = refs[0] if refs else ()
     if not isinstance(returned, (tuple, list)):

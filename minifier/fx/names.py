@@ -16,6 +16,7 @@ from minifier.case.literals import SCRIPT
 from minifier.errors import CannotSave
 from minifier.fx.holders import in_script
 from minifier.fx.script_definitions import evaluated
+from minifier.torch_private import BUILT_IN_MODULES, operator_path
 
 _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch", torch),
@@ -26,9 +27,7 @@ _PUBLIC: tuple[tuple[str, ModuleType | type], ...] = (
     ("torch.linalg", torch.linalg),
     ("torch.fft", torch.fft),
     ("torch.Tensor", torch.Tensor),
-    # torch.func's built-in functions have no usable `__module__`.
-    ("torch._C._functorch", torch._C._functorch),
-    ("torch._C._autograd", torch._C._autograd),
+    *BUILT_IN_MODULES,
 )
 
 
@@ -73,11 +72,9 @@ def path_of(function: Callable[..., Any]) -> str:
 
     Raises CannotSave for a function without an import path, for example a lambda or a closure.
     """
+    if (operator := operator_path(function)) is not None:
+        return operator
     name = getattr(function, "__name__", None) or str(function)
-    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return f"torch.ops.{function}"
-    if isinstance(function, torch._ops.HigherOrderOperator):
-        return f"torch.ops.higher_order.{name}"
     for prefix, module in _PUBLIC:
         if getattr(module, name, None) is function:
             return f"{prefix}.{name}"

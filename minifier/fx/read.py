@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from typing import Any
 
 import torch
 
-from minifier.case.graph import LAUNCH, Graph, Module, Node
+from minifier.case.graph import Graph, Module, Node
 from minifier.case.values import Opaque, Scalar
 from minifier.errors import CannotSave
 from minifier.fx.names import path_of
 from minifier.fx.node_arguments import meta_of, read
 from minifier.fx.tensors import TensorFile
 from minifier.fx.triton_launches import launch_as_data
+from minifier.interfaces.names import LAUNCH
 
 
 def _source_line(node: torch.fx.Node) -> str:
@@ -21,6 +24,17 @@ def _source_line(node: torch.fx.Node) -> str:
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
     code = [line for line in lines if line.strip("^~ ") and not line.startswith('File "')]
     return code[-1] if code else ""
+
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in ', re.MULTILINE)
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+
+
+def _place(node: torch.fx.Node) -> str:
+    """Return the file's base name and the line of the node's innermost frame outside torch: `model.py:14`."""
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    own = [frame for frame in frames if not frame["file"].startswith(_TORCH)] or frames
+    return f"{os.path.basename(own[-1]['file'])}:{own[-1]['line']}" if own else ""
 
 
 def _origin(node: torch.fx.Node) -> str:
@@ -108,6 +122,6 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
         value = Opaque("nothing") if example is None else meta_of(example, storages)
         if isinstance(value, Scalar) and value.symbol is not None:
             numbers.setdefault(value.symbol, node.name)
-        source, origin, around = _source_line(node), _origin(node), _modules(node)
-        nodes.append(Node(node.name, node.op, target, args, kwargs, value, source, origin, around))
+        facts = _source_line(node), _origin(node), _modules(node), _place(node)
+        nodes.append(Node(node.name, node.op, target, args, kwargs, value, *facts))
     return Graph(tuple(nodes), attributes, modules)

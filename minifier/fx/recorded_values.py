@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, S
 from minifier.case.values import TensorMeta
 from minifier.fx.node_arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
-from minifier.torch_private import outside_transforms, without_modes
+from minifier.torch_private import outside_transforms, without_modes, zeros_without_memory
 
 _RANDN_DTYPES = {
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
@@ -24,8 +25,11 @@ _RANDN_DTYPES = {
 }
 
 
+_MAX_DISK_FRACTION = 0.5  # of the free space, for the values of a graph
+
+
 class NotRecorded(KeyError):
-    """The eager run did not reach this value, or recorded too few of its elements."""
+    """The eager run did not reach this value, had no space for it, or recorded too few of its elements."""
 
 
 class RecordedValues:
@@ -35,6 +39,17 @@ class RecordedValues:
         self.folder = folder
         self._bytes = folder / "values.bin"
         self._index: dict[str, Any] = json.loads((folder / "values.json").read_text())
+
+    def plus(self, folder: Path, suffix: str) -> RecordedValues:
+        """Append the values of another folder, with this suffix to the names of nodes; return the values of both."""
+        index = json.loads((folder / "values.json").read_text())
+        with self._bytes.open("ab") as file, (folder / "values.bin").open("rb") as added:
+            for name, entry in index.items():
+                at = {"at": file.tell() + entry["at"]} if "at" in entry else {}
+                self._index[name + suffix] = {**entry, **at}
+            shutil.copyfileobj(added, file)
+        (self.folder / "values.json").write_text(json.dumps(self._index))
+        return RecordedValues(self.folder)
 
     def __contains__(self, node: str) -> bool:
         return node in self._index
@@ -56,20 +71,25 @@ class RecordedValues:
         dtype = getattr(torch, entry["dtype"])
         meta = TensorMeta(tuple(entry["shape"]), tuple(entry["stride"]), entry["dtype"])
         if meta.span == 0:
-            return torch.empty(meta.shape, dtype=dtype)
+            return torch.empty(meta.shape, dtype=dtype, device=entry["device"])
         with self._bytes.open("rb") as file:
             file.seek(entry["at"])
             data = bytearray(file.read(entry["bytes"]))
-        return restrided(torch.frombuffer(data, dtype=torch.uint8).clone(), meta).to(entry["device"])
+        # Moved while still flat: a move would pack a tensor with gaps, or with elements that share memory.
+        return restrided(torch.frombuffer(data, dtype=torch.uint8).clone().to(entry["device"]), meta)
 
 
 class Recorder(torch.fx.Interpreter):
     """Runs a graph eagerly and writes the tensors and numbers of `wanted` nodes as they appear.
 
-    `at` is the name of the current node."""
+    `at` is the name of the current node. Values that do not fit into half of the free space of the folder's disk are
+    left out: `left_out` is their number.
+    """
 
     def __init__(self, module: torch.fx.GraphModule, wanted: Collection[str], folder: Path) -> None:
         super().__init__(module, garbage_collect_values=True)
+        self.left_out = 0
+        self._room_bytes = int(_MAX_DISK_FRACTION * shutil.disk_usage(folder).free)
         self._wanted, self._folder = frozenset(wanted), folder
         self.at = ""
         self._file = (folder / "values.bin").open("wb")
@@ -86,6 +106,9 @@ class Recorder(torch.fx.Interpreter):
     def _write(self, name: str, value: Any) -> None:
         if isinstance(value, torch.Tensor) and value.layout == torch.strided:
             stretch = flat(value.detach().resolve_conj().resolve_neg()).cpu().contiguous()
+            if self._file.tell() + stretch.nbytes > self._room_bytes:
+                self.left_out += 1
+                return
             data = stretch.view(torch.uint8).numpy().tobytes() if stretch.numel() else b""
             self._index[name] = {
                 "at": self._file.tell(),
@@ -119,7 +142,7 @@ def _drawn(meta: TensorMeta, drawn: Drawn) -> torch.Tensor:
     if drawn.how == "zeros":
         return torch.zeros(shape, dtype=dtype, device=device)
     if drawn.how == "no memory":
-        return torch._efficientzerotensor(shape, dtype=dtype, device=device)
+        return zeros_without_memory(shape, dtype, device)
     if drawn.how == "ones":
         return torch.ones(shape, dtype=dtype, device=device)
     if drawn.how == "full":
@@ -156,13 +179,14 @@ def make_inputs(
         torch.default_generator.manual_seed(0)  # the same, without querying every kind of device
     else:
         torch.manual_seed(0)
-    shared: dict[str, torch.Tensor] = {}
+    shared: dict[tuple[str, str], torch.Tensor] = {}
 
-    def stored(key: str) -> torch.Tensor:
-        if key not in shared:
+    def stored(key: str, device: str) -> torch.Tensor:
+        if (key, device) not in shared:
             copied = own or torch.is_inference_mode_enabled()  # a copy made in inference mode is an inference tensor
-            shared[key] = tensors.get(key).clone() if copied else tensors.get(key)
-        return shared[key]
+            tensor = tensors.get(key).to(device)
+            shared[key, device] = tensor.clone() if copied and device == "cpu" else tensor
+        return shared[key, device]
 
     values: dict[str, Any] = {}
     views = bases(inputs)
@@ -210,7 +234,7 @@ def is_as_stored(item: Input) -> bool:
     )
 
 
-def _make(item: Input, stored: Callable[[str], torch.Tensor], recorded: RecordedValues | None) -> Any:
+def _make(item: Input, stored: Callable[[str, str], torch.Tensor], recorded: RecordedValues | None) -> Any:
     if isinstance(item, ScalarInput):
         return item.value
     meta, source = item.meta, item.source
@@ -229,12 +253,12 @@ def _make(item: Input, stored: Callable[[str], torch.Tensor], recorded: Recorded
 def _real(
     meta: TensorMeta,
     source: Stored | Recorded,
-    stored: Callable[[str], torch.Tensor],
+    stored: Callable[[str, str], torch.Tensor],
     recorded: RecordedValues | None,
 ) -> torch.Tensor:
     """Return values that the script had."""
     if isinstance(source, Stored):
-        return _stored(meta, source, stored(source.key).to(meta.device))
+        return _stored(meta, source, stored(source.key, meta.device))
     if recorded is None:
         raise KeyError(source.node)
     values = recorded.get(source.node)

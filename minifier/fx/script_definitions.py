@@ -23,13 +23,16 @@ def line_of_script() -> int:
     return 0
 
 
-def define(source: str) -> dict[str, Any]:
-    """Run the source as a new module `__main__` and return its globals. Raises whatever the source raises."""
+def define(source: str, file: str = FILE) -> dict[str, Any]:
+    """Run the source as a new module `__main__`, with this `__file__`, and return its globals.
+
+    Tracebacks name the file `FILE`. Raises whatever the source raises.
+    """
     module = ModuleType(SCRIPT)
-    module.__dict__.update(__file__=FILE, __builtins__=__builtins__)
+    module.__dict__.update(__file__=file, __builtins__=__builtins__)
     sys.modules[SCRIPT] = module
-    # For tracebacks, and for libraries that read a function's source.
-    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    for name in {FILE, file}:  # for tracebacks, and for libraries that read the source of a function or class
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)
     return module.__dict__
 

@@ -9,22 +9,17 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from minifier.case.inputs import Stored
 from minifier.case.store import written_whole
 from minifier.case.values import TensorMeta, is_permuted
 from minifier.errors import CannotSave
+from minifier.fx.write_tensors import NATIVE_DTYPES, write_tensors
 
 ALIGNMENT_BYTES = 64  # of torch's CPU allocator
 _MAX_OFFSET = 1024  # elements; a larger one would make the file large
 _MAX_WINDOWED_BYTES = 2**28  # of a storage that is kept whole
 _ORDINARY_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-# Dtypes that safetensors knows; others are stored as bytes, with the dtype in the metadata.
-_NATIVE_DTYPES = {
-    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
-    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
-}
 
 
 def refuse_odd(tensor: torch.Tensor, description: str) -> None:
@@ -166,26 +161,20 @@ class TensorFile:
         """Write the file and return its path, or None if there are no tensors."""
         if not self._tensors:
             return None
-        values, formats = {}, {}
+        formats = {}
         for key, tensor in self._tensors.items():
-            value = tensor.detach().resolve_conj().resolve_neg().cpu()
-            stride = list(value.stride()) if is_permuted(value.shape, value.stride()) else None
-            value = value.contiguous()
-            if value.dtype not in _NATIVE_DTYPES or stride is not None:
-                formats[key] = json.dumps([str(value.dtype).removeprefix("torch."), list(value.shape), stride])
-            if value.dtype not in _NATIVE_DTYPES:
-                value = value.flatten().view(torch.uint8)
-            values[key] = (
-                value.clone() if value.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() else value
-            )
+            stride = list(tensor.stride()) if is_permuted(tensor.shape, tensor.stride()) else None
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            if is_stored_as_bytes(dtype) or stride is not None:
+                formats[key] = json.dumps([dtype, list(tensor.shape), stride])
         with written_whole(path) as temporary:
-            save_file(values, temporary, metadata=formats or None)
+            write_tensors(temporary, self._tensors, formats)
         return path
 
 
 def is_stored_as_bytes(dtype: str) -> bool:
     """Tell whether the file stores tensors of this dtype as bytes."""
-    return getattr(torch, dtype) not in _NATIVE_DTYPES
+    return getattr(torch, dtype) not in NATIVE_DTYPES
 
 
 def _read(file: Any, key: str) -> torch.Tensor:

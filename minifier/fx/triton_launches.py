@@ -8,7 +8,7 @@ from minifier.case.literals import SCRIPT
 from minifier.case.values import Imported
 from minifier.errors import CannotSave
 from minifier.fx.holders import in_module, in_script
-from minifier.torch_private import kernel_arguments, kernel_of, numbered_launch
+from minifier.torch_private import kernel_arguments, kernel_of, numbered_launch, unknown_arguments
 
 
 def _function(kernel: Any) -> Any:
@@ -44,6 +44,8 @@ def launch_as_data(kwargs: dict[str, Any], read: Any) -> dict[str, Any]:
     Raises CannotSave for a kernel without a name, or a value without source."""
     if kwargs.get("tma_descriptor_metadata"):
         raise CannotSave("a Triton kernel that takes TMA descriptors")
+    if unknown := unknown_arguments(kwargs):
+        raise CannotSave(f"a Triton kernel that is launched with {', '.join(unknown)}")
     grids = [tuple(grid) for grid in kwargs["grid"]]
     if any(grid != grids[0] for grid in grids):
         raise CannotSave("a Triton kernel whose grid depends on the configuration that tuning chooses")

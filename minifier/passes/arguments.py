@@ -8,7 +8,8 @@ from itertools import count
 from typing import Any
 
 from minifier.case import Case, Node
-from minifier.case.graph import HIGHER_ORDER, map_leaves, refs_in
+from minifier.case.graph import map_leaves, refs_in
+from minifier.interfaces.names import HIGHER_ORDER
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.operands import pruned
 

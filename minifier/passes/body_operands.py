@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node
-from minifier.case.graph import CHECKPOINT, COND, REGION
+from minifier.interfaces.names import CHECKPOINT, COND, REGION
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.operands import pruned
 

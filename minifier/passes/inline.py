@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Graph, Node, TensorMeta
-from minifier.case.graph import HIGHER_ORDER, Module, Ref, map_refs
+from minifier.case.graph import Module, Ref, map_refs
 from minifier.case.values import Sequence_, Value
+from minifier.interfaces.names import HIGHER_ORDER
 
 _CALLS_ITS_BODY = {
     "autograd_function_apply",
@@ -69,6 +70,9 @@ def _call(graph: Graph, node: Node, branch: int) -> tuple[str, tuple[Any, ...]] 
     target = graph.node(body.name).target
     inner = graph.modules[target].graph
     assert inner is not None
+    first = inner.placeholders[0].name if inner.placeholders else ""
+    if name == "autograd_function_apply" and len(inner.placeholders) > len(operands) and not inner.users[first]:
+        operands = (None, *operands)  # its context, which torch 2.10 and earlier hand over
     fits = len(inner.placeholders) == len(operands) and isinstance(_results(inner), (tuple, list))
     return (target, tuple(operands)) if fits else None
 
@@ -81,7 +85,8 @@ def _is_graph(graph: Graph, ref: Ref) -> bool:
 def _results(inner: Graph) -> Any:
     """Return the results of a body. The forward graph of an autograd function also returns saved tensors; skip them."""
     (results,) = inner.output.args
-    paired = isinstance(results, tuple) and len(results) == 2 and all(isinstance(item, tuple) for item in results)
+    is_pair = isinstance(results, tuple) and len(results) == 2
+    paired = is_pair and all(isinstance(item, (tuple, list)) for item in results)
     return results[0] if paired else results
 
 

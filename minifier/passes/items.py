@@ -16,14 +16,15 @@ def _source(node: Node) -> str | None:
 
 
 def _spare(graph: Graph) -> list[str]:
-    """Return the getitems that no op reads, unless their op has no further getitem."""
+    """Return the getitems, unless their op has no further getitem; those that no op reads come first."""
     items: dict[str, list[str]] = {}
     for node in graph.ops:
         source = _source(node)
         if source is not None and graph.node(source).is_op:
             items.setdefault(source, []).append(node.name)
     unread = {node.name for node in graph.ops if graph.users[node.name] in ((), ("output",))}
-    return [name for names in items.values() for name in names if name in unread and len(names) > 1]
+    spare = [name for names in items.values() for name in names if len(names) > 1]
+    return sorted(spare, key=lambda name: name not in unread)
 
 
 def _without(name: str) -> Edit:

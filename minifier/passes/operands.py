@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import combinations
 
 from minifier.case import Case, Input, Level, Node, Ref, Scalar, ScalarInput, TensorInput, TensorMeta
-from minifier.case.graph import HIGHER_ORDER, map_refs, refs_in
+from minifier.case.graph import map_refs, refs_in
 from minifier.case.in_place import is_in_place
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols
+from minifier.interfaces.names import HIGHER_ORDER
 from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row
 
@@ -112,6 +113,29 @@ def _without(removed: tuple[str, ...]) -> Edit:
     return edit
 
 
+def _withheld(case: Case) -> list[Row]:
+    """Return a row for each atom without which the search would return values that the graph does not return now."""
+    rows = [(group, _withholding(group)) for group in atoms(case.graph)]
+    return [row(f"op {group[0]}", edit) for group, edit in rows if edit(case) != case]
+
+
+def _withholding(removed: tuple[str, ...]) -> Edit:
+    """Remove the ops, without returning what they read: a result more may be what the failure does not survive."""
+
+    def edit(case: Case) -> Case:
+        smaller = _without(removed)(case)
+        before = set(refs_in(case.graph.output.args))
+        read = {name for node in smaller.graph.ops for name in node.refs()}
+        results = tuple(refs_in(smaller.graph.output.args))
+        rest = tuple(Ref(name) for name in results if name in before or name not in read)
+        if smaller == case or not rest or len(rest) == len(results):
+            return case
+        nodes = (*smaller.graph.nodes[:-1], replace(smaller.graph.output, args=(rest,)))
+        return replace(smaller, graph=replace(smaller.graph, nodes=nodes))
+
+    return edit
+
+
 def _merge(case: Case) -> list[Row]:
     """Return a row for each input that an earlier input of the same kind can replace."""
     rows = []
@@ -157,6 +181,7 @@ def _dynamo_only(rows: Callable[[Case], list[Row]]) -> Callable[[Case], list[Row
 PASSES = (
     Pass("bypass", "ops that one of their operands can stand in for", _dynamo_only(_bypass), alone=True),
     Pass("pairs", "two ops at once: any two of a few, else those of which one reads the other", _pairs, alone=True),
+    Pass("withheld", "ops, with what they read not given back in their place", _dynamo_only(_withheld), alone=True),
     Pass("outputs", "results that are needed on the way to another", _dynamo_only(_outputs)),
     Pass("merge", "inputs that another of the same kind can stand in for", _dynamo_only(_merge)),
 )

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
 from minifier.case.compiled_sizes import inputs_at_compilation
-from minifier.case.graph import FLEX, LAUNCH, with_leaves
+from minifier.case.graph import with_leaves
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
+from minifier.interfaces.names import FLEX, LAUNCH
 from minifier.passes.edits import Edit, Pass, Row, row
 from minifier.passes.resized import is_fixed, reshaped, with_tensors, without_dim
 

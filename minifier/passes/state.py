@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, ScalarInput, State, TensorInput
-from minifier.case.graph import AUTOGRAD_FUNCTION, Module
+from minifier.case.graph import Module
 from minifier.case.symbolic_sizes import is_unbacked_value
+from minifier.interfaces.names import AUTOGRAD_FUNCTION
 from minifier.passes.edits import Edit, Pass, Row, row
 
 

@@ -18,6 +18,9 @@ SIMPLIFICATIONS: tuple[Pass, ...] = (
 # The rows of this pass depend on the values, which only a child process reads.
 DATA = ("data", "values of inputs to seeded random, integers to zeros; to bounded random, to a short list")
 
+# This pass works on the repro, after one was found.
+DEFINITIONS = ("definitions", "statements, functions, methods and entries of tables that the script's definitions have")
+
 # Name and description of every pass, for the user.
 TABLE: tuple[tuple[str, str], ...] = (
     ("ops", "ops that the failure does not need, cut values coming in as inputs and live-outs going out"),
@@ -25,6 +28,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("parts", "a composite op to the parts that the failure needs, if they are fewer and no more ops are left"),
     DATA,
     *((p.name, p.sentence) for p in SIMPLIFICATIONS),
+    DEFINITIONS,
 )
 
 # Passes that change the computed values: Dynamo might treat the simplified program in another way.

@@ -6,9 +6,10 @@ import gc
 import json
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +25,7 @@ from minifier.torch_private import inductor_headers
 _MAX_OUTPUT_CHARACTERS = 4_000
 _MAX_WRITTEN_BYTES = 100_000  # in which native diagnostics are looked for
 _STACK_SECONDS = 0.05  # for a child to write its stack
+MAX_TRIES = 3  # of a job whose child was killed from outside
 COMPILED = "compiled"  # below the scratch folder: compiled code, shared by consecutive probes
 
 
@@ -34,7 +36,7 @@ class ChildEnd:
     `result` is the job's return value. If None, `signal`, `status`, `timed_out`, `exhausted` (killed for its memory
     use) or `fault` (a traceback of the job's own code) has the reason, and `stage` is the last stage begun. `output` is
     the Python stack at the child's death, or else the end of its output; `written` is always the end of its output.
-    `loaded` are the modules of torch that the child imported.
+    `loaded` are the modules of torch that the child imported. `told` are all facts that the child told.
     """
 
     result: dict[str, Any] | None
@@ -48,6 +50,12 @@ class ChildEnd:
     loaded: tuple[str, ...] = ()
     exhausted: bool = False
     written: str = ""
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else killed the child, or the child itself: the kernel for lack of memory, say."""
+        return self.signal == signal.SIGKILL and not self.timed_out and not self.exhausted
 
 
 RunJobs = Callable[[Sequence[Job], Limits, Path], list[ChildEnd]]
@@ -91,6 +99,7 @@ class _Probe:
             loaded=tuple(message.get("loaded", ())),
             exhausted=bool(child.exhausted),
             written=written,
+            told=message,
         )
 
     def remove(self) -> None:
@@ -141,3 +150,24 @@ def run_children(
         for probe in probes:
             probe.remove()
         kill_orphans()
+
+
+def run_again_if_killed(
+    jobs: Sequence[Job],
+    limits: Limits,
+    scratch: Path,
+    tick: Callable[[], object] = lambda: None,
+    run: RunJobs | None = None,
+) -> list[ChildEnd]:
+    """Run jobs as `run_children` does, whose death by SIGKILL is no answer: run such a job again, alone.
+
+    A job that was killed `MAX_TRIES` times is returned as it ended.
+    """
+    run = run or (lambda jobs, limits, scratch: run_children(jobs, limits, scratch, tick))
+    ended = run(jobs, limits, scratch)
+    for place, job in enumerate(jobs):
+        for _ in range(MAX_TRIES - 1):
+            if not ended[place].was_killed:
+                break
+            (ended[place],) = run([job], limits, scratch)
+    return ended

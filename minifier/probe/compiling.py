@@ -32,22 +32,22 @@ Compiled = Callable[[Sequence[Any]], Any]
 Compiler = Callable[[torch.fx.GraphModule, list[Any]], Any]
 
 
-def through_dynamo(bench: PreparedCase, case: Case, on_run: Callable[[], object]) -> Compiled:
+def through_dynamo(prepared: PreparedCase, case: Case, on_run: Callable[[], object]) -> Compiled:
     """Return the graph's function under torch.compile, as in a repro. The first call compiles.
 
     `on_run` is called ahead of each call of the backend's compiled code. Sizes are symbolic if the Case's are.
     """
     observe_backend_calls(lambda _compiler, _gm, _inputs, call: _announced(call(), on_run))
-    return compiled_by_dynamo(bench, case)
+    return compiled_by_dynamo(prepared, case)
 
 
-def compiled_by_dynamo(bench: PreparedCase, case: Case) -> Compiled:
+def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
     """Return the graph's function under torch.compile. The first call compiles."""
-    module = build_graph(case.graph, bench.tensors, names=case.graph.input_names)
+    module = build_graph(case.graph, prepared.tensors, names=case.graph.input_names)
     function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
     is_dynamic = case.symbolic is not None or is_symbolic(case)
     backend, dynamic = case.backend, True if is_dynamic else case.backend.dynamic
-    compiled = torch.compile(function, backend=bench.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
+    compiled = torch.compile(function, backend=prepared.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
     return lambda args: compiled(*args)
 
 
@@ -60,17 +60,17 @@ def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Ca
     return run
 
 
-def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
+def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any]) -> Compiled:
     """Compile the candidate; return a function of its inputs. Raises the backend's exception."""
-    compiler = bench.compiler(case.backend)
+    compiler = prepared.compiler(case.backend)
     if case.level is not Level.DYNAMO:
-        return _compile_aten(bench, case, values, compiler)
+        return _compile_aten(prepared, case, values, compiler)
     if is_symbolic(case):
-        compiled, needed = call_with_symbols(compiler, case, values, bench.tensors)
+        compiled, needed = call_with_symbols(compiler, case, values, prepared.tensors)
     else:
-        module = bench.module(case.graph)
+        module = prepared.module(case.graph)
         add_arguments(module, values)
-        with bench.around_call(values):
+        with prepared.around_call(values):
             compiled, needed = compiler(module, list(values)), list
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
@@ -78,15 +78,15 @@ def compile_candidate(bench: PreparedCase, case: Case, values: Sequence[Any]) ->
     return lambda args: compiled(*needed(args))
 
 
-def _compile_aten(bench: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
+def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
     """Compile an ATen graph with the backend's forward or backward compiler."""
     context: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     if is_symbolic(case):
-        symbols, module, inputs = _aten_with_symbols(case, values, bench.tensors)
+        symbols, module, inputs = _aten_with_symbols(case, values, prepared.tensors)
         context = symbols.around_aten
     else:
-        module = build_graph(case.graph, bench.tensors, bench.example, key="val")
-        inputs = [bench.example(node) for node in case.graph.placeholders]
+        module = build_graph(case.graph, prepared.tensors, prepared.example, key="val")
+        inputs = [prepared.example(node) for node in case.graph.placeholders]
 
     def compile_with(aten_compiler: Callable[..., Any]) -> tuple[Any, BaseException | None]:
         try:
@@ -102,7 +102,7 @@ def _compile_aten(bench: PreparedCase, case: Case, values: Sequence[Any], compil
         graph = torch.fx.Graph()
         graph.output((graph.call_method("clone", (graph.placeholder("x"),)),))
         small = torch.fx.GraphModule(torch.nn.Module(), graph)
-        with torch.set_grad_enabled(trains), as_dynamo_calls(bench.fakes):
+        with torch.set_grad_enabled(trains), as_dynamo_calls(prepared.fakes):
             compiler(small, [torch.ones(2, requires_grad=True)])
 
     compiled, error = with_aot_compiler(call_backend, case.level.value, compile_with)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from minifier.process.interrupts import INTERRUPTING
 from minifier.process.memory import limit_data
 from minifier.process.stacks import calls_user_code, stack_file
 
@@ -41,6 +42,12 @@ def tell(**facts: Any) -> None:
         _write(_parent_pipe, json.dumps(facts).encode() + b"\n")
 
 
+def fall_silent() -> None:
+    """Report nothing from now on, in a fork of a child: its facts would be taken for the child's."""
+    global _parent_pipe
+    _parent_pipe = None
+
+
 @contextlib.contextmanager
 def imports_told() -> Iterator[None]:
     """Report the modules of torch imported in the block, so that the parent can import them for later children."""
@@ -61,7 +68,7 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTING)
         _isolate(folder, compiled, headers)
         stack_file(folder / STACKS)
         _limit(limits)

@@ -23,10 +23,11 @@ from minifier.fx.node_arguments import write
 from minifier.fx.recorded_values import RecordedValues, is_as_stored, make_inputs
 from minifier.fx.script_definitions import define
 from minifier.fx.tensors import StoredTensors
+from minifier.interfaces.names import MACHINE_SETTINGS
 from minifier.probe.set_state import known_state, reset_state, set_environment
 from minifier.torch_private import (
-    MACHINE_SETTINGS,
     as_dynamo_calls,
+    asking_for_no_device,
     compiler_for,
     complete_module,
     fake_tensor,
@@ -49,9 +50,9 @@ class PreparedCase:
     """Objects that every probe of a Case needs; children inherit them by the fork.
 
     With `imports_in_child`, each child imports the backend and the graph's targets itself: slower, but right for a
-    backend that needs threads started at import. `has_threads`: the import in this process started threads. Most are
-    idle, like a telemetry's, and not missed. `innocent` are ops whose wrong values do not reach the graph's results:
-    these are not compared.
+    backend that needs threads started at import. `has_threads`: the import in this process started threads, or may have
+    started the driver of the Case's device. Most threads are idle, like a telemetry's, and not missed. `innocent` are
+    ops whose wrong values do not reach the graph's results: these are not compared.
     """
 
     case: Case
@@ -104,8 +105,8 @@ class PreparedCase:
     def ready(self, item: Input) -> torch.Tensor | None:
         """Return the tensor that was made before the fork, or None. A child that calls the compiled object twice needs
         a tensor of its own."""
-        prepared = self._inputs.get(id(item))
-        return None if prepared is None else prepared[1]
+        entry = self._inputs.get(id(item))
+        return None if entry is None else entry[1]
 
     def module(self, graph: Graph) -> torch.fx.GraphModule:
         """Return a module of the graph in Dynamo's form, for a child that needs a single module."""
@@ -144,6 +145,17 @@ class PreparedCase:
         if modules and not any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config):
             warm_up_inductor(compiled)
 
+    def know_devices(self) -> None:
+        """Import the backend if the Case's devices are unknown to torch without it."""
+        try:
+            self._check_devices()
+        except RuntimeError:
+            self.backend()
+
+    def _check_devices(self) -> None:
+        for device in self.case.devices:
+            torch.device(device)
+
     def import_all(self) -> None:
         """Import the backend and the targets of the graph. Raises NoRepro if that fails."""
         self.backend()
@@ -152,6 +164,7 @@ class PreparedCase:
                 exec(line, {})
             for graph in self.case.graphs:
                 import_targets(graph)
+            self._check_devices()  # only the script may import the package of its device
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}"
             raise NoRepro(f"what the graph calls cannot be imported outside the script: {what}") from error
@@ -211,16 +224,18 @@ def prepare_case(case: Case, imports_in_child: bool = False) -> PreparedCase:
     extend_path(case.import_path)
     reset_state()
     set_environment(case.state)  # a backend may read it at import
-    bench = PreparedCase(case, StoredTensors(case.tensors), imports_in_child)
+    prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child)
     if not imports_in_child:
         before = _threads()
-        bench.import_all()
-        bench.has_threads = _threads() > before
+        prepared.import_all()
+        prepared.has_threads = _threads() > before or not case.is_on_host
     elif any(script_names(value) for _, _, value in case.state.config):
         define(case.definitions)
-    bench.case = replace(case, state=known_state(case.state))
-    bench.tensors.load_all()
-    bench.prepare()
-    if is_symbolic(case):
-        warm_up_symbols()
-    return bench
+    prepared.case = replace(case, state=known_state(case.state))
+    prepared.tensors.load_all()
+    with asking_for_no_device():
+        if case.is_on_host:
+            prepared.prepare()  # a fake tensor of a device may start its driver, which does not survive a fork
+        if is_symbolic(case):
+            warm_up_symbols()
+    return prepared

@@ -16,15 +16,15 @@ from minifier.probe.prepared_case import PreparedCase
 from minifier.torch_private import as_while_compiling
 
 
-def make_calls_ahead(bench: PreparedCase, case: Case, calls: Sequence[CallAhead]) -> dict[str, Any] | None:
+def make_calls_ahead(prepared: PreparedCase, case: Case, calls: Sequence[CallAhead]) -> dict[str, Any] | None:
     """Compile and run the graphs of these calls. Return the probe's answer if a call fails, else None."""
     for call in calls:
         tell(stage=AHEAD)
         earlier = case.of(call)
         try:
-            compiled = _compiled(bench, earlier)
+            compiled = _compiled(prepared, earlier)
             for _ in range(call.calls):
-                result = compiled(make_inputs(call.inputs, bench.tensors, bench.recorded))
+                result = compiled(make_inputs(call.inputs, prepared.tensors, prepared.recorded))
                 if call.backward:
                     run_backward(result)
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises, the Case's own graph is not reached
@@ -32,8 +32,8 @@ def make_calls_ahead(bench: PreparedCase, case: Case, calls: Sequence[CallAhead]
     return None
 
 
-def _compiled(bench: PreparedCase, earlier: Case) -> Compiled:
+def _compiled(prepared: PreparedCase, earlier: Case) -> Compiled:
     if earlier.through_dynamo:
-        return compiled_by_dynamo(bench, earlier)
+        return compiled_by_dynamo(prepared, earlier)
     with as_while_compiling():
-        return compile_candidate(bench, earlier, make_inputs(earlier.inputs, bench.tensors, bench.recorded))
+        return compile_candidate(prepared, earlier, make_inputs(earlier.inputs, prepared.tensors, prepared.recorded))

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import torch
 
-from minifier.capturing.baseline import baseline_of_a_repro, switches_now
+from minifier.capturing.baseline import baseline_of_a_repro, is_tuned, switches_now
 from minifier.case import State
 from minifier.case.switches import SWITCHES, contexts, known, statements
-from minifier.case.variables import own, variables
+from minifier.case.variables import variables
 from minifier.fx.node_arguments import write
 from minifier.torch_private import config_values, has_config, set_config
 
@@ -20,7 +20,7 @@ from minifier.torch_private import config_values, has_config, set_config
 def reset_state() -> None:
     """Undo, as far as possible, the effects of torch's environment variables on this process.
     The process is then configured like the interpreter of the repro, except for the Case's own state."""
-    if not own(variables(os.environ)):
+    if not is_tuned():
         return
     baseline = baseline_of_a_repro()
     for (module, key), value in config_values().items():

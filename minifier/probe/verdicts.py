@@ -7,8 +7,9 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minifier.case.encode import unpack
+from minifier.case.decode import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
+from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
@@ -25,12 +26,11 @@ class Judged:
     failure: Failure | None = None
     fault: str = ""
 
-
-def _death(ended: ChildEnd, kind: Kind, message: str) -> Failure:
-    stage = Stage(ended.stage or Stage.COMPILE.value)
-    # The length of the timeout is no property of the failure; an exit status is.
-    identity = "no end" if kind is Kind.TIMEOUT else message
-    return Failure(Fingerprint(stage, kind, message=identity), kind.value, message, ended.output)
+    @property
+    def ran_out_of_time(self) -> bool:
+        """Whether the candidate gave no answer within its time limit, and the sought failure is no hang."""
+        timed_out = self.failure is not None and self.failure.fingerprint.kind is Kind.TIMEOUT
+        return self.verdict is Verdict.UNRESOLVED and timed_out
 
 
 def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = None) -> Failure | None:
@@ -40,14 +40,15 @@ def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = Non
 
 
 def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> Failure | None:
+    stage = Stage(ended.stage or Stage.COMPILE.value)
     if ended.timed_out:
-        return _death(ended, Kind.TIMEOUT, f"no end after {ended.seconds:.0f} s")
+        return hang(stage, ended.seconds, ended.output)
     if ended.exhausted or (ended.signal == signal.SIGABRT and aborted_without_memory(sought, ended.written)):
-        return _death(ended, Kind.OUT_OF_MEMORY, "no more memory")
+        return no_memory(stage, ended.output)
     if ended.signal is not None:
-        return _death(ended, Kind.SIGNAL, signal.Signals(ended.signal).name)
+        return fatal_signal(stage, signal.Signals(ended.signal).name, ended.output)
     if ended.result is None:
-        return _death(ended, Kind.EXIT, f"exit status {ended.status}")
+        return exit_status(stage, ended.status, ended.output)
     if ended.result["status"] == "pass":
         return None
     if "differences" in ended.result:
@@ -56,16 +57,17 @@ def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> 
     return failure_of(stage, ended.result["links"], ended.result["traceback"], nodes)
 
 
-def _judge_lines(ended: ChildEnd, sought: Fingerprint, nodes: Sequence[str], match_log: str | None) -> Judged:
+def _judge_lines(
+    lines: Sequence[tuple[str, str]], seconds: float, sought: Fingerprint, nodes: Sequence[str], match_log: str | None
+) -> Judged:
     """Judge a silent fallback, which shows as a line in a log."""
-    assert ended.result is not None
-    for stage, line in ended.result["lines"]:
+    for stage, line in lines:
         fingerprint = of_line(Stage(stage), line, nodes)
         if fingerprint.stage is sought.stage and (
             re.search(match_log, line) if match_log is not None else same(sought, fingerprint)
         ):
-            return Judged(Verdict.SAME, ended.seconds, Failure(fingerprint, Kind.SILENT_FALLBACK.value, line))
-    return Judged(Verdict.PASS, ended.seconds)
+            return Judged(Verdict.SAME, seconds, Failure(fingerprint, Kind.SILENT_FALLBACK.value, line))
+    return Judged(Verdict.PASS, seconds)
 
 
 def judge(
@@ -85,7 +87,7 @@ def judge(
     if ended.result is not None and ended.result["status"] == "invalid":
         return Judged(Verdict.INVALID, ended.seconds, seen(ended, nodes) if ended.result["links"] else None)
     if ended.result is not None and ended.result["status"] == "said":
-        return _judge_lines(ended, sought, nodes, match_log)
+        return _judge_lines(ended.result["lines"], ended.seconds, sought, nodes, match_log)
     failure = seen(ended, nodes, sought)
     if failure is None:
         return Judged(Verdict.PASS, ended.seconds)

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Node, Scalar, State, Symbolic, TensorMeta
-from minifier.case.encode import pack, unpack
+from minifier.case.decode import unpack
+from minifier.case.encode import pack
 from minifier.case.inputs import Input
 from minifier.case.store import graph_from_text, graph_to_text
 from minifier.case.values import Opaque, Sequence_, Symbol, Value
@@ -68,14 +69,14 @@ class _EagerRun:
     warnings: frozenset[str]
 
 
-def _run(bench: PreparedCase, case: Case) -> _EagerRun | None:
+def _run(prepared: PreparedCase, case: Case) -> _EagerRun | None:
     """Run the graph without a backend; return None after an exception."""
     state = replace(case.state, switches=tuple(pair for pair in case.state.switches if pair[0] != _SETTABLE_ONCE))
     try:
-        values = make_inputs(case.inputs, bench.tensors, bench.recorded)
+        values = make_inputs(case.inputs, prepared.tensors, prepared.recorded)
         with in_state(state), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            recorder = _ValueRecorder(build_graph(case.graph, bench.tensors))
+            recorder = _ValueRecorder(build_graph(case.graph, prepared.tensors))
             recorder.run(*values)
     except Exception:  # noqa: BLE001 - a graph that is no longer runnable is an answer
         return None
@@ -84,24 +85,24 @@ def _run(bench: PreparedCase, case: Case) -> _EagerRun | None:
     return _EagerRun(case, frozenset(re.sub(r"\d+", "", str(each.message)) for each in caught))
 
 
-def run_without_backend(bench: PreparedCase, case: Case, steps: Sequence[Sequence[Edit]]) -> dict[str, Any]:
+def run_without_backend(prepared: PreparedCase, case: Case, steps: Sequence[Sequence[Edit]]) -> dict[str, Any]:
     """Make an edit of each step: the first that changes the Case and leaves a program that runs without a backend.
     New warnings (of a missing argument, for example) rule an edit out. Return the changed sections, or None."""
-    first = _run(bench, case)
+    first = _run(prepared, case)
     changed = case
     for edits in steps:
         for edit in edits:
             candidate = edit(changed)
-            eager = _run(bench, candidate) if candidate != changed else None
+            eager = _run(prepared, candidate) if candidate != changed else None
             if eager is not None and (first is None or eager.warnings <= first.warnings):
                 changed = eager.case
                 break
     return {"status": "pass", "case": None if changed is case else pack_sections(changed)}
 
 
-def runs(bench: PreparedCase, case: Case) -> dict[str, Any]:
+def runs(prepared: PreparedCase, case: Case) -> dict[str, Any]:
     """Run the Case eagerly; return its sections with the values of that run, or None after an exception."""
-    eager = _run(bench, case)
+    eager = _run(prepared, case)
     return {"status": "pass", "case": None if eager is None else pack_sections(eager.case)}
 
 

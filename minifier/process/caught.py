@@ -5,21 +5,29 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from minifier.process.logs import LogLine, overheard
+from minifier.process.logs import LogLine, line_of, overheard
 
 _CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)
 _ATTRIBUTE_HOOKS = ("__getattr__", "__getattribute__")  # their errors tell hasattr that there is no attribute
 _MAX_LINES = 20
-_MAX_CHARACTERS = 120
+_MAX_CHARACTERS_LOGGED = 120
+_MAX_CHARACTERS_CAUGHT = 400  # native code often says its reason behind the places that the exception came through
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, limit: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _MAX_CHARACTERS else f"{line[:_MAX_CHARACTERS]} ..."
+    return line if len(line) <= limit else f"{line[:limit]} ..."
+
+
+def _outside_logging(frame: FrameType) -> FrameType:
+    """Return the frame, or the frame that has called Python's logging."""
+    while frame.f_globals.get("__name__") == "logging" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def _is_in(module: object, packages: Collection[str]) -> bool:
@@ -31,7 +39,10 @@ class CallWatch:
 
     caught: the exceptions that the library's functions caught, each as a line `type: message`.
     entered: whether the function with the code `entry()` was called.
-    logged: the library's debug and info records that its loggers suppress, each as a line `LEVEL logger: message`.
+    forwards: the objects whose generated method `forward` was called, each with whether the library was handling an
+    exception that it had caught.
+    logged: the library's records that its loggers suppress, each as a line `LEVEL logger: message`. A library that asks
+    whether a logger is enabled hears a yes only while it handles an exception: elsewhere a yes may cost much.
 
     Watches nothing while another trace function is set, for example a debugger's.
     """
@@ -42,6 +53,7 @@ class CallWatch:
         self._frames: list[FrameType] = []
         self._watches = False
         self.entered = False
+        self.forwards: list[tuple[object, bool]] = []
         self.logged: list[str] = []
         self._lines: list[tuple[str, bool]] = []  # all lines, as they are; whether an exception was being handled
         self._handled: BaseException | None = None  # by a caller
@@ -65,10 +77,8 @@ class CallWatch:
         self._watches = sys.gettrace() is None
         if self._watches:
             self._handled = sys.exc_info()[1]
-            self._contexts.enter_context(overheard(self._hear, logging.DEBUG))
-            self._debug, self._info = logging.Logger.debug, logging.Logger.info
-            logging.Logger.debug = self._hearing(self._debug, logging.DEBUG)  # type: ignore[method-assign]
-            logging.Logger.info = self._hearing(self._info, logging.INFO)  # type: ignore[method-assign]
+            self._contexts.enter_context(overheard(self._hear, 0))
+            self._contexts.enter_context(self._hearing_suppressed_records())
             sys.settrace(self._trace)
         return self
 
@@ -76,33 +86,51 @@ class CallWatch:
         if not self._watches:
             return
         sys.settrace(None)
-        logging.Logger.debug, logging.Logger.info = self._debug, self._info  # type: ignore[method-assign]
         self._contexts.close()
         for frame in self._frames:
             frame.f_trace = None
         self._frames.clear()
 
-    def _hearing(self, original: Callable[..., None], level: int) -> Callable[..., None]:
-        def log(logger: logging.Logger, message: object, *args: Any, **options: Any) -> None:
-            if logger.isEnabledFor(level):
-                options["stacklevel"] = options.get("stacklevel", 1) + 1  # without this frame
-                original(logger, message, *args, **options)
-            elif self._is_own(logger.name, sys._getframe(1)) and len(self.logged) < _MAX_LINES:
-                try:
-                    text = str(message) % args if args else str(message)
-                except (TypeError, ValueError):  # arguments that do not fit
-                    text = str(message)
-                self._hear(LogLine(logger.name, level, text), is_own=True)
-                self.logged.append(f"{logging.getLevelName(level)} {logger.name}: {_one_line(text)}")
+    @contextlib.contextmanager
+    def _hearing_suppressed_records(self) -> Iterator[None]:
+        is_enabled, handle = logging.Logger.isEnabledFor, logging.Logger.handle
 
-        return log
+        def enabled(logger: logging.Logger, level: int) -> bool:
+            if is_enabled(logger, level):
+                return True
+            asking = sys._getframe(1)
+            caller = _outside_logging(asking)
+            is_heard = caller is not asking or self._is_handling
+            return is_heard and self._is_own(logger.name, caller)
+
+        def heard(logger: logging.Logger, record: logging.LogRecord) -> None:
+            if is_enabled(logger, record.levelno):
+                handle(logger, record)
+                return
+            line = line_of(record)
+            self._hear(line, is_own=True)
+            if len(self.logged) < _MAX_LINES:
+                message = _one_line(line.message, _MAX_CHARACTERS_LOGGED)
+                self.logged.append(f"{record.levelname} {logger.name}: {message}")
+
+        logging.Logger.isEnabledFor = enabled  # type: ignore[method-assign,assignment]
+        logging.Logger.handle = heard  # type: ignore[method-assign,assignment]
+        try:
+            yield
+        finally:
+            logging.Logger.isEnabledFor, logging.Logger.handle = is_enabled, handle  # type: ignore[method-assign]
+
+    @property
+    def _is_handling(self) -> bool:
+        """Whether an exception is handled that the caller of the library did not handle already."""
+        return sys.exc_info()[1] is not self._handled
 
     def _is_own(self, logger: str, caller: FrameType) -> bool:
         """Whether the library logs, judged by the logger's name or by the calling module."""
         return _is_in(logger, self._packages) or _is_in(caller.f_globals.get("__name__"), self._packages)
 
     def _hear(self, said: LogLine, is_own: bool = False) -> None:
-        is_handling = sys.exc_info()[1] is not self._handled
+        is_handling = self._is_handling
         if _is_in(said.logger, self._packages) or (is_handling and not _is_in(said.logger, {"torch"})) or is_own:
             self._lines.append((said.line, is_handling))
 
@@ -111,6 +139,9 @@ class CallWatch:
             return None
         if frame.f_code is self._entry():
             self.entered = True
+        if frame.f_code.co_name == "forward" and frame.f_code.co_filename.startswith("<"):
+            _, is_handling = self._outermost.get(id(sys.exc_info()[1]), ("", False))
+            self.forwards.append((frame.f_locals.get("self"), is_handling))
         if not _is_in(frame.f_globals.get("__name__"), self._packages):
             return None
         frame.f_trace_lines = False
@@ -120,7 +151,7 @@ class CallWatch:
         if event == "exception":
             kind, error, _ = argument
             if not (issubclass(kind, _CONTROL_FLOW) or frame.f_code.co_name in _ATTRIBUTE_HOOKS):
-                line = _one_line(str(error))
+                line = _one_line(str(error), _MAX_CHARACTERS_CAUGHT)
                 is_own = _is_in(frame.f_globals.get("__name__"), self._packages)
                 self._outermost[id(error)] = f"{kind.__name__}: {line}", is_own
                 self._follow(frame.f_back)

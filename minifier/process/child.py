@@ -7,21 +7,25 @@ import math
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from minifier.process.interrupts import uninterrupted
-from minifier.process.orphans import die_with_parent
+from minifier.process.interrupts import ENDING, end_if_asked, uninterrupted
+from minifier.process.orphans import die_with_parent, spare
 from minifier.process.stacks import ASK, StackFile
 from minifier.process.usage import tree
+from minifier.process.waiting import Waiting
 
 LOOK = 0.25  # seconds between two looks at children
+_SUSPEND_GAP_SECONDS = 2.0  # a longer gap between two rounds means that this process was suspended (Ctrl-Z)
 RAISED = 70  # the exit status of a forked child whose own code raised an exception
 _STACK_POLLS = 20  # in the time that a child has to write its stack
 _MIN_STACK_POLL_SECONDS = 0.02  # a busy machine may stop a child that long between two lines of its stack
 _CHUNK = 1 << 16
+_END_SECONDS = 10.0  # that a program has to clean up and end after SIGTERM
 
 
 class Child:
@@ -29,6 +33,7 @@ class Child:
 
     pid: its process id, which no other process gets until `code` is known.
     started, deadline: monotonic clock; `supervise` kills the child at the deadline, and sets `timed_out`.
+    excused: seconds since `started` that count for no limit: it was suspended, or waited for a processor.
     exhausted: bytes in use when a memory watch killed the child; else 0.
     is_stopped: whether `stop` killed the child.
     data: the bytes that the child has written into its pipe.
@@ -48,6 +53,7 @@ class Child:
         self.pipe, self._stacks = pipe, stacks
         self._ended = math.nan
         self.is_stopped = False
+        self._waiting = Waiting(pid)
         if pipe is not None:
             os.set_blocking(pipe, False)
         self.limit(seconds)
@@ -82,15 +88,30 @@ class Child:
         child.started = started
         return child
 
+    @classmethod
+    def launched(cls, command: Sequence[str], **options: Any) -> Child:
+        """Start a program in a session of its own, which `kill_orphans` spares. `options` are for subprocess.Popen."""
+        process = subprocess.Popen(command, start_new_session=True, **options)
+        process.returncode = 0  # the child is waited for here, by its id
+        spare(process.pid)
+        return cls(process.pid)
+
     def limit(self, seconds: float) -> None:
         """Let the child's time begin now, and end after so many seconds."""
         self.started = time.monotonic()
         self.deadline = self.started + seconds
+        self.excused = 0.0
 
     @property
     def seconds(self) -> float:
-        """The child's run time so far, in seconds."""
-        return (time.monotonic() if self.code is None else self._ended) - self.started
+        """The child's run time so far without the excused time, in seconds."""
+        return (time.monotonic() if self.code is None else self._ended) - self.started - self.excused
+
+    def excuse(self, suspended: float = 0.0) -> None:
+        """Do not count the time of waiting for a processor or, if given, the seconds of a suspension."""
+        waited = self._waiting.since_last()
+        self.excused += suspended or waited
+        self.deadline += suspended or waited
 
     @property
     def status(self) -> int | None:
@@ -127,7 +148,7 @@ class Child:
             self.wait()
 
     def _ask_for_stack(self, stacks: StackFile, seconds: float) -> None:
-        """Ask for the stack, and wait until its file has grown and grows no more, or the process has ended."""
+        """Ask for the stack; wait until its file stops growing, the process ends or the time is up."""
         self.send(ASK)
         until, size = time.monotonic() + seconds, 0
         pause = max(seconds / _STACK_POLLS, _MIN_STACK_POLL_SECONDS)
@@ -150,8 +171,9 @@ class Child:
         """Wait for the end, once. Kill the remaining processes of the child's own process group, if any."""
         with uninterrupted():
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.excuse()
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)  # no other group has this number before the child is waited for
+                os.killpg(self.pid, signal.SIGKILL)  # the number is not used again before the child is waited for
             self.read()
             self._close_pipe()
             self._ended = time.monotonic()
@@ -173,8 +195,9 @@ Returns the seconds until its next look, or None if there is no hurry.
 def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: None, looks: Sequence[Look] = ()) -> None:
     """Wait until all the children have ended, and read their pipes.
 
-    Each child is stopped at its deadline. `tick` is called several times a second. All `looks` are called with the
-    running children, every quarter of a second or as often as any look asks for.
+    Each child is stopped at its deadline. Time in which this process was suspended, or a child waited for a processor,
+    does not count. `tick` is called several times a second. All `looks` are called with the running children, every
+    quarter of a second or as often as any look asks for.
     """
     next_look = time.monotonic() + LOOK
     with contextlib.ExitStack() as stack:
@@ -183,10 +206,16 @@ def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: No
             if child.code is None:
                 ends[child] = os.pidfd_open(child.pid)
                 stack.callback(os.close, ends[child])
+        last_round = time.monotonic()
         while running := [child for child in children if child.code is None]:
+            end_if_asked()
             now = time.monotonic()
+            gap = now - last_round
             for child in running:
-                if now >= child.deadline:
+                child.excuse(gap if gap > _SUSPEND_GAP_SECONDS else 0.0)
+            last_round = now
+            for child in running:
+                if now >= child.deadline and not child.has_ended:
                     child.timed_out = True
                     child.stop()
             if now >= next_look:
@@ -212,9 +241,21 @@ def _readable(files: Sequence[int], seconds: float) -> set[int]:
 
 def _reset_handlers() -> None:
     """Reset the tool's signal handlers, in a process that may run the user's code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (*ENDING, signal.SIGTSTP):
         if callable(signal.getsignal(number)):  # an ignored one stays ignored
             signal.signal(number, signal.SIG_DFL)
+
+
+def end(process: subprocess.Popen[Any], seconds: float = _END_SECONDS) -> None:
+    """Terminate a program, and wait for its end; after so many seconds, or Ctrl-C, kill it with its descendants."""
+    process.terminate()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+    finally:
+        if process.poll() is None:
+            kill_tree(process.pid)
+        process.wait()
 
 
 def kill_tree(pid: int) -> None:

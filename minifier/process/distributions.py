@@ -11,6 +11,7 @@ from importlib import metadata
 from urllib.parse import unquote, urlsplit
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_ON_GITHUB = re.compile(r"://github\.com/([\w.-]+/[\w-]+(?:\.(?!git\b)[\w-]+)*)")
 _GIT_SECONDS = 10
 
 
@@ -47,6 +48,16 @@ def imported_beside_torch(packages: Collection[str]) -> list[str]:
     """
     names = {_canonical(name) for package in packages for name in names_by_package().get(package, ())}
     return [_described(name) for name in sorted(names - _needed_by("torch") - {"torch", "torch-minify"})]
+
+
+def github_repository(name: str) -> str:
+    """Return `owner/name` of the repository that an installed distribution names; "" if none is named."""
+    try:
+        told = metadata.metadata(name)
+    except metadata.PackageNotFoundError:  # the run was made elsewhere
+        return ""
+    urls = [url for field in ("Project-URL", "Home-page", "Download-URL") for url in told.get_all(field, ())]
+    return next((match[1] for url in urls if (match := _ON_GITHUB.search(url))), "")
 
 
 def installed() -> str:

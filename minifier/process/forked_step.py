@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import importlib
-import json
 import mmap
 import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from minifier.errors import MachineFailed, MinifyError, ToolFailed
 from minifier.process.child import RAISED, Child, Look, supervise
 from minifier.process.interrupts import INTERRUPT_SECONDS, uninterrupted
+from minifier.process.passed_errors import MAX_BYTES, deserialised, serialised
 from minifier.process.stacks import StackFile, calls_user_code
 
-_MAX_ERROR_CHARACTERS = 1 << 14
-_MAX_ERROR_BYTES = 16 * _MAX_ERROR_CHARACTERS  # JSON has up to 12 bytes for a character, and a little beside it
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)  # errors of a disk that takes no more
+_SAME_PRESS_SECONDS = 0.3  # one Ctrl-C may arrive twice, directly and through the process group
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended: its exit status or fatal signal, and whether Ctrl-C was pressed."""
+    """How a step ended: its exit status or fatal signal, and whether Ctrl-C was pressed once, and again."""
 
     status: int | None
     signal: int | None
     interrupted: bool
+    interrupted_again: bool = False
+
+    @property
+    def described(self) -> str:
+        """The exit status or the signal, in words."""
+        return f"signal {self.signal}" if self.signal is not None else f"exit status {self.status}"
 
 
 def run_step(
@@ -54,19 +54,23 @@ def run_step(
     a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
     """
     previous = signal.getsignal(signal.SIGINT)
-    raised = mmap.mmap(-1, _MAX_ERROR_BYTES)  # not a pipe or a file, which the user's script may close
-    interrupted = answered = False
+    raised = mmap.mmap(-1, MAX_BYTES)  # not a pipe or a file, which the user's script may close
+    interrupted = answered = again = False
+    first = 0.0
 
     def forward(number: int, _frame: object) -> None:
-        nonlocal interrupted
+        nonlocal interrupted, again, first
+        if interrupted:
+            again = again or time.monotonic() - first > _SAME_PRESS_SECONDS
+            return
+        interrupted, first = True, time.monotonic()
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
-        if not interrupted and os.getpgid(0) != _foreground_group():
+        if os.getpgid(0) != _foreground_group():
             until = time.monotonic() + INTERRUPT_SECONDS
             while time.monotonic() < until and not child.has_ended:
                 time.sleep(0.02)
             child.send(number)
-        interrupted = True
 
     def answer() -> None:
         nonlocal answered
@@ -89,11 +93,11 @@ def run_step(
     finally:
         child.kill()
         signal.signal(signal.SIGINT, previous)
-    error = _error_in(raised)
+    data = raised[:].rstrip(b"\0")
     raised.close()
-    if error is not None:
-        raise error
-    return StepEnd(child.status, child.signal, interrupted)
+    if data:
+        raise deserialised(data)
+    return StepEnd(child.status, child.signal, interrupted, again)
 
 
 @calls_user_code
@@ -104,33 +108,12 @@ def _work_and_exit(work: Callable[[], int], raised: mmap.mmap, mask: set[int | s
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = work()
     except BaseException as error:  # noqa: BLE001 - the process ends here; the parent raises it again
-        raised.write(_serialised(error))
+        raised.write(serialised(error))
     finally:
         for stream in (sys.stdout, sys.stderr):  # which the script may have closed or replaced
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         os._exit(status)
-
-
-def _serialised(error: BaseException) -> bytes:
-    """Serialise the class of an exception with the beginning of its message, or the end of its traceback."""
-    kind, message = type(error), str(error)[:_MAX_ERROR_CHARACTERS]
-    if isinstance(error, OSError) and error.errno in FULL:
-        kind, message = MachineFailed, f"a file cannot be written to: {error}"
-    elif not isinstance(error, MinifyError):
-        kind, message = ToolFailed, traceback.format_exc()[-_MAX_ERROR_CHARACTERS:]
-    message = message.encode(errors="backslashreplace").decode()  # of lone surrogates no file can be made
-    return json.dumps([kind.__module__, kind.__qualname__, message]).encode()
-
-
-def _error_in(raised: mmap.mmap) -> MinifyError | None:
-    """Return the exception that the child serialised, or None."""
-    data = raised[:].rstrip(b"\0")
-    if not data:
-        return None
-    module, name, message = json.loads(data)
-    error: MinifyError = getattr(importlib.import_module(module), name)(message)
-    return error
 
 
 def _foreground_group() -> int:

@@ -22,7 +22,6 @@ from minifier.case.variables import ordinary
 from minifier.process.child import Child
 from minifier.process.descriptors import keep_from_scripts, let_go, out_of_the_way
 from minifier.process.memory import cores, room
-from minifier.process.orphans import spare
 
 SCRIPT = "repro.py"
 _PACKAGE = Path(__file__).parents[1]
@@ -31,7 +30,7 @@ _MAX_AHEAD = 2
 _WAITS = "waits"  # the file next to the sitecustomize with the descriptor of the pipe to wait at
 
 
-Launch = Callable[..., int]
+Launch = Callable[..., Child]
 """Starts the interpreter of a script, as `launch_fresh` does."""
 
 
@@ -42,25 +41,22 @@ def launch_fresh(
     output: BinaryIO,
     first: Callable[[], None] | None,
     files: Sequence[int],
-) -> int:
-    """Start `python SCRIPT` in the folder `work`, in a session of its own, and return its process id.
+) -> Child:
+    """Start `python SCRIPT` in the folder `work`, in a session of its own.
 
     Both standard streams go to `output`. `first` runs in the new process ahead of Python, which inherits the open files
     `files`.
     """
-    process = subprocess.Popen(
+    return Child.launched(
         [sys.executable, script],
         cwd=work,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=first,  # noqa: PLW1509 - no threads here
+        preexec_fn=first,  # no threads here
         pass_fds=tuple(files),
     )
-    process.returncode = 0  # the caller waits for the process by its id, and Popen does not
-    return process.pid
 
 
 class Interpreter:
@@ -92,8 +88,7 @@ class Interpreter:
         path = [str(self.observer), *filter(None, [environment["PYTHONPATH"]])]
         self._printed = (self.folder / "output").open("wb")
         environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
-        self.child = Child(self._launch(script, self.work, environment, self._printed, first, given))
-        spare(self.child.pid)
+        self.child = self._launch(script, self.work, environment, self._printed, first, given)
         return self.child
 
     def go_on(self, path: Sequence[str]) -> Child:

@@ -1,23 +1,27 @@
-"""Ctrl-C in the tool's own processes: delayed, ignored, or taken once."""
+"""Ctrl-C in the tool's own processes, delayed, ignored, or taken once; Ctrl-Z; and signals that end the tool."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # they end the tool
+INTERRUPTING = {signal.SIGINT, *ENDING}
 INTERRUPT_SECONDS = 1.0  # that a child has to end by itself after Ctrl-C
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[set[int | signal.Signals]]:
-    """Delay a Ctrl-C until the end of the block; the value is the signal mask to return to.
+    """Delay `INTERRUPTING` signals until the end of the block; the value is the signal mask to return to.
 
     A process forked within the block has to set that mask itself.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)
     try:
         yield mask
     finally:
@@ -73,3 +77,52 @@ def deaf() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def before_stops(prepare: Callable[[], object]) -> Iterator[None]:
+    """Call `prepare` whenever Ctrl-Z stops this process within the block. A signal that is ignored stays ignored."""
+
+    def handle(number: int, _frame: object) -> None:
+        prepare()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)  # the process stops here, until it is continued
+        signal.signal(number, handle)
+
+    before = signal.getsignal(signal.SIGTSTP)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGTSTP, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+
+
+_exit_status: int | None = None  # that a signal asked for
+
+
+def end_by_signals() -> None:
+    """From now on, `ENDING` signals raise SystemExit here. A signal that is ignored, as under nohup, stays ignored."""
+
+    def handle(number: int, _frame: object) -> None:
+        global _exit_status
+        _exit_status = 128 + number
+        sys.exit(_exit_status)
+
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handle)
+
+
+def end_if_asked() -> None:
+    """Raise SystemExit if a signal has asked for it: Python ignores exceptions in finalizers and hooks of fork."""
+    if _exit_status is not None:
+        sys.exit(_exit_status)
+
+
+def _forget_in_fork() -> None:
+    global _exit_status
+    _exit_status = None
+
+
+os.register_at_fork(after_in_child=_forget_in_fork)

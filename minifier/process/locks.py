@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from minifier.process.descriptors import identity, out_of_the_way
 
+_POLL_SECONDS = 0.05
 _held: dict[int, tuple[int, int]] = {}  # descriptors of locked files, with the identity of each
 
 
@@ -20,9 +22,21 @@ def hold(path: Path) -> int:
     """
     number = out_of_the_way(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     _held[number] = identity(number)
-    with contextlib.suppress(OSError):  # a file system without locks
-        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    _lock(number, fcntl.LOCK_SH)
     return number
+
+
+def lock_alone(file: int, seconds: float) -> bool:
+    """Lock an open file, which no other process may hold, for this process and its forks.
+
+    Return False if another process holds the lock for so many seconds.
+    """
+    until = time.monotonic() + seconds
+    while _lock(file, fcntl.LOCK_EX) is False:
+        if time.monotonic() > until:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def release(number: int) -> None:
@@ -35,19 +49,35 @@ def release(number: int) -> None:
 
 def is_held(path: Path) -> bool:
     """Whether a running process, possibly this process, holds the lock of the file."""
+    return _try_lock(path) is False
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds the lock of the file; False on a file system without locks, where nobody can tell."""
+    return _try_lock(path) is True
+
+
+def _try_lock(path: Path) -> bool | None:
+    """Return whether the file can be locked; None if it is missing, or on a file system without locks."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # a file system without locks
-        return False
+        return _lock(file, fcntl.LOCK_EX)
     finally:
         os.close(file)
-    return False
+
+
+def _lock(file: int, kind: int) -> bool | None:
+    """Return whether the open file was locked; None on a file system without locks."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _release_in_fork() -> None:

@@ -27,12 +27,13 @@ class LogLine:
 Listener = Callable[[LogLine], None]
 
 
-def _pass_on(record: logging.LogRecord, tell: Listener) -> None:
+def line_of(record: logging.LogRecord) -> LogLine:
+    """Return the line of a record."""
     try:
         message = record.getMessage()
     except Exception:  # noqa: BLE001 - a record whose arguments do not fit; logging itself tells the user so
         message = str(record.msg)
-    tell(LogLine(record.name, record.levelno, message))
+    return LogLine(record.name, record.levelno, message)
 
 
 @contextlib.contextmanager
@@ -46,7 +47,7 @@ def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
 
     def heard_handle(self: logging.Logger, record: logging.LogRecord) -> None:
         if record.levelno >= level and record.name != "py.warnings":  # a warning, which heard_show passes on
-            _pass_on(record, tell)
+            tell(line_of(record))
         handle(self, record)
 
     def heard_show(message: Any) -> None:

@@ -93,6 +93,8 @@ class MemoryWatch:
     def __init__(self, beside: Collection[Child] = ()) -> None:
         self._beside = beside
         self._free = available()
+        self._own = private_bytes(os.getpid())
+        self._inherited: dict[int, int] = {}
         self._limited: set[int] = set()
 
     @property
@@ -105,10 +107,10 @@ class MemoryWatch:
         if not self._free:
             return None
         pids = [pid for child in {*running, *self._beside} for pid in tree(child.pid)]
-        taken = sum(map(private_bytes, pids))
+        taken = sum(map(self._taken, pids))
         if taken < _POLL_FASTER_AT * self._free:
             return None
-        # `taken` counts twice what a fork shares with its parent; free memory does not.
+        # `taken` counts twice what a fork of the script shares with the script; free memory does not.
         left = available()
         if taken > _CAP_AT * self._free and left < 2 * (1 - _CAP_AT) * self._free:
             for pid in set(pids) - self._limited:
@@ -120,6 +122,11 @@ class MemoryWatch:
                         child.exhausted = taken
                         child.stop(_STACK_SECONDS)
         return _FAST_POLL_SECONDS
+
+    def _taken(self, pid: int) -> int:
+        """Return the bytes that the process has taken itself: a fork shares the memory of this process at first."""
+        held = private_bytes(pid)
+        return max(0, held - self._inherited.setdefault(pid, min(held, self._own)))
 
 
 def _no_more(pid: int) -> None:

@@ -6,12 +6,13 @@ import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from minifier.process.usage import descendants
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -22,22 +23,33 @@ def die_with_parent() -> None:
 
 
 _adopter: int | None = None
-_spared: set[int] = set()  # our descendants from before the adoption; never killed
+_spared: set[int] = set()  # our descendants that `kill_orphans` never kills
 
 
 def adopt_orphans() -> None:
-    """From now on, adopt descendants whose parent ends, so that none is lost."""
+    """From now on, adopt descendants whose parent ends, so that none is lost. `kill_orphans` spares present ones."""
     global _adopter
+    if _adopter == os.getpid():
+        return
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    if _adopter != os.getpid():
-        _spared.clear()
-        spare_children()
+    _spared.clear()
+    _spared.update(descendants(os.getpid()))
     _adopter = os.getpid()
 
 
-def spare_children() -> None:
-    """Let `kill_orphans` spare all present descendants: none is of the run that begins."""
-    _spared.update(descendants(os.getpid()))
+@contextlib.contextmanager
+def orphans_adopted() -> Iterator[None]:
+    """Adopt orphans as `adopt_orphans` does, until the end of the block."""
+    global _adopter
+    before = ctypes.c_int()
+    _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        _prctl(_PR_SET_CHILD_SUBREAPER, before.value)
+        _adopter = None
+        _spared.clear()
 
 
 def spare(pid: int) -> None:

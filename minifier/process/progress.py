@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import json
 import os
+import signal
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+from minifier.case.decode import unpack
+from minifier.case.encode import pack
+from minifier.case.store import write_atomically
 from minifier.process.descriptors import identity, out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step
-from minifier.process.interrupts import uninterrupted
+from minifier.process.interrupts import deaf, uninterrupted
 
 _CHUNK = 1 << 16
+_MAX_RUNS = 3  # of a forked phase that is killed from outside
+_Result = TypeVar("_Result")
 
 
 class Phase(enum.Enum):
@@ -29,8 +38,10 @@ class Phase(enum.Enum):
     SCRIPT = "running"
     REPLAY = "repeating the last call of the process that died capturing into"
     REDUCING = "reducing"
+    WRITING = "writing the repro"
     VERIFYING = "verifying the repro"
-    CONTROLS = "trying the repro with the backends eager and aot_eager"
+    CONTROL = "running the repro in eager mode"
+    CONTROLS = "running the repro with aot_eager"
     CHECKING = "running the repro"
     REPORTS = "writing the reports"
 
@@ -39,10 +50,10 @@ class Phase(enum.Enum):
 class Progress:
     """How far a phase has come. A field that is unknown, or has no meaning for the phase, is zero or empty.
 
-    `subject` is the file or folder that the phase works on. A reduction sets `size`, the number of `unit`s in the
-    smallest program so far; `step`, the search phase and the pass; and `probe`, the last probe in words. `to_prove` is
-    the maximal number of probes that the proof takes, in `seconds_to_prove`. A verification is in interpreter `run` of
-    `runs`.
+    `subject` is the file or folder that the phase works on, and `step` what it does now. A reduction sets `size`, the
+    number of `unit`s in the smallest program so far; `step`, the search phase and the pass; and `probe`, the last probe
+    in words. `to_prove` is the maximal number of probes that the proof takes, in `seconds_to_prove`. A verification is
+    in interpreter `run` of `runs`.
     """
 
     phase: Phase
@@ -62,8 +73,8 @@ class Progress:
         """The phase and its subject."""
         return f"{self.phase.value} {self.subject}".strip()
 
-    def describe(self, seconds: float) -> str:
-        """Return the whole line for a phase that has lasted so many seconds."""
+    def describe(self, seconds: float = 0.0) -> str:
+        """Return the whole line, with the seconds that the phase has lasted if they are at least one."""
         facts = []
         if self.size is not None:
             facts.append(f"{counted(self.size, self.unit)} left")
@@ -169,18 +180,48 @@ def _read(line: bytes) -> Progress | str | None:
 
 
 def run_displayed(work: Callable[[Channel], int], ui: Ui, interrupting: Callable[[], object] = lambda: None) -> StepEnd:
-    """Run `work` in a forked child, as `run_step` does, and display the messages of its channel."""
-    with Channel() as channel:
+    """Run `work` in a forked child, as `run_step` does, and display the messages of its channel.
 
-        def listen() -> None:
-            for message in channel.messages():
-                if isinstance(message, str):
-                    ui.say(message)
-                else:
-                    ui.show(message)
-            ui.tick()
+    A child that is killed by SIGKILL, which this tool does not send, runs again, up to `_MAX_RUNS` times in all.
+    """
+    for run in range(1, _MAX_RUNS + 1):
+        with Channel() as channel:
+            listen = functools.partial(_show_messages, channel, ui)
+            try:
+                end = run_step(functools.partial(work, channel), listen, interrupting=interrupting)
+            finally:
+                listen()
+        if end.signal != signal.SIGKILL or end.interrupted or run == _MAX_RUNS:
+            break
+        ui.say("a process of minify was killed (SIGKILL), perhaps by the kernel for lack of memory: going on")
+    return end
 
-        try:
-            return run_step(lambda: work(channel), listen, interrupting=interrupting)
-        finally:
-            listen()
+
+def _show_messages(channel: Channel, ui: Ui) -> None:
+    for message in channel.messages():
+        if isinstance(message, str):
+            ui.say(message)
+        else:
+            ui.show(message)
+    ui.tick()
+
+
+def run_for_result(
+    kind: Any, work: Callable[[Channel], _Result], ui: Ui, interrupting: Callable[[], object] = lambda: None
+) -> tuple[_Result | None, StepEnd]:
+    """Run `work` in a forked child, as `run_displayed` does. Return its result, of this dataclass, and the child's end.
+
+    The result is None if the child died before.
+    """
+    with tempfile.TemporaryDirectory(prefix="minify-") as folder:
+        path = Path(folder) / "result.json"
+
+        def work_and_write(channel: Channel) -> int:
+            result = work(channel)
+            with deaf():  # the work is complete
+                write_atomically(path, json.dumps(pack(result)))
+            return 0
+
+        end = run_displayed(work_and_write, ui, interrupting)
+        data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return (None if data is None else unpack(kind, data)), end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,15 +12,25 @@ import psutil
 _GONE = (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied)
 
 
+def read_threads(pid: int, name: str) -> dict[str, str]:
+    """Return the text of the kernel's file of this name for each thread of a process, by thread id.
+
+    A thread may end at any moment, and the process as well: then it is left out.
+    """
+    texts = {}
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                texts[thread] = Path(f"/proc/{pid}/task/{thread}/{name}").read_text()
+    return texts
+
+
 def descendants(pid: int) -> list[int]:
     """Return the process ids of all children, grandchildren and so on, whatever session they are in.
 
     The kernel lists the children of a thread. psutil would read every process of the machine, several times a second.
     """
-    found = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # it has ended
-            found += [int(child) for child in thread.read_text().split()]
+    found = [int(child) for text in read_threads(pid, "children").values() for child in text.split()]
     return [*found, *(deeper for child in found for deeper in descendants(child))]
 
 

@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from minifier.case import Case, Graph, Node, Ref, Scalar, TensorMeta
+from minifier.case import Case, Node, Scalar, TensorMeta
 from minifier.case.compiled_sizes import compiled_as_called, inputs_at_compilation
-from minifier.case.encode import unpack
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import is_unbacked_value, specialised
-from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
-from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict, same
+from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
+from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict
 from minifier.failure.frames import Link
-from minifier.failure.from_comparison import failure_of_differences
-from minifier.failure.likeness import is_alike, raised_alike
+from minifier.failure.likeness import raised_alike
+from minifier.failure.unlike import advice, unlike
 from minifier.fx.recorded_values import RecordedValues
-from minifier.probe.evaluate import evaluate, run_eagerly
+from minifier.interfaces.names import RUNS_ENGINE
+from minifier.probe.evaluate import run_backward_eagerly, run_eagerly
 from minifier.probe.verdicts import Judged
-from minifier.reduction.flakiness import fewest_calls, in_one_call, seek_forms, tries_of
-from minifier.reduction.guilty_ops import innocent_ops
+from minifier.reduction.eagers_values import with_snapshots
+from minifier.reduction.flakiness import fewest_calls, in_one_call, seek_forms, tries_of, varies
+from minifier.reduction.guilty_ops import find_causes, shows, wrong_values
+from minifier.reduction.probe_conditions import set_rate, set_timeout, set_workers
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.save_reduced import with_forms
+from minifier.reduction.unanswered import note_empty_graph
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
-_MAX_OUTPUT_BYTES = 2**29  # all values of the graph together; several copies are in memory at once
 _MAX_HINTS = 3
-_MAX_ITEM_BYTES = 8
 
 
 def check(runner: ProbeRunner) -> Case:
     """Probe the whole graph and the empty graph; set the timeout and the failure rate. A cheap or flaky graph is
     probed more often. Raises NoRepro, with the observed result, if the failure does not show again, and NothingToReduce
     if eager fails as well."""
-    case, raising_op = _with_concrete_sizes(runner, runner.bench.case), ""
+    case, raising_op = _with_concrete_sizes(runner, runner.prepared.case), ""
     if not case.ignores_values:
         case, raising_op = _record_values(runner, case)
+    _refuse_if_backward_fails(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         _calibrate_without_hang(runner, case)
     case = _without_symbols(runner, fewest_calls(runner, case))
     tries = tries_of(runner, case)
+    if (other := varies(runner, tries)) is not None:
+        raise OtherMessage(f"calling the backend on the captured graph again shows other messages: {other.sentence}")
     seek_forms(runner, tries)
-    case = runner.with_forms(case)
+    case = with_forms(runner, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
         raise _not_again(runner.sought, tries[0], case.state.skipped)
     case = _with_native(runner, case, shown)
-    runner.expect(len(shown), len(tries))
+    set_rate(runner, len(shown), len(tries))
     if runner.repeats > 1:
         case = in_one_call(runner, case)
     if case.failure.fingerprint.kind is not Kind.TIMEOUT:
-        runner.calibrate(max(judged.seconds for judged in shown))
-    runner.spread(min(judged.seconds for judged in shown))  # the first may include the imports
+        set_timeout(runner, max(judged.seconds for judged in shown))
+    set_workers(runner, min(judged.seconds for judged in shown))  # the first may include the imports
     (empty,) = runner.probe([with_ops(case, ())])
+    note_empty_graph(runner, empty)
     if empty.verdict is Verdict.SAME:  # one op is left all the same: Dynamo hands over no graph without ops
         case = replace(case, any_graph=True)
     if case.failure.fingerprint.stage is Stage.COMPARE and not case.failure.hints:
@@ -69,55 +74,59 @@ def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
         return case
     fingerprint = replace(case.failure.fingerprint, native=natives.pop())
     runner.seek(replace(case.failure, fingerprint=fingerprint, written=failures[0].written))
-    return replace(case, failure=runner.bench.case.failure)
+    return replace(case, failure=runner.prepared.case.failure)
 
 
 def start(runner: ProbeRunner) -> Case:
     """Return the Case to reduce: the checked whole graph, or a smaller graph that is known to fail.
     Hints may already name the guilty ops of a backward pass. They suffice if they fail alone."""
-    case = runner.bench.case
+    case = runner.prepared.case
     if case.backward and case.failure.fingerprint.stage.compiles:
         for names in case.failure.hints:
             accused = with_ops(case, names)
             (judged,) = runner.probe([accused])
             if judged.verdict is Verdict.SAME:
-                runner.calibrate(judged.seconds)
-                runner.spread(judged.seconds)
+                set_timeout(runner, judged.seconds)
+                set_workers(runner, judged.seconds)
                 return accused
     return check(runner)
 
 
 def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
-    """Return hints for the search: the first ops whose compiled value differs from eager's.
-    An extra run returns every value as an output. That graph is compiled differently (nothing can be fused away), so
-    the hints are guesses. There are none if all values together are too large.
-    Wrong values that the graph's own results do not depend on are no hints, nor differences of later candidates."""
-    ops = [(node, node.value.elements) for node in case.graph.ops if isinstance(node.value, TensorMeta)]
-    if sum(elements for _, elements in ops) * _MAX_ITEM_BYTES > _MAX_OUTPUT_BYTES:
-        return ()
-    names = [node.name for node, _ in ops]
-    candidate = replace(case, graph=_returning(case.graph, names), backward=False)
-    (result,) = runner.run([lambda: evaluate(runner.bench, candidate, Stage.COMPARE)])
-    differences = unpack(tuple[Difference, ...], (result or {}).get("differences", []))
-    by_output: dict[int, list[Difference]] = {}
-    for each in differences:
-        if m := re.match(r"output (\d+)", each.where):
-            by_output.setdefault(int(m.group(1)), []).append(each)
-    # Ops that are only computed in another way do not make the whole result wrong: they come last.
-    outputs = sorted(by_output, key=lambda output: (not _is_alike(case, by_output[output]), output))
-    suspects = [names[output] for output in outputs if output < len(names)]
-    runner.bench.innocent = innocent_ops(runner, case, suspects)
-    return tuple((name,) for name in suspects if name not in runner.bench.innocent)[:_MAX_HINTS]
+    """Return hints for the search: ops that make the graph's results wrong, else ops whose value differs from eager's.
+
+    Wrong values that the graph's results do not depend on are no hints, nor differences of later candidates."""
+    suspects = wrong_values(runner, case)
+    runner.causes = causes = find_causes(runner, case, suspects)
+    runner.prepared.innocent = causes.innocent
+    aspects = set(case.failure.fingerprint.aspects)
+    dtypes = _wrong_dtypes(case)
+
+    def shown(group: Sequence[str]) -> int:
+        """Return how many aspects of the failure the ops show."""
+        return len(aspects.intersection(each.aspect.value for name in group for each in suspects.get(name, ())))
+
+    def is_computed_otherwise(name: str) -> tuple[bool, bool]:
+        """Tell ops that are only computed in another way: they do not make the whole result wrong."""
+        return not shows(case, suspects[name]), bool(dtypes) and _kind_of_dtype(case, name) not in dtypes
+
+    guilty = sorted(causes.guilty, key=shown, reverse=True)
+    known = {name for group in guilty for name in group} | causes.innocent
+    rest = sorted((name for name in suspects if name not in known), key=is_computed_otherwise)
+    return (*guilty, *((name,) for name in rest))[:_MAX_HINTS]
 
 
-def _is_alike(case: Case, differences: Sequence[Difference]) -> bool:
-    failure = failure_of_differences(differences, case.failure.fingerprint)
-    return same(case.failure.fingerprint, failure.fingerprint) and is_alike(case.failure, failure)
+def _wrong_dtypes(case: Case) -> set[str]:
+    """Return the kinds of dtypes of the outputs that show the sought aspect."""
+    outputs = list(case.graph.output.refs())
+    places = [d.where for d in case.failure.differences if d.aspect.value == case.failure.fingerprint.message]
+    return {_kind_of_dtype(case, name) for i, name in enumerate(outputs) if f"output {i}" in places}
 
 
-def _returning(graph: Graph, names: list[str]) -> Graph:
-    output = replace(graph.output, args=(tuple(Ref(name) for name in names),))
-    return replace(graph, nodes=(*graph.nodes[:-1], output))
+def _kind_of_dtype(case: Case, name: str) -> str:
+    value = case.graph.node(name).value
+    dtype = value.dtype if isinstance(value, TensorMeta) else ""
+    return next((kind for kind in ("bool", "float", "complex") if kind in dtype), "int")
 
 
 def _with_concrete_sizes(runner: ProbeRunner, case: Case) -> Case:
@@ -128,7 +137,7 @@ def _with_concrete_sizes(runner: ProbeRunner, case: Case) -> Case:
         return case
     folder = runner.scratch / "sizes"
     folder.mkdir(exist_ok=True)
-    (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, unknown, folder)])
+    (result,) = runner.run([lambda: run_eagerly(runner.prepared, case.graph, case.inputs, case.state, unknown, folder)])
     if result is None or result["status"] != "pass":
         return case
     values = RecordedValues(folder)
@@ -150,9 +159,10 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
     Returns the op that raised, for a failure where only eager raises. A backend whose code ends the process where eager
     raises is at fault as well: the Case's failure then says so. Raises NothingToReduce if eager fails in any other
     case, and NoRepro if the process died or torch.compile failed while tracing the graph."""
-    wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
+    graph = with_snapshots(case.graph) if case.failure.fingerprint.stage is Stage.COMPARE else case.graph
+    wanted = [node.name for node in graph.ops if isinstance(node.value, TensorMeta)]
     folder = runner.scratch
-    (result,) = runner.run([lambda: run_eagerly(runner.bench, case.graph, case.inputs, case.state, wanted, folder)])
+    (result,) = runner.run([lambda: run_eagerly(runner.prepared, graph, case.inputs, case.state, wanted, folder)])
     if result is None:
         raise NoRepro(
             "the graph could not be run without the backend to record its values"
@@ -165,12 +175,28 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
         raised, _, _ = result["links"][-1]["message"].partition("\n")
         raise NoRepro(f"the graph that torch.compile has traced fails without it as well: {raised}")
     elif result["status"] != "pass" and not only_eager_raises:
-        raise NothingToReduce(
+        raise FailsByItself(
             "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
             f"{result['traceback']}"
         )
-    runner.bench.record(folder)
+    runner.prepared.record(folder)
+    runner.unrecorded = result.get("left_out", 0)
     return case, str(result.get("at", ""))
+
+
+def _refuse_if_backward_fails(runner: ProbeRunner, case: Case) -> None:
+    """Raise FailsByItself if the failure is of a backward pass that AOTAutograd traced, and fails in eager mode too."""
+    failure = case.failure
+    if failure.fingerprint.stage is not Stage.COMPILE or RUNS_ENGINE[1] not in failure.traceback:
+        return
+    (result,) = runner.run([lambda: run_backward_eagerly(runner.prepared, case)])
+    if result is None or result["status"] == "pass":
+        return
+    if result["links"][-1]["type"].removeprefix("builtins.") == failure.type:
+        raise FailsByItself(
+            "the graph's backward pass fails without the backend as well, so the fault is in the program. AOTAutograd "
+            f"traces it when it compiles the graph, also for a script that never runs it.\n{result['traceback']}"
+        )
 
 
 def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
@@ -189,7 +215,7 @@ def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
         (judged,) = runner.probe([with_ops(case, names)])
         if judged.verdict is Verdict.PASS:
             seconds = max(seconds, judged.seconds)
-    runner.calibrate(seconds)
+    set_timeout(runner, seconds)
 
 
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
@@ -205,7 +231,12 @@ def _not_again(sought: Fingerprint, judged: Judged, skipped: Sequence[str]) -> M
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
     if judged.failure is not None:
         kind = OtherMessage if raised_alike(sought, judged.failure.fingerprint) else NoRepro
-        return kind(head + f"it showed {judged.failure.sentence}\n{judged.failure.traceback}")
+        said = (
+            f"{head}it showed {judged.failure.sentence}",
+            unlike(sought, judged.failure),
+            advice(sought, judged.failure),
+        )
+        return kind("\n".join(filter(None, said)))
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."

@@ -53,7 +53,7 @@ def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
     alone = with_ops(case, [name])
     if not all(isinstance(item, TensorInput) for item in alone.inputs):
         return None
-    (result,) = runner.run([lambda: _decompose(runner.bench, alone)])
+    (result,) = runner.run([lambda: _decompose(runner.prepared, alone)])
     if result is None or result["graph"] is None:
         return None
     functions = frozenset(function for function in dir(torch) if callable(getattr(torch, function, None)))
@@ -61,11 +61,11 @@ def _decomposed(runner: ProbeRunner, case: Case, name: str) -> Case | None:
     return with_decomposition(case, name, parts, tuple(node.name for node in alone.graph.placeholders))
 
 
-def _decompose(bench: PreparedCase, alone: Case) -> dict[str, Any]:
+def _decompose(prepared: PreparedCase, alone: Case) -> dict[str, Any]:
     """Trace the op's decomposition, in a child; return the graph as text, or None."""
-    values = make_inputs(alone.inputs, bench.tensors, bench.recorded)
+    values = make_inputs(alone.inputs, prepared.tensors, prepared.recorded)
     try:
-        graph = read_graph(parts_of(build_graph(alone.graph, bench.tensors), values), TensorFile())
+        graph = read_graph(parts_of(build_graph(alone.graph, prepared.tensors), values), TensorFile())
     except Exception:  # noqa: BLE001 - an op that cannot be traced or serialised stays whole
         return {"status": "pass", "graph": None}
     return {"status": "pass", "graph": graph_to_text(graph)}

@@ -19,9 +19,11 @@ def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
     folder = runner.scratch / "cut"
     folder.mkdir(exist_ok=True)
     names = [item.name for item in unknown]
-    (result,) = runner.run([lambda: run_eagerly(runner.bench, whole.graph, whole.inputs, whole.state, names, folder)])
+    (result,) = runner.run(
+        [lambda: run_eagerly(runner.prepared, whole.graph, whole.inputs, whole.state, names, folder)]
+    )
     if result is None or result["status"] != "pass":
         return case
-    runner.bench.record(folder)
+    runner.prepared.record(folder)
     inputs = tuple(replace(i, source=Recorded(i.name)) if i in unknown else i for i in case.inputs)
     return replace(case, inputs=inputs)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minifier.case import Case
-from minifier.failure import Kind, Verdict
+from minifier.failure import Failure, Kind, Verdict
+from minifier.failure.likeness import raised_alike
+from minifier.failure.normalise import share_words
 from minifier.probe.verdicts import Judged
+from minifier.reduction.probe_conditions import miss_chance, set_rate
 from minifier.reduction.probe_runner import ProbeRunner
 
 _MAX_TRIES = 24  # of a Case, before a failure that does not show counts as gone
@@ -15,7 +18,6 @@ _EXPENSIVE_PROBE_SECONDS = 5.0  # from here on, an answer is not confirmed by a 
 _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several more times
 _CONFIRMING_TRIES = 3
 _TRIES_IN_DOUBT = 12
-_MAX_TRIES_OF_KILLED = 3  # of a Case whose probe somebody killed
 _MAX_TRIES_FOR_FORMS = 6  # of a Case that shows another failure each time
 _MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
 _CALL_TRIES = 3  # tell a failure of a later call from bad luck
@@ -33,8 +35,6 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     tries = runner.probe([case] * (2 if runner.workers > 1 and seconds < _EXPENSIVE_PROBE_SECONDS else 1))
     if len(tries) == 1 and tries[0].verdict is Verdict.SAME and tries[0].seconds < _EXPENSIVE_PROBE_SECONDS:
         tries += runner.probe([case])
-    while len(tries) < _MAX_TRIES_OF_KILLED and all(map(_was_killed, tries)):
-        tries += runner.probe([case])
     if all(judged.verdict is Verdict.OTHER for judged in tries):
         while len(tries) < _MAX_TRIES_FOR_FORMS and tries[-1].verdict is Verdict.OTHER:
             tries += runner.probe([case])
@@ -46,24 +46,33 @@ def tries_of(runner: ProbeRunner, case: Case) -> list[Judged]:
     return tries
 
 
-def _was_killed(judged: Judged) -> bool:
-    """Tell whether somebody killed the probe: the kernel for lack of memory, say."""
-    failure = judged.failure
-    return judged.verdict is Verdict.UNRESOLVED and failure is not None and failure.fingerprint.kind is Kind.SIGNAL
-
-
 def seek_forms(runner: ProbeRunner, tries: list[Judged]) -> bool:
     """Seek the other failures of a Case's tries as forms of the sought failure, if this failure showed too.
     Their verdicts in `tries` become SAME. Return whether there were any."""
     forms = [each.failure for each in tries if each.verdict is Verdict.OTHER and each.failure is not None]
     if not forms or not _shown(tries):
         return False
-    failure = runner.bench.case.failure
+    failure = runner.prepared.case.failure
     known = dict.fromkeys((*failure.fingerprint.forms, *(form.fingerprint for form in forms)))
     runner.seek(replace(failure, fingerprint=replace(failure.fingerprint, forms=tuple(known))))
     runner.others = [other for other in runner.others if other.failure.fingerprint not in known]
     tries[:] = [replace(each, verdict=Verdict.SAME) if each.failure in forms else each for each in tries]
     return True
+
+
+def varies(runner: ProbeRunner, tries: list[Judged]) -> Failure | None:
+    """Return another failure of the tries if most tries show the sought exception, each with a message of its own.
+
+    A race has few forms, which come again. Where messages are drawn, the sought one may still come again by chance.
+    """
+    sought = runner.sought
+    others = [each.failure for each in tries if each.verdict is Verdict.OTHER and each.failure is not None]
+    alike = {
+        other.fingerprint.message: other
+        for other in others
+        if raised_alike(sought, other.fingerprint) and share_words(sought.message, other.fingerprint.message)
+    }
+    return next(iter(alike.values())) if len(alike) > max(1, len(tries) // 2) else None
 
 
 def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
@@ -113,7 +122,7 @@ def misjudged(runner: ProbeRunner, case: Case) -> bool:
     if seek_forms(runner, tries):
         _expect(runner, tries)
         return True
-    missed = runner.misses(_shown(tries) / len(tries))
+    missed = miss_chance(runner, _shown(tries) / len(tries))
     _expect(runner, tries)
     return missed > _MAX_MISS_CHANCE
 
@@ -127,7 +136,7 @@ def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
 
 
 def _expect(runner: ProbeRunner, tries: list[Judged]) -> None:
-    runner.expect(max(1, _shown(tries)), len(tries))
+    set_rate(runner, max(1, _shown(tries)), len(tries))
 
 
 def _shown(tries: list[Judged]) -> int:

@@ -13,7 +13,7 @@ _MAX_SINGLE_TRIES = 8  # of wrappers inlined alone, if not all can be inlined
 def without_wrappers(runner: ProbeRunner) -> None:
     """Replace checkpoints, `cond`s and other wrappers by their bodies, if the failure stays.
     The search can then remove single inner ops, and the repro is shorter."""
-    case = runner.bench.case
+    case = runner.prepared.case
     names = calls(case.graph)
     if not names or case.level is not Level.DYNAMO or case.failure.fingerprint.kind is Kind.TIMEOUT:
         return
@@ -22,7 +22,7 @@ def without_wrappers(runner: ProbeRunner) -> None:
             return
     tried: set[str] = set()
     while len(tried) < _MAX_SINGLE_TRIES:
-        case = runner.bench.case
+        case = runner.prepared.case
         name = next((name for name in calls(case.graph) if name not in tried), None)
         if name is None:
             break
@@ -35,7 +35,7 @@ def without_wrappers(runner: ProbeRunner) -> None:
 
 def _fails_as(runner: ProbeRunner, inlined_case: Case) -> bool:
     """Probe this Case, and adopt it if the failure shows."""
-    before = runner.bench.case
+    before = runner.prepared.case
     runner.adopt(inlined_case)
     (judged,) = runner.probe([inlined_case])
     if judged.verdict is not Verdict.SAME:

@@ -5,25 +5,27 @@ An interrupted reduction resumes from the journal. Candidates that took down the
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minifier.case.decode import parsed, unpack
+from minifier.case.files import checked_file, read_lines
 from minifier.errors import UsageError
 from minifier.failure import Verdict
+from minifier.process.locks import lock_alone
 
-JOURNAL, BEGUN = "journal.jsonl", "begun.jsonl"
+BEGUN = "begun.jsonl"
 AHEAD = "ahead"  # the phase that reduces the calls ahead of the failing one
-# Phases whose answers are not about the graph's ops.
-BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD)
-_MAX_LOCK_SECONDS = 5.0
+AGAIN = "again"  # the phase that proves the ops of the simplified Case
+# Phases whose answers are not about the captured graph's ops.
+BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD, AGAIN)
+_MAX_LOCK_SECONDS = 5.0  # children of a killed process hold the lock until they have ended
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that
 
@@ -59,20 +61,6 @@ class Known:
         return {ops: shown for ops, shown in self.ops.items() if shown or self.tries.get(ops, 1) >= tries}
 
 
-def _lock(file: int) -> bool:
-    """Lock the file for this process; return whether that succeeded.
-    Children of a killed process hold the lock until they have ended as well, so this waits for a moment."""
-    until = time.monotonic() + _MAX_LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.05)
-
-
 class Journal:
     """Appends to the journal of a folder. `terms` is a digest of the graph, the tolerances and the user's patterns.
     Answers of a run on other terms are ignored. Raises UsageError if another process uses the journal."""
@@ -81,7 +69,7 @@ class Journal:
         self._terms = terms
         self._begun_path = path.with_name(BEGUN)
         self._begun_file = _open(self._begun_path)
-        if not _lock(self._begun_file):
+        if not lock_alone(self._begun_file, _MAX_LOCK_SECONDS):
             os.close(self._begun_file)
             raise UsageError(f"another minify is at work in {path.parent}: wait for it, or give another --out.")
         self.known = read_known(path, terms)
@@ -113,12 +101,22 @@ class Journal:
         os.close(self._file)
 
 
+def _entry(fields: Any) -> Entry:
+    """Return the entry that `_packed` gave. Raises ValueError."""
+    return Entry(*unpack(tuple[str, str, str], fields))
+
+
 def _packed(entry: Entry) -> list[str]:
     return [entry.phase, entry.ops, entry.key]
 
 
 def _open(path: Path) -> int:
     """Open for appending; end an incomplete last line, which would spoil the next line."""
+    if path.exists() or path.is_symlink():
+        try:
+            checked_file(path)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be gone on with: {error.strerror}. Remove it.") from None
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
@@ -148,13 +146,14 @@ def read_known(path: Path, terms: str = "") -> Known:
         if line.get("terms") != terms:
             continue
         try:
-            entry, verdict = Entry(line["phase"], line["ops"], line.get("key", "")), Verdict(line["verdict"])
+            entry = _entry([line["phase"], line["ops"], line.get("key", "")])
+            verdict, tries = Verdict(line["verdict"]), unpack(int, line.get("tries", 1))
         except (KeyError, ValueError):
             continue
         known.counts[verdict] += 1
         if verdict is not Verdict.UNRESOLVED:
             _note(known, entry, verdict is Verdict.SAME)
-            known.tries[entry.ops] = line.get("tries", 1)
+            known.tries[entry.ops] = tries
         if verdict is Verdict.PASS:
             known.passed.add(entry.key)
     for entry in known.skipped:
@@ -176,22 +175,21 @@ def _fatal_entries(path: Path) -> tuple[Entry, ...]:
     for line in _lines(path):
         try:
             if "ended" in line:
-                begun.pop(Entry(*line["ended"]), None)
+                begun.pop(_entry(line["ended"]), None)
                 continue
-            for entry in (Entry(*fields) for fields in line["begun"]):
+            boot = unpack(str, line["boot"])
+            for entry in map(_entry, unpack(tuple[Any, ...], line["begun"])):
                 begun[entry] += 1
-                boots[entry] = line["boot"]
-        except (KeyError, TypeError):
+                boots[entry] = boot
+        except (KeyError, ValueError):
             continue
     return tuple(e for e, deaths in begun.items() if deaths >= _MAX_DEATHS or boots[e] != _boot_id())
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    if not path.exists():
-        return
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for text in read_lines(path):
         try:
-            line = json.loads(text)
+            line = parsed(text)
         except ValueError:
             continue
         if isinstance(line, dict):

@@ -57,11 +57,12 @@ def _size_need(simplifier: Simplifier, name: str) -> str:
         larger = simplifier.shows(to_number(size, more))
         if larger:
             return f"a size of {size} or more"
-        if simplifier.shows(to_number(size, multiple)):
+        at_multiple = simplifier.shows(to_number(size, multiple))
+        if at_multiple:
             return f"a size that is a multiple of {size}"
     except Spent:
-        larger = None
-    return f"a size of {size}" if larger is None else f"a size of exactly {size}"
+        return f"a size of {size}"
+    return f"a size of {size}" if larger is None or at_multiple is None else f"a size of exactly {size}"
 
 
 def _at_an_end(edit: Edit, end: int) -> Edit:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from minifier import search
 from minifier.case import Case, Graph
 from minifier.case.ops import atoms, kind, parents, with_ops
-from minifier.failure import Kind, Verdict
+from minifier.failure import Verdict
 from minifier.passes.bodies import Path, bodies, body_at, with_body, without_ops
-from minifier.probe.verdicts import Judged
 from minifier.reduction.probe_runner import ProbeRunner
-
-_MORE_ASKS = 2  # of a candidate without an answer, if the proof rests on it
-_LONGER_TIMEOUT_FACTOR = 10  # for such a candidate that timed out; it is asked once
-_MAX_LONGER_TIMEOUT_SECONDS = 60.0
+from minifier.reduction.unanswered import Unanswered
 
 
 class OpSearchAdapter:
     """Presents a graph to the search as numbered atoms, and probes candidates.
-    `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names."""
+    `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
+    atoms, those of the graph by default. The journal has the `key` of each candidate.
+    """
 
     def __init__(
         self,
@@ -27,11 +26,13 @@ class OpSearchAdapter:
         graph: Graph,
         build: Callable[[Collection[str]], Case],
         hints: Sequence[Sequence[str]] = (),
+        groups: tuple[tuple[str, ...], ...] | None = None,
+        key: Callable[[Case], str] = lambda case: "",
     ) -> None:
-        self.runner, self.graph, self.build, self.hints = runner, graph, build, hints
-        self.groups = atoms(graph)
+        self.runner, self.graph, self.build, self.hints, self.key = runner, graph, build, hints, key
+        self.groups = atoms(graph) if groups is None else groups
         self.owner = {name: i for i, group in enumerate(self.groups) for name in group}
-        self._unresolved: dict[frozenset[int], bool] = {}  # candidates without an answer; whether they were too slow
+        self.unanswered = Unanswered(runner, self.candidate)
 
     @property
     def workers(self) -> int:
@@ -44,10 +45,9 @@ class OpSearchAdapter:
 
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
         """Return for each set of atoms whether the failure shows."""
-        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
-        for chosen, each in zip(candidates, judged, strict=True):
-            if each.verdict is Verdict.UNRESOLVED:
-                self._unresolved[chosen] = is_too_slow(each)
+        cases = [self.candidate(chosen) for chosen in candidates]
+        judged = self.runner.probe(cases, [self.key(case) for case in cases])
+        self.unanswered.note(candidates, judged)
         return [each.verdict is Verdict.SAME for each in judged]
 
     def problem(self) -> search.Problem:
@@ -59,72 +59,60 @@ class OpSearchAdapter:
             hints=tuple(hint for hint in hints if hint),
         )
 
-    def disproves(self, kept: frozenset[int], place: Path = ()) -> bool:
-        """Ask again for the candidates without an answer that the proof of `kept` rests on; whether one of them fails.
-
-        A candidate that timed out is probed again with a longer timeout, which stays if the failure shows. Candidates
-        that give no answer again are left open, at the `place` of the graph.
-        """
-        timeout = self.runner.limits.seconds
-        longer = min(_LONGER_TIMEOUT_FACTOR * timeout, max(timeout, _MAX_LONGER_TIMEOUT_SECONDS))
-        unanswered = 0
-        for chosen, is_slow in list(self._unresolved.items()):
-            if not (chosen < kept and len(kept - chosen) == 1):
-                continue
-            self.runner.allow(longer if is_slow else timeout)
-            verdict = self._asked_again(chosen, int(longer > timeout) if is_slow else _MORE_ASKS)
-            if verdict is Verdict.SAME:
-                return True
-            unanswered += verdict is Verdict.UNRESOLVED
-        self.runner.allow(timeout)
-        self.runner.leave_open(place, unanswered)
-        return False
-
-    def _asked_again(self, chosen: frozenset[int], times: int) -> Verdict:
-        verdict = Verdict.UNRESOLVED
-        for _ in range(times):
-            (judged,) = self.runner.probe([self.candidate(chosen)])
-            verdict = judged.verdict
-            if verdict is not Verdict.UNRESOLVED:
-                break
-        return verdict
-
-
-def is_too_slow(judged: Judged) -> bool:
-    """Return whether a candidate timed out although the sought failure is no hang."""
-    failure = judged.failure
-    timed_out = failure is not None and failure.fingerprint.kind is Kind.TIMEOUT
-    return judged.verdict is Verdict.UNRESOLVED and timed_out
-
 
 def reduce_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, known: Mapping[str, bool]
 ) -> tuple[Case, search.Result]:
     """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
-    The check phase has seen the whole graph fail. The empty graph counts as passing, whatever its probe showed."""
-    adapter = OpSearchAdapter(runner, case.graph, lambda names: with_ops(case, names), case.failure.hints)
-    everything = frozenset(range(len(adapter.groups)))
-    owner = {runner.position[name]: i for name, i in adapter.owner.items()}
-    answers = {
-        frozenset(owner[p] for p in positions): answer
-        for text, answer in known.items()
-        if owner.keys() >= set(positions := _positions(text))  # this Case may lack ops of the captured one
-    }
+    The check phase has seen the whole graph fail. The empty graph counts as passing, whatever its probe showed.
+
+    What is left is searched again if a candidate that gave no answer before shows the failure now. At the end it is
+    searched with in-place ops and views of their tensors apart, if any are left together: most failures need no more
+    than some of these."""
 
     def follow(progress: search.SearchProgress) -> None:
         runner.phase = progress.phase.value
 
-    runner.phase = "guess"
-    result = search.reduce(
-        adapter.problem(),
-        adapter,
-        known={**answers, everything: True, frozenset(): False},
-        budget=budget.after(runner.total),
-        on_progress=follow,
-    )
-    if result.one_minimal and adapter.disproves(result.kept):
-        return reduce_ops(runner, adapter.candidate(result.kept), budget, {})
-    return adapter.candidate(result.kept), result
+    groups, answers, are_apart = atoms(case.graph), known, False
+    while True:
+        build = functools.partial(with_ops, case)
+        adapter = OpSearchAdapter(runner, case.graph, build, case.failure.hints, groups)
+        everything = frozenset(range(len(groups)))
+        runner.phase = "guess"
+        result = search.reduce(
+            adapter.problem(),
+            adapter,
+            known={**_known_of(runner, groups, answers), everything: True, frozenset(): False},
+            budget=budget.after(runner.total),
+            on_progress=follow,
+        )
+        reduced = adapter.candidate(result.kept)
+        if not result.one_minimal:
+            return reduced, result
+        if adapter.unanswered.disproves(result.kept):
+            groups, answers = tuple(groups[i] for i in sorted(result.kept)), {}
+        else:
+            groups, answers = atoms(reduced.graph, views_stay=False), known
+            if are_apart or len(groups) <= len(result.kept):
+                return reduced, result
+            are_apart = True
+        case = reduced
+
+
+def _known_of(
+    runner: ProbeRunner, groups: Sequence[tuple[str, ...]], known: Mapping[str, bool]
+) -> dict[frozenset[int], bool]:
+    """Return the answers about unions of these atoms: the Case may lack ops of the captured graph, and a search with
+    smaller atoms may have asked about a part of one."""
+    positions = [frozenset(runner.position[name] for name in group) for group in groups]
+    owner = {position: i for i, group in enumerate(positions) for position in group}
+    answers = {}
+    for text, answer in known.items():
+        asked = frozenset(_positions(text))
+        chosen = frozenset(owner[position] for position in asked if position in owner)
+        if asked == frozenset().union(*(positions[i] for i in chosen)):
+            answers[chosen] = answer
+    return answers
 
 
 def _positions(text: str) -> list[int]:
@@ -151,9 +139,13 @@ def reduce_bodies(runner: ProbeRunner, case: Case, budget: search.Budget) -> tup
 
 
 def _reduce_body(runner: ProbeRunner, case: Case, path: Path, budget: search.Budget) -> tuple[Case, search.Ending]:
-    body = body_at(case.graph, path)
-    adapter = OpSearchAdapter(runner, body, lambda names: with_body(case, path, without_ops(body, frozenset(names))))
-    result = search.reduce(adapter.problem(), adapter, budget=budget.after(runner.total))
-    if result.one_minimal and adapter.disproves(result.kept, path):
-        return _reduce_body(runner, adapter.candidate(result.kept), path, budget)
-    return adapter.candidate(result.kept), result.ended
+    while True:
+        adapter = OpSearchAdapter(runner, body_at(case.graph, path), functools.partial(_with_ops_of_body, case, path))
+        result = search.reduce(adapter.problem(), adapter, budget=budget.after(runner.total))
+        case = adapter.candidate(result.kept)
+        if not (result.one_minimal and adapter.unanswered.disproves(result.kept, path)):
+            return case, result.ended
+
+
+def _with_ops_of_body(case: Case, path: Path, names: Collection[str]) -> Case:
+    return with_body(case, path, without_ops(body_at(case.graph, path), frozenset(names)))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from minifier.case import Case
-from minifier.failure import Failure, same
+from minifier.case.source_names import source_names
+from minifier.failure import Failure, Verdict, same
+
+_MIN_CANDIDATES = 3  # of a pass that is said to show other failures every time
 
 
 @dataclass
@@ -22,13 +27,19 @@ class Other:
         fingerprint = self.failure.fingerprint
         return {
             "type": self.failure.type,
-            "message": self.failure.message,
+            "message": self.failure.named(source_names(self.case.graph)).message,
             "where": fingerprint.where,
             "stage": fingerprint.stage.value,
             "kind": fingerprint.kind.value,
             "sightings": self.sightings,
             "ops": len(self.case.graph.ops),
         }
+
+
+def hidden_by_others(verdicts: Mapping[str, Counter[Verdict]]) -> tuple[str, ...]:
+    """Return the passes whose candidates all showed other failures, which may hide the sought one."""
+    some = [(name, counts) for name, counts in verdicts.items() if counts[Verdict.OTHER] >= _MIN_CANDIDATES]
+    return tuple(name for name, counts in some if counts[Verdict.OTHER] == counts.total())
 
 
 def keep_aside(others: list[Other], case: Case, failure: Failure) -> None:

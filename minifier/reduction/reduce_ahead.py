@@ -20,6 +20,7 @@ from minifier.reduction.journal import AHEAD
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
+from minifier.reduction.unanswered import Unanswered
 
 _MIN_NEW_SIZE = 2
 
@@ -32,21 +33,24 @@ class CallsAheadReducer:
     case: Case
     budget: search.Budget
 
-    def fewest(self) -> None:
+    def fewest(self) -> Case:
         """Keep the calls that the failure needs; make each once, on the first op of its graph, if that suffices."""
         whole, runner = self.case, self.runner
         if not whole.ahead:
-            return
+            return whole
         runner.phase = AHEAD
         kinds = tuple(" ".join(kind(call.graph, group) for group in atoms(call.graph)) for call in whole.ahead)
         problem = search.Problem(((),) * len(kinds), kinds)
         adapter = _CallSearchAdapter(runner, whole)
-        known = {problem.everything: True}
-        result = search.reduce(problem, adapter, known=known, budget=self.budget.after(runner.total))
+        result = search.reduce(problem, adapter, budget=self.budget.after(runner.total))
         self.case = adapter.candidate(result.kept)
+        if result.one_minimal and adapter.unanswered.disproves(result.kept, (AHEAD,)):
+            return self.fewest()
         self._replace_calls([[*self._of_first_op(call), replace(call, calls=1)] for call in self.case.ahead])
+        self._cut_together()
+        return self.case
 
-    def together(self) -> None:
+    def _cut_together(self) -> None:
         """Keep the same ops in the Case's graph and in calls ahead of a graph like it, with other sizes, say.
 
         A backend that takes one graph for another, for the key of its cache, fails only while both are alike.
@@ -117,7 +121,7 @@ class CallsAheadReducer:
         resized += [_with_leading_size(bare, new), *(edit(bare) for each in edits for edit in each[::2])]
         candidates = [*map(call_ahead, resized), call_ahead(bare)]
         runner = self.runner
-        jobs = [lambda each=each: runs(runner.bench, case.of(each)) for each in candidates]
+        jobs = [lambda each=each: runs(runner.prepared, case.of(each)) for each in candidates]
         answers = runner.run(jobs)
         sections = [answer["case"] for answer in answers if answer is not None and answer["case"] is not None]
         runnable = [call_ahead(with_sections(bare, each), replace(call, calls=1)) for each in sections]
@@ -135,7 +139,7 @@ class CallsAheadReducer:
         with runner.beside(AHEAD, alone), runner.built_by(put_back):
             reduced, _ = reduce_ops(runner, alone, self.budget, {})
             self.case = put_back(reduced)
-            (answer,) = runner.run([lambda: runs(runner.bench, reduced)])
+            (answer,) = runner.run([lambda: runs(runner.prepared, reduced)])
             if answer is not None and answer["case"] is not None:
                 simplifier = Simplifier(runner, alone, reduced, self.budget, wants=lambda name: name in OF_VALUES)
                 runner.phase = "simplify"
@@ -153,12 +157,12 @@ def _with_leading_size(case: Case, size: int) -> Case:
     return with_tensors(case, change)
 
 
-@dataclass(frozen=True, slots=True)
 class _CallSearchAdapter:
     """Presents the calls ahead to the search as numbered atoms."""
 
-    runner: ProbeRunner
-    whole: Case
+    def __init__(self, runner: ProbeRunner, whole: Case) -> None:
+        self.runner, self.whole = runner, whole
+        self.unanswered = Unanswered(runner, self.candidate)
 
     @property
     def workers(self) -> int:
@@ -172,4 +176,5 @@ class _CallSearchAdapter:
     def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
         """Return for each set of calls whether the Case shows the failure after them."""
         judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
+        self.unanswered.note(candidates, judged)
         return [each.verdict is Verdict.SAME for each in judged]

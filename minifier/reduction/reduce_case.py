@@ -9,48 +9,42 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from minifier import search
-from minifier.capturing.script import Program
-from minifier.case import Case, Stored, TensorInput
-from minifier.case.store import TENSORS, load, save
-from minifier.errors import CannotSave, NoRepro, NothingToReduce
-from minifier.failure import Kind, Stage, Tolerance, Verdict
-from minifier.failure.likeness import raised_alike
+from minifier.case import Case
+from minifier.case.run_folder import RunFolder
+from minifier.case.store import load
+from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.failure import Aspect, Kind, Stage, Tolerance, Verdict
 from minifier.probe.children import RunJobs, run_children
-from minifier.probe.evaluate import store_inputs
 from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.probe.prober import Prober
 from minifier.process.interrupts import deaf
-from minifier.process.progress import Progress
+from minifier.process.progress import Progress, counted
 from minifier.reduction.check import start
 from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
+from minifier.reduction.guilt import at_guilty_ops, charge
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
-from minifier.reduction.needs import nearest, with_needs
+from minifier.reduction.needs import nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
-from minifier.reduction.other_failures import Other
+from minifier.reduction.other_failures import hidden_by_others
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_ahead import CallsAheadReducer
-from minifier.reduction.simplify import Simplifier
+from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced
+from minifier.reduction.simplify_and_prove import simplified
 from minifier.reduction.summary import Summary
+from minifier.reduction.unanswered import with_empty_graph
 from minifier.reduction.wrong_ops import find_wrong_ops
 from minifier.settings import Settings
 
-NEAREST = "nearest"  # folder of the nearest Case that passes
+_NO_EXCEPTION = Aspect.NO_EXCEPTION.value  # eager computes nothing then
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
-_MAX_TABLE_SECONDS, _MAX_TABLE_FRACTION = 20.0, 0.2  # of the table of wrong ops; a fraction of the reduction's time
-
-_STOPPED = {
-    search.Ending.PROVED: "",
-    search.Ending.MAX_PROBES: "the probe budget was used up",
-    search.Ending.DEADLINE: "the time budget was used up",
-    search.Ending.INTERRUPTED: "interrupted",
-}
+_MAX_TABLE_SECONDS = 20.0  # for the table of wrong ops
+_MAX_TABLE_FRACTION = 0.2  # of the reduction's time, for that table
 
 Show = Callable[[Progress], None]
 
@@ -60,8 +54,7 @@ class ReductionTask:
     """A reduction of the Case in `source` into `folder`.
 
     `imports_in_child` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times
-    first, because the failure may be flaky. `program` is the captured script, whose arguments the process has; None if
-    only its name is known.
+    first, because the failure may be flaky.
     """
 
     source: Path
@@ -69,57 +62,57 @@ class ReductionTask:
     settings: Settings
     imports_in_child: bool = False
     doubtful: bool = False
-    program: Program | None = None
 
 
 def reduce_case(
     task: ReductionTask,
     show: Show | None = None,
     *,
-    elsewhere: Callable[[PreparedCase, Path], Prober | None] = lambda bench, scratch: None,
+    elsewhere: Callable[[PreparedCase, Path], Prober] | None = None,
     run_jobs: RunJobs = run_children,
 ) -> Summary:
     """Reduce a Case; write minimal/, others/ and journal.jsonl into the task's folder.
 
-    `show` is called with the progress after each probe. `elsewhere` may make a prober that replaces children of this
-    process; `run_jobs` runs all other jobs.
+    `show` is called with the progress after each probe. `elsewhere` makes the prober, if not children of this
+    process are to probe. `run_jobs` runs all other jobs.
 
     Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `imports_in_child` is needed.
     """
     started = time.monotonic()
-    folder, settings = task.folder, task.settings
+    folder, settings = RunFolder(task.folder), task.settings
     case = load(task.source)
     if settings.measure != Tolerance():
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
-    bench = prepare_case(case, task.imports_in_child)
-    runner = _make_runner(bench, folder, settings, show, elsewhere)
-    runner.run_jobs = run_jobs
-    runner.doubtful = task.doubtful
+    prepared = prepare_case(case, task.imports_in_child)
+    runner = _make_runner(prepared, task, show, elsewhere, run_jobs)
     finished = False
     try:
         known = _known(runner)
         without_wrappers(runner)
         case = _start(runner)
         budget = search.Budget.of(settings.max_probes, settings.budget, started)
-        case = _with_fewest_calls_ahead(runner, case, budget)
+        case = CallsAheadReducer(runner, case, budget).fewest()
         reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
-        ended = search.Ending.INTERRUPTED
+        charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
         with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
+            if case.failure.fingerprint.stage is Stage.COMPARE and case.failure.fingerprint.message != _NO_EXCEPTION:
+                reduced, result, charged = at_guilty_ops(runner, case, budget, reduced, result)
+            searched = {node.name for node in reduced.graph.ops}
             reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
-        reduced = replace(reduced, rate=runner.rate)
-        stopped = _STOPPED[ended]
-        simplifier = Simplifier(runner, case, reduced, budget, time.monotonic() - started, settings.wants)
-        stopped = _simplify(simplifier, stopped)
+        reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
+        simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
         reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
-        reduced = _save(runner, runner.as_sighted(reduced), folder / "minimal")
+        reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
         finished = not stopped
-        shutil.rmtree(folder / NEAREST, ignore_errors=True)
+        shutil.rmtree(folder.nearest, ignore_errors=True)
         wrong_ops: tuple[tuple[str, str], ...] = ()
         with contextlib.suppress(KeyboardInterrupt):  # the rest is only for the report
+            if charged is not None and {node.name for node in reduced.graph.ops} < searched:
+                charged = charge(runner, case, reduced)
             if finished:
                 if simplifier.finished and (passing := nearest(simplifier)) is not None:
-                    _save(runner, passing, folder / NEAREST)
+                    save_reduced(runner, passing, folder.nearest)
                 wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
         return Summary(
             ops_before=ops_before,
@@ -130,14 +123,18 @@ def reduce_case(
             one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
             stopped_because=stopped or _skipped(known),
             seconds=time.monotonic() - started,
-            others=tuple(_save_others(runner, folder / "others", len(reduced.graph.ops))),
-            parting=wrong_ops,
+            others=tuple(save_others(runner, folder, len(reduced.graph.ops))),
+            divergent=wrong_ops,
+            guilt=charged.guilt.value if charged is not None else "",
+            cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
             passes=simplifier.ended,
             needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
-            unanswered=sum(runner.unanswered.values()),
+            unanswered=sum(runner.unanswered.values()) + len(simplifier.open),
+            unrecorded=runner.unrecorded,
             notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
+            hidden=hidden_by_others(runner.verdicts),
         )
-    except (NoRepro, NothingToReduce):  # an answer as well, unless a candidate is not tried again
+    except (NoRepro, NothingToReduce):  # also an answer, unless a candidate was left out
         finished = not runner.journal.known.skipped
         raise
     finally:
@@ -151,17 +148,20 @@ def _start(runner: ProbeRunner) -> Case:
 
     In a fork, a backend that waits for its threads waits forever. That is not the sought hang.
     """
-    if not runner.bench.has_threads:
+    if not runner.prepared.has_threads:
         return start(runner)
-    case = runner.bench.case
+    case = runner.prepared.case
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         raise StartsThreads(case.backend.name)
     if runner.timeout is None:
         runner.allow(max(_MIN_SECONDS_WITHOUT_THREADS, 2 * case.script.seconds))
     try:
         return start(runner)
-    except NoRepro as error:
-        raise StartsThreads(str(error)) from error
+    except MinifyError as error:
+        on_device = not case.is_on_host and not isinstance(error, (StoppedEarly, MachineFailed))
+        if on_device or isinstance(error, NoRepro):  # if a device was started before the fork, even eager fails
+            raise StartsThreads(str(error)) from error
+        raise
 
 
 def _beyond_ops(
@@ -180,32 +180,6 @@ def _beyond_ops(
     return reduced, ended
 
 
-def _simplify(simplifier: Simplifier, stopped: str) -> str:
-    """Simplify everything except the ops, unless their search was `stopped`; return why this ended early, or ""."""
-    simplifier.runner.phase = "simplify"
-    try:
-        if not stopped:
-            simplifier.run()
-            stopped = simplifier.stopped
-        if simplifier.finished:
-            sighted = dict(simplifier.runner.sighted)
-            simplifier.case = with_needs(simplifier)
-            simplifier.runner.sighted = sighted  # on the Case itself, not on variants of other sizes
-    except KeyboardInterrupt:
-        stopped = stopped or "interrupted after the ops were proved, before all else was made plain"
-    if not simplifier.finished:
-        with contextlib.suppress(KeyboardInterrupt):
-            simplifier.without_data()
-    return stopped
-
-
-def _with_fewest_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget) -> Case:
-    reducer = CallsAheadReducer(runner, case, budget)
-    reducer.fewest()
-    reducer.together()
-    return reducer.case
-
-
 def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget, stopped: str) -> tuple[Case, str]:
     """Simplify the calls ahead, unless the reduction was `stopped`; return the Case and why this ended early, or ""."""
     reducer = CallsAheadReducer(runner, case, budget)
@@ -213,23 +187,33 @@ def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Bud
         if not stopped:
             reducer.simplify()
     except KeyboardInterrupt:
-        stopped = "interrupted while the calls ahead were made plain"
+        stopped = "interrupted while the calls ahead were simplified"
     return reducer.case, stopped
 
 
 def _make_runner(
-    bench: PreparedCase,
-    folder: Path,
-    settings: Settings,
+    prepared: PreparedCase,
+    task: ReductionTask,
     show: Show | None,
-    elsewhere: Callable[[PreparedCase, Path], Prober | None],
+    elsewhere: Callable[[PreparedCase, Path], Prober] | None,
+    run_jobs: RunJobs,
 ) -> ProbeRunner:
-    runner = ProbeRunner(bench, folder, settings.match, settings.match_log, settings.timeout, settings.memory)
-    runner.workers = settings.workers or 1
-    runner.may_spread = settings.workers is None
-    prober = elsewhere(bench, runner.scratch)
-    if prober is not None:
-        runner.prober, runner.workers, runner.may_spread = prober, prober.slots or 1, False
+    settings = task.settings
+    runner = ProbeRunner(
+        prepared,
+        task.folder,
+        settings.match,
+        settings.match_log,
+        settings.timeout,
+        settings.memory,
+        settings.workers or 1,
+        doubtful=task.doubtful,
+        may_spread=settings.workers is None,
+        run_jobs=run_jobs,
+    )
+    if elsewhere is not None:
+        runner.prober = elsewhere(prepared, runner.scratch)
+        runner.workers, runner.may_spread = runner.prober.slots or 1, False
     (runner.scratch / "eager").mkdir()
     if show is not None:
         runner.on_probe = ProbeProgress(runner, show)
@@ -238,13 +222,12 @@ def _make_runner(
 
 def _known(runner: ProbeRunner) -> Known:
     """Return the answers of an interrupted run. Raises NoRepro if the machine went down on the whole graph."""
-    known = runner.journal.known
-    if any(entry.phase == "check" for entry in known.skipped):
+    if any(entry.phase == "check" for entry in runner.journal.known.skipped):
         raise NoRepro(
             "the last run ended, and perhaps the machine with it, while the whole graph was tried. It is not tried "
             f"again: remove {BEGUN} from the output folder to have it tried nevertheless"
         )
-    return known
+    return runner.journal.known
 
 
 def _counted(counts: Counter[Verdict]) -> dict[str, int]:
@@ -253,7 +236,9 @@ def _counted(counts: Counter[Verdict]) -> dict[str, int]:
 
 def _skipped(known: Known) -> str:
     count = len(known.skipped)
-    return f"{count} candidates were left out, as the process or the machine ended with them before" if count else ""
+    return (
+        f"{counted(count, 'candidate')} left out, as the process or the machine ended with them before" if count else ""
+    )
 
 
 def _wrong_ops(runner: ProbeRunner, case: Case, reduced: Case, spent: float) -> tuple[tuple[str, str], ...]:
@@ -261,37 +246,3 @@ def _wrong_ops(runner: ProbeRunner, case: Case, reduced: Case, spent: float) -> 
     if case.failure.fingerprint.stage is not Stage.COMPARE:
         return ()
     return find_wrong_ops(runner, case, reduced, min(_MAX_TABLE_SECONDS, max(1.0, _MAX_TABLE_FRACTION * spent)))
-
-
-def _save(runner: ProbeRunner, case: Case, folder: Path) -> Case:
-    """Write the Case, with all its tensors in a file of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / TENSORS
-    (result,) = runner.run([lambda: store_inputs(runner.bench, case.inputs, case.graph, path)])
-    if result is None:
-        raise CannotSave("the inputs of the reduced graph could not be written: " + (runner.faults or ["it died"])[-1])
-    stored: dict[str, Any] = result["stored"]
-    inputs = tuple(
-        replace(i, source=Stored(*stored[i.name])) if isinstance(i, TensorInput) and i.name in stored else i
-        for i in case.inputs
-    )
-    case = replace(case, inputs=inputs, tensors=path if path.exists() else None)
-    save(case, folder)
-    return case
-
-
-def _save_others(runner: ProbeRunner, folder: Path, ops: int) -> list[dict[str, Any]]:
-    """Write the smallest Case of each other failure; return their descriptions for the summary.
-
-    Failures with fewer than `ops` ops that were raised in the same functions as the sought failure come first: the
-    cause may be the same.
-    """
-    descriptions = []
-
-    def is_near(other: Other) -> bool:
-        return len(other.case.graph.ops) < ops and raised_alike(runner.sought, other.failure.fingerprint)
-
-    for number, other in enumerate(sorted(runner.others, key=is_near, reverse=True), 1):
-        _save(runner, other.case, folder / str(number))
-        descriptions.append({**other.described(), "case": f"others/{number}", "near": is_near(other)})
-    return descriptions

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from minifier.case import Case, Drawn, TensorInput
-from minifier.failure import Failure, Verdict
-from minifier.passes.data import Facts, data_rows
+from minifier.case import Case
+from minifier.failure import Verdict
+from minifier.passes.data import data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
-from minifier.probe.evaluate import look_at_inputs
-from minifier.probe.without_backend import pack_sections, run_without_backend, runs, with_sections
+from minifier.probe.without_backend import run_without_backend, runs, with_sections
+from minifier.reduction.answers import Answers, key_of
 from minifier.reduction.cuts import with_cut_values
-from minifier.reduction.journal import digest
+from minifier.reduction.facts import facts_of
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
 
 Alternatives = Sequence[Edit]
@@ -39,56 +38,51 @@ class Simplifier:
     """Simplifies a Case; each step is seen to keep the failure, and the graph runnable without a backend.
 
     `case` is the simplest Case so far. `ended` has for each pass `fixpoint` (none of its rows applies any more),
-    `unfinished` or `skipped`. `rejected` has (pass, row) pairs after which the failure vanished; `passing_variants`
-    has (pass, Case) pairs of these that pass.
+    `unanswered` (but for rows that gave no answer), `unfinished` or `skipped`. `rejected` has (pass, row) pairs after
+    which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the pass of
+    each candidate that gave no answer, also when asked again.
 
-    Without a user's budget, the limit is twice the time of the search, and at least a minute. If compiling is slow,
-    nobody wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the same
-    result.
+    Without a user's budget, its probes may take twice the time of the search's, and at least a minute. If compiling is
+    slow, nobody wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the
+    same result.
     """
 
     runner: ProbeRunner
     whole: Case
     case: Case
     budget: Budget = field(default_factory=Budget)
-    searched: float = 0.0
     wants: Callable[[str], bool] = lambda _: True
-    clock: Callable[[], float] = time.monotonic
+    spent: Callable[[], float] | None = None  # seconds of all children so far; by default the runner's
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
     passing_variants: list[tuple[str, Case]] = field(default_factory=list)
-    _answers: dict[str, Failure | None] = field(default_factory=dict)  # the sought failure if it showed, by digest
-    _passed: set[str] = field(default_factory=set)
-    _unconfirmed: set[str] = field(default_factory=set)  # answers of an interrupted run alone
-    _never_tried: set[str] = field(default_factory=set)  # the machine did not survive them
-    _last_passing: Case | None = None
+    open: dict[str, str] = field(default_factory=dict)
+    _open_cases: dict[str, Case] = field(default_factory=dict)
+    _asked_again: set[str] = field(default_factory=set)
+    _judged: dict[str, Case] = field(default_factory=dict)  # candidates of the row, by digest
     _runs_eagerly: bool | None = None
-    _was_judged: bool = False
-    _own_deadline: float = math.inf
+    _max_spent: float = math.inf
 
     def __post_init__(self) -> None:
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all_passes}
-        known = self.runner.journal.known
-        self._answers = {key: self.case.failure if shown else None for key, shown in known.made.items()}
-        self._unconfirmed = set(self._answers)
-        self._passed = set(known.passed)
-        self._never_tried = {entry.key for entry in known.skipped}
+        self._answers = Answers(self.runner.journal.known, self.case.failure)
+        self._spent = self.spent or (lambda: self.runner.seconds)
 
     def run(self) -> Case:
         """Run the passes and return the simplest Case."""
-        self._own_deadline = self.clock() + max(_MIN_SECONDS, _MAX_SEARCH_RATIO * self.searched)
+        spent = self._spent()
+        self._max_spent = spent + max(_MIN_SECONDS, _MAX_SEARCH_RATIO * spent)
         searched = self.case
         try:
             self._ensure_runnable()
             self._run_passes()
             if not self._is_confirmed():  # the earlier answers were wrong: start again without them
                 self.case = searched
-                self._answers = {key: known for key, known in self._answers.items() if key not in self._unconfirmed}
-                self._passed -= self._unconfirmed
-                self._unconfirmed = set()
+                self._answers.forget(self._answers.unconfirmed)
                 self._run_passes()
             self.ended |= {each.name: "fixpoint" for each in self.passes}
+            self.ended |= dict.fromkeys(self.open.values(), "unanswered")
         except Spent as spent:
             self.stopped = str(spent)
         return self.case
@@ -96,21 +90,39 @@ class Simplifier:
     def _run_passes(self) -> None:
         self._try_at_once()
         while True:
-            before, self.rejected, self.passing_variants = self.case, [], []
+            before, self.open, self._open_cases = self.case, {}, {}
+            self.rejected, self.passing_variants = [], []
             for each in self.passes:
                 self._run_pass(each)
-            if self.case == before:
+            if self.case == before and not self._answer_now():
                 break
+
+    def _answer_now(self) -> bool:
+        """Ask again, once, for the candidates of the last round without an answer; return whether any answers."""
+        answers = False
+        for key, candidate in self._open_cases.items():
+            if key not in self._asked_again:
+                self._asked_again.add(key)
+                self._check_budget()
+                self.runner.part, unanswered = self.open[key], self._answers.unanswered[key]
+                judged = asked_again(self.runner, candidate, is_slow=unanswered.ran_out_of_time)
+                self._answers.note(key, judged)
+                answers |= judged.verdict is not Verdict.UNRESOLVED
+        return answers
 
     def _is_confirmed(self) -> bool:
         """Probe the Case itself if only an interrupted run saw the failure; return whether the failure shows."""
-        key = _key(self.case)
-        if key not in self._unconfirmed:
+        key = key_of(self.case)
+        if key not in self._answers.unconfirmed:
             return True
         self.runner.part = ""
-        self._unconfirmed.discard(key)
-        del self._answers[key]
+        self._answers.forget([key])
         return self._holds(self.case)
+
+    @property
+    def known(self) -> dict[str, bool]:
+        """Whether the failure showed, by the digest of the candidate."""
+        return self._answers.known()
 
     @property
     def finished(self) -> bool:
@@ -131,8 +143,8 @@ class Simplifier:
         The extra probe is worth the time: nobody wants to read, or to send, the script's values."""
         if not self.wants(DATA[0]):
             return self.case
-        self.budget, self._own_deadline = Budget(), math.inf
-        rows = data_rows(self.case, self._facts())
+        self.budget, self._max_spent = Budget(), math.inf
+        rows = data_rows(self.case, facts_of(self.runner, self.case))
         self.take([edits for row in rows for edits in row.rungs[:1]])
         return self.case
 
@@ -143,7 +155,7 @@ class Simplifier:
 
     @property
     def _all_passes(self) -> tuple[Pass, ...]:
-        return Pass(*DATA, lambda case: data_rows(case, self._facts())), *SIMPLIFICATIONS
+        return Pass(*DATA, lambda case: data_rows(case, facts_of(self.runner, self.case))), *SIMPLIFICATIONS
 
     def _try_at_once(self) -> None:
         """Try all passes at once, with sizes of 1, of 2, or of 2, 3, 4, ...; then by halves.
@@ -172,11 +184,21 @@ class Simplifier:
         if len(rows) > 1 and not family.alone and self.take([row.edits for row in rows], _one_by_one(rows)):
             rows = family.rows(self.case)
         for number, row in enumerate(rows):
-            self._was_judged, self._last_passing = False, None
-            if not self._take_row(row, rows[number + 1 :]) and self._was_judged:
-                self.rejected.append((family.name, row.name))
-                if self._last_passing is not None:
-                    self.passing_variants.append((family.name, self._last_passing))
+            self._judged = {}
+            if not self._take_row(row, rows[number + 1 :]):
+                self._note_rejected(family.name, row.name)
+
+    def _note_rejected(self, name: str, row: str) -> None:
+        """Note that the failure vanished after each edit of this row, unless a candidate gave no answer."""
+        answers, judged = self._answers, self._judged
+        unanswered = {key: case for key, case in judged.items() if key in answers.unanswered}
+        self._open_cases |= unanswered
+        self.open |= dict.fromkeys(unanswered, name)
+        if unanswered or not judged or next(reversed(judged)) in answers.never_tried:
+            return
+        self.rejected.append((name, row))
+        # The last edit of a row changes least.
+        self.passing_variants += [(name, case) for key, case in judged.items() if key in answers.passed][-1:]
 
     def _take_row(self, row: Row, later: Sequence[Row]) -> bool:
         """Make the row's first edit that leaves a program with the failure."""
@@ -204,18 +226,18 @@ class Simplifier:
         if candidate is None or candidate == self.case:
             return False
         if not self._holds(candidate, later):
-            if _key(candidate) in self._passed:  # the last edit of a row changes least
-                self._last_passing = candidate
             return False
         self.case = candidate
-        self.runner.sight(candidate, self._answers[_key(candidate)])
+        self.runner.sight(candidate, self._answers[key_of(candidate)])
         return True
 
     def shows(self, edits: Alternatives) -> bool | None:
-        """Return whether the failure stays after any of these edits; None if no edit leaves a program."""
+        """Return whether the failure stays after any of these edits; None if no edit leaves a program that answers."""
         candidates = self._runnable([[[edit]] for edit in self._distinct(edits)])
         programs = [each for each in candidates if each is not None and each != self.case]
-        return any(map(self._holds, programs)) if programs else None
+        if any(map(self._holds, programs)):
+            return True
+        return False if programs and not any(key_of(each) in self._answers.unanswered for each in programs) else None
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
         """Return for each try the Case after its steps that leave a runnable program; None if there is none."""
@@ -228,8 +250,8 @@ class Simplifier:
         if not self._runs_eagerly:  # not even the captured graph runs without a backend
             return [None if each == self.case else each for each in changed]
         effective = [steps for steps, each in zip(tries, changed, strict=True) if each != self.case]
-        bench, case = self.runner.bench, self.case
-        jobs = [lambda steps=steps: run_without_backend(bench, case, steps) for steps in effective]
+        prepared, case = self.runner.prepared, self.case
+        jobs = [lambda steps=steps: run_without_backend(prepared, case, steps) for steps in effective]
         results = iter(self.runner.run(jobs))
         answers = [None if each == self.case else next(results) for each in changed]
         packed = [None if answer is None else answer["case"] for answer in answers]
@@ -242,18 +264,18 @@ class Simplifier:
         return case
 
     def _check_budget(self) -> None:
-        now, deadline = self.clock(), self.budget.deadline
-        if deadline is not None and now >= deadline:
+        deadline = self.budget.deadline
+        if deadline is not None and time.monotonic() >= deadline:
             raise Spent("the time budget was used up")
-        if deadline is None and now >= self._own_deadline:
+        if deadline is None and self._spent() >= self._max_spent:
             raise Spent
 
     def _is_runnable(self, case: Case) -> bool:
-        (result,) = self.runner.run([lambda: runs(self.runner.bench, case)])
+        (result,) = self.runner.run([lambda: runs(self.runner.prepared, case)])
         return result is not None and result["case"] is not None
 
     def _holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
-        key = _key(case)
+        key = key_of(case)
         if key not in self._answers:
             remaining = self.budget.after(self.runner.total).max_probes
             if remaining == 0:
@@ -262,10 +284,8 @@ class Simplifier:
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
             cases = {key: case, **self._next_candidates(later, idle)}
             for each, judged in zip(cases, self.runner.probe(list(cases.values()), list(cases)), strict=True):
-                self._answers[each] = judged.failure if judged.verdict is Verdict.SAME else None
-                if judged.verdict is Verdict.PASS:
-                    self._passed.add(each)
-        self._was_judged = key not in self._never_tried
+                self._answers.note(each, judged)
+        self._judged[key] = case
         return self._answers[key] is not None
 
     def _next_candidates(self, later: Iterable[Sequence[Alternatives]], count: int) -> dict[str, Case]:
@@ -273,25 +293,8 @@ class Simplifier:
         if count < 1:
             return {}
         candidates = self._runnable(list(itertools.islice(later, count)))
-        by_key = {_key(each): each for each in candidates if each is not None and each != self.case}
+        by_key = {key_of(each): each for each in candidates if each is not None and each != self.case}
         return {key: each for key, each in by_key.items() if key not in self._answers}
-
-    def _facts(self) -> dict[str, Facts]:
-        """Return bounds and small values of inputs with the script's own values; {} if the child failed."""
-        names = {i.name for i in self.case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Drawn)}
-        if not names:
-            return {}
-        (result,) = self.runner.run([lambda: look_at_inputs(self.runner.bench, self.case.inputs)])
-        facts: dict[str, Any] = result["facts"] if result is not None else {}
-        return {
-            name: Facts(low, high, None if values is None else tuple(values))
-            for name, (low, high, values) in facts.items()
-            if name in names
-        }
-
-
-def _key(case: Case) -> str:
-    return digest(json.dumps(pack_sections(case)))
 
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:

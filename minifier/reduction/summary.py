@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-from minifier.case.encode import pack, unpack
-from minifier.case.store import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a reduction in numbers and sentences; stored as summary.json next to the minimal Case.
+    """The result of a reduction in numbers and sentences.
 
+    `divergent` are the ops whose compiled results differ from eager's, each with the difference.
     `unanswered` is the number of candidates in the proof that gave no answer, however often they were asked.
+    `unrecorded` is the number of the graph's values that were too large to keep: the ops that read them were not cut
+    off from the ops that make them. `hidden` are passes whose candidates all showed another failure. `guilt` says of a
+    wrong result whether the reduced graph's ops make the whole graph's results wrong (`reduction/guilt.py`). `cause` is
+    a sentence about that.
     """
 
     ops_before: int
@@ -28,24 +28,35 @@ class Summary:
     seconds: float
     others: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
-    parting: tuple[tuple[str, str], ...] = ()
+    divergent: tuple[tuple[str, str], ...] = ()
     passes: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()
     unanswered: int = 0
+    unrecorded: int = 0
+    hidden: tuple[str, ...] = ()
+    guilt: str = ""
+    cause: str = ""
+
+    @property
+    def too_large(self) -> str:
+        """A sentence about the values that were too large to keep; "" if there are none."""
+        if not self.unrecorded:
+            return ""
+        values = "value of the graph was" if self.unrecorded == 1 else "values of the graph were"
+        return (
+            f"{self.unrecorded} {values} not kept, as all together would take more than half of the free space for "
+            "temporary files: what reads them was not tried without what makes them (TMPDIR may name another disk)"
+        )
+
+    @property
+    def hiding(self) -> str:
+        """A sentence about passes whose candidates all showed another failure; "" if there are none."""
+        if not self.hidden:
+            return ""
+        return f"every candidate of {' and '.join(self.hidden)} showed another failure, which may hide this one"
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         """Return the passes that a budget or an interruption ended."""
         return tuple(name for name, end in self.passes.items() if end == "unfinished")
-
-    @classmethod
-    def read(cls, folder: Path) -> Summary:
-        """Read summary.json."""
-        summary: Summary = unpack(cls, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
-        return summary
-
-
-def write_summary(folder: Path, summary: Summary) -> None:
-    """Write summary.json."""
-    write_atomically(folder / "summary.json", json.dumps(pack(summary), indent=1) + "\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,35 +27,35 @@ def find_wrong_ops(runner: ProbeRunner, whole: Case, minimal: Case, seconds: flo
     kinds = {node.target for node in minimal.graph.ops}
     ops = [node for node in whole.graph.ops if node.name not in blamed]
     order = [*blamed, *(n.name for n in ops if n.target in kinds), *(n.name for n in ops if n.target not in kinds)]
-    (result,) = runner.run([lambda: _divergent_ops(runner.bench, whole, order, seconds)])
+    (result,) = runner.run([lambda: _divergent_ops(runner.prepared, whole, order, seconds)])
     if result is None:  # the backend killed the process: the report has no table
         return ()
     place = {node.name: i for i, node in enumerate(whole.graph.ops)}
-    return tuple(sorted(((op, sentence) for op, sentence in result["parting"]), key=lambda pair: place[pair[0]]))
+    return tuple(sorted(((op, sentence) for op, sentence in result["divergent"]), key=lambda pair: place[pair[0]]))
 
 
-def _divergent_ops(bench: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
+def _divergent_ops(prepared: PreparedCase, whole: Case, order: Sequence[str], seconds: float) -> dict[str, Any]:
     set_globals(whole.state)
     tame_inductor()
-    compiler = bench.compiler(whole.backend)
+    compiler = prepared.compiler(whole.backend)
 
     def compile_alone(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        with as_dynamo_calls(bench.fakes):
+        with as_dynamo_calls(prepared.fakes):
             compiled: Callable[..., Any] = compiler(module, list(inputs))
         return compiled
 
     def inputs_of(alone: Graph) -> list[Any]:
         case = with_ops(whole, [node.name for node in alone.ops])
-        return make_inputs(case.inputs, bench.tensors, bench.recorded)
+        return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
 
+    deadline = time.monotonic() + seconds
     with in_modes(whole.state):
         differences = compare.divergent_ops(
             whole.graph,
-            order,
+            itertools.takewhile(lambda _: time.monotonic() < deadline, order),
             inputs_of,
-            lambda graph: build_graph(graph, bench.tensors, bench.example),
+            lambda graph: build_graph(graph, prepared.tensors, prepared.example),
             compile_alone,
-            seconds,
             whole.measure,
         )
-    return {"status": "pass", "parting": [[op, difference.sentence] for op, difference in differences]}
+    return {"status": "pass", "divergent": [[op, difference.sentence] for op, difference in differences]}

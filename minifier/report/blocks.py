@@ -52,10 +52,10 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Code that is shown on a click."""
+    """Blocks that are shown on a click."""
 
     title: str
-    code: Code
+    blocks: tuple[Block, ...]
 
 
 Block = Text | Code | Items | Table | Drawing | Folded
@@ -78,24 +78,38 @@ class Report:
     title: str
     sections: tuple[Section, ...]
 
-    def changed(self, change: Callable[[str], str]) -> Report:
-        """Return a report with each text changed, except programs and pictures: these only have names of ops."""
+    def plus(self, sections: Iterable[Section]) -> Report:
+        """Return a report with these sections at its end."""
+        return replace(self, sections=(*self.sections, *sections))
+
+    def without_last(self, count: int) -> Report:
+        """Return a report without its last `count` sections."""
+        return replace(self, sections=self.sections[: len(self.sections) - count])
+
+    def changed(self, change: Callable[[str], str], programs: Callable[[str], str]) -> Report:
+        """Return a report with each text changed, programs in their own way. Pictures stay: they have names of ops."""
         sections = (
-            replace(section, title=change(section.title), blocks=tuple(_changed(b, change) for b in section.blocks))
+            replace(
+                section,
+                title=change(section.title),
+                blocks=tuple(_changed(block, change, programs) for block in section.blocks),
+            )
             for section in self.sections
         )
         return Report(change(self.title), tuple(sections))
 
 
-def _changed(block: Block, change: Callable[[str], str]) -> Block:
+def _changed(block: Block, change: Callable[[str], str], programs: Callable[[str], str]) -> Block:
     match block:
         case Items(items):
             return Items(tuple(map(change, items)))
         case Table(head, rows):
             return Table(head, tuple(tuple(map(change, row)) for row in rows))
-        case Folded(title, code):
-            return Folded(title, replace(code, text=change(code.text)))
-        case Code(language="python") | Drawing():
+        case Folded(title, blocks):
+            return Folded(title, tuple(_changed(block, change, programs) for block in blocks))
+        case Code(text, language="python"):
+            return replace(block, text=programs(text))
+        case Drawing():
             return block
         case Text(text) | Code(text):
             return replace(block, text=change(text))

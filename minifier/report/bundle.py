@@ -6,17 +6,22 @@ values that the failure needs.
 
 from __future__ import annotations
 
+import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from minifier.case.files import MAX_TENSOR_BYTES, read_bytes
+from minifier.case.made_here import MARK, is_own_repro, mark_of_repro
 from minifier.case.store import CASE, GRAPH, written_whole
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.process.distributions import installed
 from minifier.report.outcome import Outcome
-from minifier.report.privacy import shareable_case, shareable_graph, shareable_json, without_private_paths
+from minifier.report.privacy import Ownership, shareable_case, shareable_graph, without_private_paths
+from minifier.report.redact import Redactor
+from minifier.report.secret_constants import without_secret_comments
 from minifier.slicing import definitions_left
 
 LIMIT = 25 * 2**20  # bytes of an attachment on GitHub
@@ -25,58 +30,85 @@ _ENTRY_OVERHEAD_BYTES = 1 << 12  # for each entry's headers
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """The written file, and the entries left out because of their size, in bytes."""
+class BundleEntry:
+    """A file of the bundle. `size` is in bytes."""
 
-    path: Path
+    name: str
+    size: int
+    content: Callable[[], bytes]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> BundleEntry:
+        """Return the entry with this text."""
+        data = text.encode()
+        return cls(name, len(data), lambda: data)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The entries of a bundle, and the (name, size) of the entries left out because of their size, in bytes."""
+
+    entries: tuple[BundleEntry, ...]
     left_out: tuple[tuple[str, int], ...]
 
 
-def write_bundle(folder: Path, outcome: Outcome, include_data: bool, limit: int = LIMIT) -> Bundle:
-    """Write bundle.zip into the output folder, the most important entries first, within `limit` bytes.
+def plan_bundle(entries: Iterable[BundleEntry], limit: int = LIMIT) -> Plan:
+    """Return the entries that fit into `limit` bytes together, the most important first."""
+    held, left_out = list[BundleEntry](), list[tuple[str, int]]()
+    remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES
+    for entry in entries:
+        size = len(zlib.compress(entry.content())) + _ENTRY_OVERHEAD_BYTES
+        if size > remaining_bytes:
+            left_out.append((entry.name, entry.size))
+            continue
+        remaining_bytes -= size
+        held.append(entry)
+    if left_out:
+        rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
+        held.append(BundleEntry.of("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}"))
+    return Plan(tuple(held), tuple(left_out))
 
-    `include_data` is the user's permission to add the real values that the repro reads from a file. This file exists
-    only if the failure needs exactly these values.
-    """
-    path = folder / BUNDLE
-    left_out = []
+
+def write_bundle(path: Path, plan: Plan) -> None:
+    """Write the archive with the planned entries."""
     with written_whole(path) as beside, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as bundle:
-        remaining_bytes = limit - _ENTRY_OVERHEAD_BYTES
-        for name, content in _content(folder, outcome, include_data):
-            data = content()
-            size = len(zlib.compress(data)) + _ENTRY_OVERHEAD_BYTES
-            if size > remaining_bytes:
-                left_out.append((name, len(data)))
-                continue
-            remaining_bytes -= size
-            bundle.writestr(name, data)
-        if left_out:
-            rows = "".join(f"{name}: {size} bytes\n" for name, size in left_out)
-            bundle.writestr("LEFT_OUT.txt", f"Too large for an attachment of {limit} bytes:\n{rows}")
-    return Bundle(path, tuple(left_out))
+        for entry in plan.entries:
+            bundle.writestr(entry.name, entry.content())
 
 
-def _content(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    private = outcome.case.script.path
+def case_entries(folder: Path, outcome: Outcome, owned: Ownership, redactor: Redactor) -> Iterator[BundleEntry]:
+    """Return the entries with the repro and the reduced Case, without what is private; the repro's constants stay."""
     definitions = definitions_left(outcome.minimal) if outcome.minimal is not None else ""
+    if outcome.repro is not None:
+        program = without_private_paths(without_secret_comments(outcome.repro.text, redactor), owned.script)
+        yield BundleEntry.of("repro.py", redactor.settled("repro.py", program))
+    if (folder / f"minimal/{CASE}").exists():
+        for name in (CASE, GRAPH):
+            text = (folder / "minimal" / name).read_text(encoding="utf-8")
+            if name == CASE:
+                text = shareable_case(text, owned, definitions, redactor.marked)
+            else:
+                text = shareable_graph(text, owned, redactor.marked)
+            yield BundleEntry.of(f"minimal/{name}", redactor.clean(f"minimal/{name}", text))
 
-    def text(path: Path, clean: Callable[[str, Iterable[str]], str]) -> Callable[[], bytes]:
-        return lambda: clean(path.read_text(encoding="utf-8"), private).encode()
 
-    for name, clean in (
-        ("repro.py", without_private_paths),
-        ("report.md", _unchanged),
-        ("result.json", shareable_json),
-        (f"minimal/{CASE}", lambda text, folders: shareable_case(text, folders, definitions)),
-        (f"minimal/{GRAPH}", shareable_graph),
-        ("report.html", _unchanged),
-    ):
-        if (folder / name).exists():
-            yield name, text(folder / name, clean)
-    yield "packages.txt", lambda: installed().encode()
+def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[BundleEntry]:
+    """Return the entries with the installed packages and, with the user's permission, the values the repro reads.
+
+    The values are in a file only if the failure needs exactly these.
+    """
+    yield BundleEntry.of("packages.txt", installed())
     if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
-        yield TENSOR_FILE, (folder / TENSOR_FILE).read_bytes
+        path = folder / TENSOR_FILE
+        yield BundleEntry(TENSOR_FILE, path.stat().st_size, lambda: read_bytes(path, MAX_TENSOR_BYTES))
 
 
-def _unchanged(text: str, _private: Iterable[str]) -> str:
-    return text  # of a report, which has no private paths
+def with_mark(result: str, folder: Path, program: bytes) -> str:
+    """Return result.json with the mark of the bundle's repro, which has no private paths.
+
+    There is none if the folder's repro has no mark: whoever lists a stranger's folder must not vouch for it.
+    """
+    data, path = json.loads(result), folder / "repro.py"
+    is_own = is_own_repro(data, path.read_bytes() if path.exists() else b"")
+    data[MARK] = (mark_of_repro(program) or None) if is_own else None
+    return json.dumps(data, indent=1)

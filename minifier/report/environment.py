@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 
 from minifier.case.store import write_atomically
 from minifier.process.child import Child, supervise
+from minifier.process.interrupts import uninterrupted
 from minifier.process.orphans import spare
 
 _MAX_WAIT_SECONDS = 20.0  # of the report for the collector
@@ -21,8 +23,9 @@ class EnvironmentCollector:
 
     def __init__(self) -> None:
         self._file = Path(tempfile.mkdtemp(prefix="minify-")) / "environment.txt"
-        self._child = Child.forked(lambda: _collect(self._file))
-        spare(self._child.pid)
+        with uninterrupted() as mask:
+            self._child = Child.forked(lambda: _collect(self._file, mask))
+            spare(self._child.pid)
         self._text: str | None = None
 
     def text(self, tick: Callable[[], object] = lambda: None) -> str:
@@ -42,10 +45,11 @@ class EnvironmentCollector:
         shutil.rmtree(self._file.parent, ignore_errors=True)
 
 
-def _collect(file: Path) -> NoReturn:
-    """Run the collector in the child and exit."""
+def _collect(file: Path, mask: set[int | signal.Signals]) -> NoReturn:
+    """Run the collector in the child, with this signal mask, and exit."""
     status = 1
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.setsid()
         os.nice(10)
         null = os.open(os.devnull, os.O_RDWR)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Level, TensorInput
 from minifier.case.symbolic_sizes import is_symbolic
-from minifier.failure import Failure, Fingerprint, Kind, Stage
-from minifier.failure.normalise import headline, normalise
+from minifier.failure import Aspect, Failure, Kind, Stage
+from minifier.failure.normalise import headline, normalise, shortened
+from minifier.process.progress import counted
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
+from minifier.report.duplicate_key import duplicate_key, op_names, words_of
+from minifier.report.inline import code
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import without_source
 
@@ -20,6 +21,7 @@ _MAX_TRACEBACK_LINES = 60
 _MAX_DIFFERENCES = 8
 _MAX_NAMED_OPS = 3
 _MAX_EXPRESSION_CHARS = 60
+_MAX_TITLE_MESSAGE_CHARS = 100
 
 _WHEN = {
     Stage.CAPTURE: "before any backend is called",
@@ -35,6 +37,22 @@ _DOING = {
     Stage.BACKWARD_COMPILE: "compiling the backward of",
     Stage.BACKWARD_RUN: "running the backward of",
 }
+_EVENTS = {Kind.TIMEOUT: "hang", Kind.OUT_OF_MEMORY: "out of memory", Kind.SILENT_FALLBACK: "silent fallback"}
+_WRONG = {  # before the names of the ops
+    Aspect.VALUES: "wrong result of",
+    Aspect.NON_FINITE: "wrong NaN or infinity from",
+    Aspect.SHAPE: "wrong shape of the result of",
+    Aspect.DTYPE: "wrong dtype of the result of",
+    Aspect.STRIDE: "wrong strides of the result of",
+    Aspect.DEVICE: "wrong device of the result of",
+    Aspect.ALIASING: "wrong aliasing of the result of",
+    Aspect.MUTATION: "wrong value of an input after",
+    Aspect.GRADIENT: "wrong gradient of",
+    Aspect.AUTOGRAD: "wrong requires_grad of the result of",
+    Aspect.NO_EXCEPTION: "missing exception of",
+    Aspect.STRUCTURE: "wrong structure of the result of",
+    Aspect.PREDICATE: "wrong result of",
+}
 _HOW = {
     Kind.SIGNAL: "the process is killed",
     Kind.EXIT: "the process ends",
@@ -46,30 +64,42 @@ _HOW = {
 
 def title_of(case: Case) -> str:
     """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
-    failure, name = case.failure, case.backend.name
-    stage, kind = failure.fingerprint.stage, failure.fingerprint.kind
+    message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
+    said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
+    return f"[{case.backend.name}] {event_of(case)}{_condition(case)}{said}"
+
+
+def event_of(case: Case) -> str:
+    """Return what happens, and to which ops: `SIGFPE compiling torch.matmul`, `wrong gradient of torch.tanh`."""
+    failure, stage = case.failure, case.failure.fingerprint.stage
     if case.level is Level.SOURCE:
-        return f"[{name}] {_event(failure)} in torch.compile"
+        return _event(failure) if _has_message(case) else f"{_event(failure)} under torch.compile"
     if stage is Stage.COMPARE:
-        return f"[{name}] unlike eager ({failure.fingerprint.message}): {_ops(case)}{_condition(case)}"
-    if kind is Kind.SILENT_FALLBACK:
-        return f"[{name}] silent fallback {_DOING[stage]} {_ops(case)}{_condition(case)}"
-    return f"[{name}] {_event(failure)} {_DOING[stage]} {_ops(case)}{_condition(case)}"
+        return f"{_wrong(failure.fingerprint.message)} {_ops(case)}"
+    return f"{_event(failure)} {_DOING[stage]} {_ops(case)}"
+
+
+def _has_message(case: Case) -> bool:
+    return case.failure.fingerprint.kind is Kind.EXCEPTION and bool(headline(case.failure.message))
+
+
+def _wrong(aspect: str) -> str:
+    return next((words for known, words in _WRONG.items() if known.value == aspect), _WRONG[Aspect.VALUES])
 
 
 def _event(failure: Failure) -> str:
-    """Return the exception's type, the signal, the exit status, or words for a hang or a lack of memory."""
+    """Return the exception's type, the signal, the exit status, or words for the other kinds."""
     if failure.fingerprint.kind is Kind.EXCEPTION:
         return failure.type.rpartition(".")[2]
-    return {Kind.TIMEOUT: "no end", Kind.OUT_OF_MEMORY: "out of memory"}.get(
-        failure.fingerprint.kind, failure.fingerprint.message
-    )
+    return _EVENTS.get(failure.fingerprint.kind, failure.fingerprint.message)
 
 
 def _ops(case: Case) -> str:
+    if case.any_graph:
+        return "any graph"
     ops = {node.name: f"Tensor.{node.target}" if node.op == "call_method" else node.target for node in case.graph.ops}
     names = list(dict.fromkeys(target.removeprefix("torch.ops.") for target in ops.values()))
-    return " and ".join(names) if 0 < len(names) <= _MAX_NAMED_OPS else f"a graph of {len(ops)} ops"
+    return " and ".join(names) if 0 < len(names) <= _MAX_NAMED_OPS else f"a graph of {counted(len(ops), 'op')}"
 
 
 def _condition(case: Case) -> str:
@@ -83,17 +113,17 @@ def _condition(case: Case) -> str:
 def sentence_of(outcome: Outcome) -> str:
     """Describe the failure for somebody who has never seen the script."""
     case = outcome.minimal or outcome.case
-    failure = case.failure
+    failure, fingerprint = outcome.shown_failure, case.failure.fingerprint
     program = _program(outcome)
-    where = f"`torch.compile(..., backend={_written(case.backend)})`"
+    where = code(f"torch.compile(..., backend={_written(case.backend)})")
     if case.level is Level.SOURCE:
-        return f"`torch.compile` fails with `{failure.line}`; without it the script runs."
+        return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
     first = headline(failure.message).rstrip(".")
-    if failure.fingerprint.stage is Stage.COMPARE:
+    if fingerprint.stage is Stage.COMPARE:
         return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
-    when = "while it is traced" if case.while_tracing else _WHEN[failure.fingerprint.stage]
-    how = _HOW.get(failure.fingerprint.kind)
-    event = f"{how}: `{failure.line}`" if how else f"it raises `{_shown_failure(outcome).line}`"
+    when = "while it is traced" if case.while_tracing else _WHEN[fingerprint.stage]
+    how = _HOW.get(fingerprint.kind)
+    event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     alone = " Without a backend the same program runs." if passes else ""
     if case.while_tracing:
@@ -101,17 +131,11 @@ def sentence_of(outcome: Outcome) -> str:
     return f"{where} of {program} fails {when}: {event}.{alone}"
 
 
-def _shown_failure(outcome: Outcome) -> Failure:
-    """Return the failure that the verified repro shows, else the Case's, which may name removed ops."""
-    runs = outcome.verification.runs if outcome.verification is not None and outcome.verification.agrees else ()
-    seen = runs[0].failure if runs else None
-    return seen if seen is not None else (outcome.minimal or outcome.case).failure
-
-
 def _written(backend: BackendReference) -> str:
     """Return the `backend=` expression if short, else the backend's name."""
-    code = backend.expression
-    return code if code and len(code) <= _MAX_EXPRESSION_CHARS and "\n" not in code else f'"{backend.name}"'
+    written = backend.expression
+    is_short = written and len(written) <= _MAX_EXPRESSION_CHARS and "\n" not in written
+    return written if written and is_short else f'"{backend.name}"'
 
 
 def _program(outcome: Outcome) -> str:
@@ -120,38 +144,12 @@ def _program(outcome: Outcome) -> str:
     targets = list(dict.fromkeys(node.short_target for node in outcome.minimal.graph.ops))
     count = len(outcome.minimal.graph.ops)
     whole = "function" if outcome.minimal.level is Level.DYNAMO else "graph of AOTAutograd's"
-    ops = " and ".join(f"`{target}`" for target in targets[:_MAX_NAMED_OPS])
+    ops = " and ".join(code(target) for target in targets[:_MAX_NAMED_OPS])
     if count == 1:
         return f"a {whole} with one op, {ops},"
-    if len(targets) <= _MAX_NAMED_OPS:
+    if 0 < len(targets) <= _MAX_NAMED_OPS:
         return f"a {whole} with {count} ops, {ops},"
     return f"a {whole} with {count} ops"
-
-
-def short_identity(case: Case) -> str:
-    """Return twelve hexadecimal digits, equal for equal failures, to find duplicates.
-
-    A wrong result has no message of its own, so the backend and the ops are included."""
-    fingerprint = case.failure.fingerprint
-    raising = fingerprint.raising
-    frames = [(raising.module, raising.function) if raising is not None else None]
-    message = _words(fingerprint, "<node>")
-    identity = [fingerprint.stage.value, fingerprint.kind.value, fingerprint.types, frames, message]
-    identity += [fingerprint.native] if fingerprint.native else []
-    identity += [case.backend.name, *_targets(case)] if fingerprint.stage is Stage.COMPARE else []
-    return hashlib.blake2b(json.dumps(identity).encode(), digest_size=6).hexdigest()
-
-
-def _targets(case: Case) -> list[str]:
-    return sorted({node.short_target for node in case.graph.ops})
-
-
-def _words(fingerprint: Fingerprint, node: str) -> str:
-    """Return the normalised message with `node` in the place of node names, which a user chose."""
-    text = normalise(fingerprint.message)
-    for name in fingerprint.names:
-        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", node, text)
-    return " ".join(text.split())
 
 
 def duplicates(case: Case) -> Iterable[Section]:
@@ -160,13 +158,13 @@ def duplicates(case: Case) -> Iterable[Section]:
     parts = [fingerprint.types[0].rpartition(".")[2] if fingerprint.types else fingerprint.kind.value]
     parts += [fingerprint.site.function] if fingerprint.site is not None else []
     first = replace(fingerprint, message=headline(fingerprint.message))
-    parts.append(" ".join(re.sub(r"<\w+>", " ", _words(first, " ")).split()))
+    parts.append(" ".join(re.sub(r"<\w+>", " ", words_of(first, " ")).split()))
     parts.append(" ".join(fingerprint.native.split()))
     if fingerprint.stage is Stage.COMPARE:
-        parts = [case.backend.name, *_targets(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]
+        parts = [case.backend.name, *op_names(case)[:_MAX_NAMED_OPS], "wrong", fingerprint.message]
     words = " ".join(filter(None, parts))
     stage = f"{fingerprint.stage.value}, {fingerprint.kind.value}"
-    text = f"Search for `{words}`. The same failure ({stage}) has the same fingerprint: `{short_identity(case)}`."
+    text = f"Search for {code(words)}. The same failure ({stage}) has the same key: `{duplicate_key(case)}`."
     return sections_of("Finding duplicates", Text(text), level=3, weight=2)
 
 
@@ -174,37 +172,38 @@ def _verdict(outcome: Outcome) -> str:
     runs, agreeing = outcome.verified
     if not runs:
         return "The repro was not run."
+    control = "without torch.compile" if outcome.is_of_torch else "with eager in the place of the backend"
     if outcome.passes_in_eager is False:
-        return "**No repro**: it fails with eager in the place of the backend too."
+        return f"No repro: it fails {control} too."
     if agreeing == runs:
-        eager = " With eager in the place of the backend it passes." if outcome.passes_in_eager else ""
+        passes = f" It passes {control}." if outcome.passes_in_eager else ""
         same = f"Same failure: {agreeing} of {runs} runs in fresh interpreters showed the fingerprint of the original."
-        return same + eager
-    return f"**Not the same**: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
+        return same + passes
+    return f"Not the same: only {agreeing} of {runs} runs in fresh interpreters showed the original's fingerprint."
 
 
 def both_errors(outcome: Outcome) -> Iterable[Section]:
     """Show the script's failure and the repro's: a traceback, or the output before a death."""
-    failure = outcome.case.failure
+    failure, public = outcome.failure, outcome.backend_files
     blocks: list[Block] = [Text(_verdict(outcome))]
     if failure.differences:
-        blocks.append(_differences(failure))
+        blocks += [_differences(failure), *_elements(outcome)]
     else:
-        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message))]
+        blocks += [Text("Original:"), Code(_shown(failure.traceback or failure.message, public))]
     if written := (outcome.minimal or outcome.case).failure.written:
-        blocks += [Text("Written by native code before that:"), Code(_shown(written))]
+        blocks += [Text("Written by native code before that:"), Code(_shown(written, public))]
     if outcome.verification is not None and outcome.verification.runs:
         run = outcome.verification.runs[0]
         seen = run.failure.traceback if run.failure is not None else run.output
-        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)"))]
-    blocks.append(Text(f"Compared by: `{normalise(failure.fingerprint.sentence())}`"))
+        blocks += [Text("Repro:"), Code(_shown(seen or run.output or "(it printed nothing)", public))]
+    blocks.append(Text(f"Compared by: {code(normalise(failure.fingerprint.sentence()))}"))
     if failure.fingerprint.any_message:
         blocks.append(Text("The message varies: any from the same function counts that shares half of its words."))
     return sections_of("Error logs", *blocks)
 
 
-def _shown(trace: str) -> str:
-    return cut(without_source(trace), _MAX_TRACEBACK_LINES)
+def _shown(trace: str, public: tuple[str, ...]) -> str:
+    return cut(without_source(trace, public), _MAX_TRACEBACK_LINES)
 
 
 def _differences(failure: Failure) -> Table:
@@ -216,9 +215,31 @@ def _differences(failure: Failure) -> Table:
     ]
     if len(failure.differences) > len(shown):
         rows.append((f"and {len(failure.differences) - len(shown)} more", "", "", "", "", ""))
-    head = ("where", "what", "error", "eager's own error", "noise of eager", "")
+    return _table(("where", "what", "error", "eager's own error", "noise of eager", ""), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
+    """Return the table, without its last column if that is empty."""
     columns = len(head) if any(row[-1] for row in rows) else len(head) - 1
     return Table(head[:columns], tuple(row[:columns] for row in rows))
+
+
+def _elements(outcome: Outcome) -> Iterable[Block]:
+    """List the elements that are furthest from eager's, of the repro's first wrong result.
+
+    They are left out if the repro reads its inputs from a file: values of a user's data are not shown.
+    """
+    if outcome.repro is None or outcome.repro.tensors is not None:
+        return
+    first = next((each for each in outcome.shown_failure.differences if each.elements), None)
+    if first is None:
+        return
+    rows = [
+        (", ".join(map(str, each.index)) or "()", each.compiled, each.eager, _number(each.ulps))
+        for each in first.elements
+    ]
+    yield Text(f"Elements of {first.where} of the repro that are furthest from eager's:")
+    yield _table(("index", "compiled", "eager", "ulps"), rows)
 
 
 def _number(value: float | None) -> str:

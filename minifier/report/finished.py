@@ -3,34 +3,104 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minifier.case import Level
-from minifier.case.encode import pack, unpack
-from minifier.case.store import ATTEMPTS, CASE, load, write_atomically
+from minifier.case.decode import parsed, unpack
+from minifier.case.defects import within
+from minifier.case.encode import pack
+from minifier.case.files import check_folder, read_text
+from minifier.case.store import ATTEMPTS, CASE, RESULT, load, write_atomically
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import UsageError
-from minifier.reduction.summary import Summary
-from minifier.report.bundle import Bundle, write_bundle
+from minifier.process.distributions import github_repository
+from minifier.report.bundle import (
+    BUNDLE,
+    BundleEntry,
+    case_entries,
+    other_entries,
+    plan_bundle,
+    with_mark,
+    write_bundle,
+)
+from minifier.report.bundle_section import bundle_section, said_size
 from minifier.report.history import read_history
 from minifier.report.html import page
-from minifier.report.markdown import markdown
-from minifier.report.outcome import Outcome, Status, write_result
-from minifier.report.privacy import private_as_noted, shareable
+from minifier.report.issue import Issue, cleaned_markdown, issue_of
+from minifier.report.outcome import Outcome, result_data
+from minifier.report.privacy import Ownership, changed_strings, private_as_noted, shareable, shareable_json
+from minifier.report.redact import Redactor, Removal
+from minifier.report.secret_constants import SecretConstant, without_secret_constants
 from minifier.report.sections import report_of
-from minifier.verify import Verification
 
+MARKDOWN, PAGE = "report.md", "report.html"
 FINISHED = "finished.json"
-_VERSION = 2
-_PLAIN = ("reason", "capture_seconds", "total_seconds", "ops_before", "match", "match_log", "nearest", "environment")
+_VERSION = 3
+_PLAIN = (
+    "reason",
+    "capture_seconds",
+    "total_seconds",
+    "ops_before",
+    "match",
+    "match_log",
+    "nearest",
+    "environment",
+    "mark",
+)
+_LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported")
+_STORED = ("status", "summary", "verification", "phases", "secrets", *_LISTS, *_PLAIN)
 
 
-def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bundle:
-    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them."""
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the user agreed to have in the bundle.
+
+    data: real values that the repro reads from a file.
+    constants: constants of repro.py that look like secrets; without it, a repro with any goes into no bundle.
+    """
+
+    data: bool = False
+    constants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The reports of a run: the bundle's entries, what is not in it, and what was taken out of the files.
+
+    bundle: the path of bundle.zip; None if `constants` keep it from being written.
+    entries: (name, bytes) of each entry.
+    left_out: (name, bytes) of each entry that is too large.
+    constants: the constants of repro.py that look like secrets.
+    issue: the report as an issue, if wanted; it is in no file yet.
+    """
+
+    bundle: Path | None
+    entries: tuple[tuple[str, int], ...]
+    left_out: tuple[tuple[str, int], ...]
+    constants: tuple[SecretConstant, ...]
+    removals: tuple[Removal, ...]
+    issue: Issue | None = None
+
+
+def write_reports(
+    out: Path,
+    outcome: Outcome,
+    consent: Consent = Consent(),
+    announce: Callable[[str], None] = lambda _: None,
+    with_issue: bool = False,
+) -> Written:
+    """Write result.json, report.md, report.html and bundle.zip into the output folder, and the data to rewrite them.
+
+    `announce` gets a sentence with the bundle's entries before anything is written.
+    """
     if outcome.repro is None:  # these files are of an earlier run in this folder
         (out / "repro.py").unlink(missing_ok=True)
         (out / TENSOR_FILE).unlink(missing_ok=True)
@@ -38,73 +108,125 @@ def write_reports(out: Path, outcome: Outcome, include_data: bool = False) -> Bu
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)
-    _keep(out, outcome, include_data)
-    private = outcome.case.script.path
+    owned = Ownership(outcome.case.script.path, outcome.backend_files)
     with private_as_noted(out / "case"):
-        report = report_of(outcome, read_history(out)).changed(lambda text: shareable(text, private))
-        write_atomically(out / "report.md", markdown(report))
-        write_atomically(out / "report.html", page(report))
-        write_result(out, outcome)
-        return write_bundle(out, outcome, include_data)
+        redactor = Redactor(os.environ, raw_texts(outcome), outcome.secrets)
+        program = outcome.repro.text if outcome.repro is not None else ""
+        constants = without_secret_constants(program, redactor)[1]
+        result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
+        texts = {RESULT: redactor.clean(RESULT, result)}
+        case = list(case_entries(out, outcome, owned, redactor))
+        shared = case[0].content() if outcome.repro is not None else b""
+        public = redactor.clean(RESULT, shareable_json(texts[RESULT], owned, redactor.marked))
+        public = with_mark(public, out, shared)
+        others = list(other_entries(out, outcome, consent.data))
+        known = plan_bundle([*case, BundleEntry.of(RESULT, public), *others])
+        report = report_of(outcome, read_history(out))
+        files = tuple(bundle_section(known, constants, consent.constants))
+        report = report.plus(files).changed(lambda text: shareable(redactor.marked(text), owned), redactor.marked)
+        texts |= {MARKDOWN: cleaned_markdown(MARKDOWN, report, redactor), PAGE: redactor.clean(PAGE, page(report))}
+        culprit = "torch" if outcome.is_of_torch else outcome.case.backend.distribution
+        where = github_repository(culprit) if culprit else ""
+        issue = issue_of(report.without_last(len(files)), redactor, where) if with_issue else None
+    plan = plan_bundle(
+        [
+            *case[:1],
+            BundleEntry.of(MARKDOWN, texts[MARKDOWN]),
+            BundleEntry.of(RESULT, public),
+            *case[1:],
+            BundleEntry.of(PAGE, texts[PAGE]),
+            *others,
+        ]
+    )
+    is_bundled = consent.constants or not constants
+    entries = tuple((entry.name, entry.size) for entry in plan.entries) if is_bundled else ()
+    if entries:
+        announce(f"{BUNDLE} holds {', '.join(f'{name} ({said_size(size)})' for name, size in entries)}")
+    _keep(out, outcome, consent, tuple(redactor.taken))
+    for name, text in texts.items():
+        write_atomically(out / name, text)
+    bundle = out / BUNDLE
+    if is_bundled:
+        write_bundle(bundle, plan)
+    else:
+        bundle.unlink(missing_ok=True)
+    removals = tuple(dict.fromkeys(redactor.removals))
+    return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
 
 
-def _keep(out: Path, outcome: Outcome, include_data: bool) -> None:
+def raw_texts(outcome: Outcome) -> Iterator[str]:
+    """Return the texts of a run that the reports quote, in which secrets are looked for."""
+    for case in filter(None, (outcome.case, outcome.minimal)):
+        failure = case.failure
+        yield from (failure.message, failure.traceback, failure.written, case.definitions)
+    yield from (outcome.repro.text if outcome.repro is not None else "", outcome.reason, outcome.environment)
+    yield from (*outcome.others, *outcome.backend_fallbacks)
+    check = outcome.verification
+    for run in (*check.runs, *filter(None, [check.control])) if check is not None else ():
+        yield run.output
+        if run.failure is not None:
+            yield from (run.failure.message, run.failure.traceback)
+
+
+def _keep(out: Path, outcome: Outcome, consent: Consent, secrets: tuple[str, ...]) -> None:
     repro = outcome.repro
     data: dict[str, Any] = {
         "version": _VERSION,
         "status": outcome.status.value,
         "summary": pack(outcome.summary),
         "verification": pack(outcome.verification),
-        "repro": repro and {"template": pack(repro.template), "tensors": repro.tensors is not None},
-        "others": list(outcome.others),
-        "fallbacks": list(outcome.fallbacks),
+        "repro": repro
+        and {"template": pack(repro.template), "tensors": repro.tensors is not None, "names": dict(repro.names)},
         "phases": outcome.phases,
-        "include_data": include_data,
+        "include_data": consent.data,
+        "include_constants": consent.constants,
+        "secrets": list(secrets),  # a later run may not have their variables
+        **{name: list(getattr(outcome, name)) for name in _LISTS},
         **{name: getattr(outcome, name) for name in _PLAIN},
     }
     write_atomically(out / FINISHED, json.dumps(data, indent=1) + "\n")
 
 
-def read_finished(out: Path) -> tuple[Outcome, bool]:
-    """Return the finished run of an output folder, and whether its bundle may have real values.
+def read_finished(out: Path) -> tuple[Outcome, Consent]:
+    """Return the finished run of an output folder, and what its bundle may have.
 
     Raises UsageError if there is no finished run, or its data are damaged.
     """
     path = out / FINISHED
     if not path.is_file():
-        raise UsageError(
-            f"{out} has no {FINISHED}: it is not the output folder of a run that has ended.\n"
-            f"`minify reduce {out}` goes on with one that was interrupted."
-        )
+        goes_on = f"\n`minify reduce {out}` goes on with it." if (out / "case" / CASE).exists() else ""
+        raise UsageError(f"{out} has no {FINISHED}: it is not the output folder of a run that has ended.{goes_on}")
+    check_folder(out)
     minimal = load(out / "minimal") if (out / "minimal" / CASE).exists() else None
     folder = out / "case" if (out / "case" / CASE).exists() else out / "minimal"
     if minimal is not None and minimal.level is Level.SOURCE:
         folder = out / "minimal"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parsed(read_text(path))
         if data["version"] != _VERSION:
             raise ValueError(f"expected version {_VERSION}")
-        outcome = Outcome(
-            Status(data["status"]),
-            load(folder),
-            minimal,
-            unpack(Summary | None, data["summary"]),
-            _repro(out, data["repro"]),
-            unpack(Verification | None, data["verification"]),
-            others=tuple(data["others"]),
-            fallbacks=tuple(data["fallbacks"]),
-            phases=dict(data.get("phases", {})),
-            folder=out,
-            **{name: data[name] for name in _PLAIN},
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        hints = typing.get_type_hints(Outcome)
+        sections = {name: _section(hints[name], name, data[name]) for name in _STORED if name in data}
+        repro = _repro(out, data["repro"])
+        outcome = Outcome(case=load(folder), minimal=minimal, repro=repro, folder=out, **sections)
+        return outcome, Consent(bool(data["include_data"]), bool(data.get("include_constants", False)))
+    except KeyError as error:
+        raise UsageError(f"{path} is damaged: {error} is missing. Run minify again.") from None
+    except (ValueError, TypeError, AttributeError, OSError) as error:
         raise UsageError(f"{path} is damaged: {error}. Run minify again.") from None
-    return outcome, bool(data["include_data"])
+
+
+def _section(kind: Any, name: str, value: Any) -> Any:
+    try:
+        return unpack(kind, value)
+    except ValueError as error:
+        raise within(f".{name}", error) from None
 
 
 def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     if data is None:
         return None
     template = Template(data["template"]) if data["template"] else None
-    text = (out / "repro.py").read_text(encoding="utf-8")
-    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None)
+    text = read_text(out / "repro.py")
+    names = unpack(dict[str, str], data.get("names", {}))
+    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minifier.case.store import FORWARD
-from minifier.reduction.journal import JOURNAL
+from minifier.case.checks import between
+from minifier.case.decode import parsed, unpack
+from minifier.case.files import read_lines
+from minifier.case.relations import MAX_SIZE
+from minifier.case.run_folder import RunFolder
+from minifier.case.schema import MAX_SECONDS
+
+_MAX_OPS = 10**7  # of a graph, and lines of a script; a journal that counts more is not ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +47,32 @@ def read_history(out: Path) -> tuple[Probed, ...]:
 
     Probes of a backward pass's forward module come last.
     """
-    probes = [*_read(out / JOURNAL, ""), *_read(out / FORWARD / JOURNAL, "small module: ")]
+    folder = RunFolder(out)
+    probes = [*_read(folder.journal, ""), *_read(RunFolder(folder.reduced_forward).journal, "small module: ")]
     of_source = [probed for is_source, probed in probes if is_source]  # made if no graph could be reduced
     return tuple(of_source or [probed for _, probed in probes])
 
 
 def _read(path: Path, prefix: str) -> Iterable[tuple[bool, Probed]]:
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_lines(path):
         try:
-            entry = json.loads(line)
+            entry = parsed(line)
             if "verdict" not in entry:
                 continue
-            size = entry["lines"] if "lines" in entry else _count(entry["ops"])
-            step = prefix + (entry.get("pass") or entry["phase"])
-            kept = entry["verdict"] == "SAME"
-            yield "lines" in entry, Probed(step, size, kept, float(entry["seconds"]), entry.get("elements"))
+            size = unpack(int, entry["lines"]) if "lines" in entry else _count(unpack(str, entry["ops"]))
+            step = prefix + unpack(str, entry.get("pass") or entry["phase"])
+            seconds, elements = unpack(float, entry["seconds"]), unpack(int | None, entry.get("elements"))
+            _of_a_probe(size, seconds, elements)
+            yield "lines" in entry, Probed(step, size, entry["verdict"] == "SAME", float(seconds), elements)
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
+
+
+def _of_a_probe(size: int, seconds: float, elements: int | None) -> None:
+    """Raise ValueError for numbers that no probe has: they would spoil the report's pictures and tables."""
+    between(0, _MAX_OPS)(size)
+    between(0, MAX_SECONDS)(seconds)
+    between(0, MAX_SIZE)(elements)
 
 
 def _count(ranges: str) -> int:
@@ -68,7 +80,10 @@ def _count(ranges: str) -> int:
     total = 0
     for part in filter(None, ranges.split(",")):
         low, _, high = part.partition("-")
-        total += int(high or low) - int(low) + 1
+        count = int(high or low) - int(low) + 1
+        if count < 1:
+            raise ValueError("a range begins after its end")
+        total += count
     return total
 
 

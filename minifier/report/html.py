@@ -13,9 +13,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from minifier.report.blocks import Block, Report
-
-_CODE = re.compile(r"`([^`]+)`")
-_STRONG = re.compile(r"\*\*([^*]+)\*\*")
+from minifier.report.inline import spans
 
 
 def page(report: Report) -> str:
@@ -37,9 +35,9 @@ def _kind(block: Block) -> str:
 
 
 def _inline(text: str) -> Markup:
-    """Convert inline Markdown to HTML."""
-    html = _STRONG.sub(r"<strong>\1</strong>", escape(text, quote=False))
-    return Markup(_CODE.sub(r"<code>\1</code>", html))
+    """Convert a text with inline code to HTML."""
+    parts = ((is_code, escape(content, quote=False)) for is_code, content in spans(text))
+    return Markup("".join(f"<code>{part}</code>" if is_code else part for is_code, part in parts))
 
 
 def _coloured(text: str, language: str) -> Markup:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
+from html import escape
 
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, cut
+from minifier.report.inline import cell, inert
 
 LIMIT = 65_536  # characters of an issue's text on GitHub
 _BLOCK_LINE_LIMITS = (200, 60, 20, 6)  # tried in turn to shorten code, if leaving out sections is not enough
@@ -33,11 +36,11 @@ def markdown(report: Report, limit: int = LIMIT) -> str:
 
 
 def _whole(title: str, sections: Sequence[Section], left_out: Sequence[str]) -> str:
-    paragraphs = [f"# {title}\n"]
+    paragraphs = [f"# {_line(title)}\n"] if title else []
     for section in sections:
         blocks = [text for text in map(_block, section.blocks) if text]
         if blocks:
-            paragraphs += [f"{'#' * section.level} {section.title}\n", *blocks]
+            paragraphs += [f"{'#' * section.level} {_line(section.title)}\n", *blocks]
     if left_out:
         note = "For its length this is in report.html alone:\n"
         paragraphs += ["## Left out\n", note, _block(Items(tuple(left_out)))]
@@ -47,7 +50,7 @@ def _whole(title: str, sections: Sequence[Section], left_out: Sequence[str]) -> 
 def _with_less(section: Section, lines: int) -> Section:
     def less(block: Block) -> Block:
         if isinstance(block, Folded):
-            return replace(block, code=replace(block.code, text=cut(block.code.text, lines)))
+            return replace(block, blocks=tuple(map(less, block.blocks)))
         if isinstance(block, Code) and block.language == "python" and block.text.count("\n") > lines:
             return Text("It is too long to be shown here: `repro.py` in bundle.zip.")  # half a program is useless
         return replace(block, text=cut(block.text, lines)) if isinstance(block, Code) else block
@@ -62,30 +65,28 @@ def _block(block: Block) -> str:
 
 @_block.register
 def _(block: Text) -> str:
-    return f"{block.text}\n"
+    return f"{inert(block.text)}\n"
 
 
 @_block.register
 def _(block: Code) -> str:
-    fence = "```"
-    while fence in block.text:
-        fence += "`"
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", block.text)), default=0))
     return f"{fence}{block.language}\n{block.text.rstrip()}\n{fence}\n"
 
 
 @_block.register
 def _(block: Items) -> str:
-    return "".join(f"- {item}\n" for item in block.items)
+    return "".join(f"- {_line(item)}\n" for item in block.items)
 
 
 @_block.register
 def _(block: Table) -> str:
-    rows = (block.head, ("---",) * len(block.head), *block.rows)
-    return "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in rows)
+    head, *rows = (f"| {' | '.join(map(cell, row))} |\n" for row in (block.head, *block.rows))
+    return "".join((head, f"| {' | '.join(['---'] * len(block.head))} |\n", *rows))
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _line(text: str) -> str:
+    return inert(" ".join(text.split()))
 
 
 @_block.register
@@ -95,4 +96,5 @@ def _(block: Drawing) -> str:
 
 @_block.register
 def _(block: Folded) -> str:
-    return f"<details>\n<summary>{block.title}</summary>\n\n{_block(block.code)}\n</details>\n"
+    content = "\n".join(filter(None, map(_block, block.blocks)))
+    return f"<details>\n<summary>{escape(block.title)}</summary>\n\n{content}\n</details>\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -10,10 +9,14 @@ from typing import Any
 
 from minifier.case import Case, Level
 from minifier.case.encode import pack
-from minifier.case.store import RESULT, write_atomically
+from minifier.case.made_here import MARK
+from minifier.case.source_names import source_names
 from minifier.emit.repro import Repro
+from minifier.failure import Failure, Stage
 from minifier.process.progress import counted
 from minifier.reduction.summary import Summary
+from minifier.report.backend_code import files_of_backend
+from minifier.report.duplicate_key import duplicate_key
 from minifier.verify import Verification
 
 VERSION = 1
@@ -34,8 +37,10 @@ class Outcome:
     `case` is the captured Case. `minimal` is the reduced Case, or None if the reduction made none. `others` are
     sentences about the script's other failing graphs. `ops_before` counts the ops of a graph that could not be
     serialised. `match` and `match_log` are the user's patterns. `nearest` is a diff: the smallest known change of the
-    repro after which the failure vanishes. `environment` is the text of torch's collector about the machine. `phases`
-    has the seconds of each phase, which add up to the total.
+    repro after which the failure vanishes. `environment` is the text of torch's collector about the machine.
+    `unsupported` has a sentence for each interface that this torch lacks. `backend_fallbacks` has lines about graphs
+    that the backend left to others. `phases` has the seconds of each phase, which add up to the total. `mark` is the
+    repro's mark, "" if the user has no key. `secrets` are values of variables that earlier reports took out.
     """
 
     status: Status
@@ -54,13 +59,17 @@ class Outcome:
     nearest: str = ""
     environment: str = ""
     fallbacks: tuple[str, ...] = ()
+    backend_fallbacks: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
     phases: dict[str, float] = field(default_factory=dict)
     folder: Path = Path()
+    mark: str = ""
+    secrets: tuple[str, ...] = ()
 
     @property
-    def parts(self) -> str:
-        """Return the word for the removed items."""
-        return "statements" if self.case.level is Level.SOURCE else "ops"
+    def part(self) -> str:
+        """Return the word for a removed item."""
+        return "statement" if self.case.level is Level.SOURCE else "op"
 
     @property
     def size_before(self) -> int:
@@ -68,6 +77,20 @@ class Outcome:
         if self.case.level is Level.SOURCE and self.summary is not None:
             return self.summary.ops_before
         return len(self.case.graph.ops) or self.ops_before or 0
+
+    @property
+    def change(self) -> str:
+        """Return how the size changed: `from 160 ops to 1`, `1 op, as captured`; "" if nothing was reduced.
+
+        A script of as many statements as before may have other statements.
+        """
+        if self.summary is None:
+            return ""
+        before, after = self.size_before, self.summary.ops_after
+        if before != after:
+            return f"from {counted(before, self.part)} to {after}"
+        same = "as many as before" if self.case.level is Level.SOURCE else "as captured"
+        return f"{counted(before, self.part)}, {same}"
 
     @property
     def proved(self) -> str:
@@ -81,7 +104,13 @@ class Outcome:
             return f"minimal but for {counted(summary.unanswered, 'candidate')} that gave no answer"
         if not summary.unfinished:
             return "minimal"
-        return f"no {self.parts.removesuffix('s')} can go; simplifying was cut off"
+        return f"no {self.part} can go; simplifying ended: {self.why_unfinished}"
+
+    @property
+    def why_unfinished(self) -> str:
+        """Return why passes did not end by themselves: a budget, or the time limit that they have without one."""
+        stopped = self.summary.stopped_because if self.summary is not None else ""
+        return stopped or "its default time limit was reached"
 
     @property
     def verified(self) -> tuple[int, int]:
@@ -95,6 +124,33 @@ class Outcome:
         return self.verification.passes_in_eager if self.verification is not None else None
 
     @property
+    def names(self) -> dict[str, str]:
+        """Map nodes to variables of the repro, and inputs that it lacks to their names in the program."""
+        of_script = source_names(self.case.graph)
+        of_repro = dict(self.repro.names) if self.repro is not None else {}
+        taken = set(of_repro.values())
+        others = {node: f"{name} of the script" if name in taken else name for node, name in of_script.items()}
+        return {**others, **of_repro}
+
+    @property
+    def failure(self) -> Failure:
+        """The captured failure, with names that a reader of the repro knows."""
+        return self.case.failure.named(self.names)
+
+    @property
+    def shown_failure(self) -> Failure:
+        """The failure as the verified repro shows it, else that of the reduced Case, else the captured failure."""
+        failure = (self.minimal or self.case).failure.named(self.names)
+        check = self.verification
+        seen = check.runs[0].failure if check is not None and check.agrees else None
+        return failure if seen is None or failure.fingerprint.stage is Stage.COMPARE else seen
+
+    @property
+    def backend_files(self) -> tuple[str, ...]:
+        """Return the files and folders of the backend's modules, whose source lines a report may show."""
+        return files_of_backend((self.minimal or self.case).backend)
+
+    @property
     def is_of_torch(self) -> bool:
         """Whether torch.compile itself fails, so that the control runs uncompiled, not with the backend eager."""
         return self.case.while_tracing or self.case.level is Level.SOURCE
@@ -106,7 +162,7 @@ _CONTROL = {True: "passed", False: "failed", None: None}
 def result_data(outcome: Outcome) -> dict[str, Any]:
     """Return the content of result.json. docs/reference/result-json.md documents the fields."""
     case, summary = outcome.case, outcome.summary
-    failure, backend = case.failure, (outcome.minimal or case).backend
+    failure, backend = outcome.failure, (outcome.minimal or case).backend
     runs, agreeing = outcome.verified
     graph, source = (None, summary) if case.level is Level.SOURCE else (summary, None)
     counts = summary.probes if summary is not None and summary.probes else {"total": 0}
@@ -119,6 +175,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
             "type": failure.type,
             "message": failure.message,
             "fingerprint": pack(failure.fingerprint),
+            "key": duplicate_key(outcome.minimal or case),
         },
         "backend": {
             "name": backend.name,
@@ -146,18 +203,17 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),
         "calls_ahead": len(outcome.minimal.ahead) if outcome.minimal is not None else 0,
+        "backend_fallbacks": list(outcome.backend_fallbacks),
+        "unsupported": list(outcome.unsupported),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,
         "passes": dict(summary.passes) if summary is not None else {},
+        "guilt": (summary.guilt if summary is not None else "") or None,
         "stopped_because": (summary.stopped_because if summary is not None else "") or outcome.reason or None,
         "repro": "repro.py" if outcome.repro is not None else None,
         "template": outcome.repro.template.value if outcome.repro is not None and outcome.repro.template else None,
+        MARK: outcome.mark or None,
         "match": outcome.match,
         "match_log": outcome.match_log,
         "others": [*(summary.others if summary is not None else ()), *({"graph": o} for o in outcome.others)],
     }
-
-
-def write_result(folder: Path, outcome: Outcome) -> None:
-    """Write result.json into the output folder."""
-    write_atomically(folder / RESULT, json.dumps(result_data(outcome), indent=1) + "\n")

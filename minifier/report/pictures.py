@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from html import escape
 
 from minifier.case import Graph
+from minifier.process.progress import counted
 from minifier.report.drawing import Box, boxes_of, layers_of
 from minifier.report.history import Probed
 
@@ -38,7 +39,7 @@ def overview(graph: Graph, kept: Collection[str]) -> str:
         )
     rows = math.ceil(len(graph.ops) / _CELLS_PER_ROW)
     columns = min(len(graph.ops), _CELLS_PER_ROW)
-    return _svg(columns * step, rows * step, f"The {len(graph.ops)} ops of the graph as captured", parts)
+    return _svg(columns * step, rows * step, f"{counted(len(graph.ops), 'op')} of the graph as captured", parts)
 
 
 def draw_reduced(graph: Graph) -> str:
@@ -85,10 +86,10 @@ def _box(box: Box, x: float, y: float, width: float) -> str:
     return rect + text
 
 
-def size_over_probes(history: Sequence[Probed], whole: int) -> str:
-    """Draw the remaining ops after each probe as a line. Each probe is a dot at its size, filled if the failure showed.
+def size_over_probes(history: Sequence[Probed], whole: int, unit: str) -> str:
+    """Draw the remaining ops or lines after each probe as a line. Each probe is a dot, filled if the failure showed.
 
-    With many ops the scale is logarithmic.
+    A dot stands at the size of its candidate. From a large size the scale is logarithmic. `unit` is `op` or `line`.
     """
     max_size = max([whole, *(probed.size for probed in history)], default=1)
 
@@ -106,13 +107,13 @@ def size_over_probes(history: Sequence[Probed], whole: int) -> str:
         name = "same" if probed.kept else "other"
         parts.append(
             f'<circle class="{name}" cx="{x:g}" cy="{y:g}" r="3"><title>probe {number}, {escape(probed.step)}: '
-            f"{probed.size} ops, the failure {'was there' if probed.kept else 'was gone'}</title></circle>"
+            f"{counted(probed.size, unit)}, the failure {'was there' if probed.kept else 'was gone'}</title></circle>"
         )
         remaining = min(remaining, probed.size) if probed.kept else remaining
         x, y = point(number, remaining)
         line.append(f"H{x:g}V{y:g}")
     parts.insert(1, f'<path class="line" d="{"".join(line)}"/>')
-    return _svg(_CHART_WIDTH, _CHART_HEIGHT, "Ops left over probes", parts)
+    return _svg(_CHART_WIDTH, _CHART_HEIGHT, f"{unit.capitalize()}s left over probes", parts)
 
 
 def _axis(point: Callable[[float, float], tuple[float, float]], probes: int, max_size: int) -> str:

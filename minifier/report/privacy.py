@@ -1,4 +1,4 @@
-"""Keep private data out of shared files: paths, names of users and machines, secrets, the script's source."""
+"""Keep private data out of shared files: paths, names of users and machines, the script's source."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minifier.case.decode import parsed
+from minifier.case.files import read_text
+from minifier.case.made_here import MARK
 from minifier.case.store import write_atomically
-from minifier.case.variables import is_secret
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
+# Begins a word: a search from the middle of each long word would take quadratic time.
+_VERIFIED = re.compile(r"(?<![^\s\"'])[^\s\"']*/minify-verify-\w+/empty/")
 PRIVATE = "private.json"
 _noted: ContextVar[tuple[tuple[str, str], ...]] = ContextVar("noted", default=())
-_MIN_SECRET_CHARS = 6
 _MIN_NAME_CHARS = 3
 # Names of users and machines that are not private, and occur in ordinary sentences.
 _GENERIC = frozenset(
@@ -33,11 +37,30 @@ _GENERIC = frozenset(
 _OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"))
 
 
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose code is whose. `script` are the script's folders; `public` are the files and folders of the backend."""
+
+    script: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+
+
+NOBODYS = Ownership()
+
+
 @functools.cache
 def _installed() -> tuple[str, ...]:
     """Return the folders of packages and of the standard library."""
     paths = sysconfig.get_paths()
     return tuple(dict.fromkeys(paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")))
+
+
+def _folder(find: Callable[[], object]) -> str:
+    """Return the folder; "" if it has been removed, or if nobody knows it."""
+    try:
+        return str(find())
+    except (OSError, RuntimeError):
+        return ""
 
 
 def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
@@ -51,34 +74,24 @@ def without_private_paths(text: str, folders: Iterable[str] = ()) -> str:
         (paths["platlib"], "<site-packages>"),
         (paths["stdlib"], "<python>"),
         (sys.prefix, "<environment>"),
-        (os.getcwd(), "."),
+        (_folder(os.getcwd), "."),
         *((entry, "<path>") for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)),
         *((folder, "<script>") for folder in folders),
-        (str(Path.home()), "~"),
+        (_folder(Path.home), "~"),
     ]
-    text = re.sub(r"[^\s\"']*/minify-verify-\w+/empty/", "", text)
+    text = _VERIFIED.sub("", text)
     for folder, name in sorted(known, key=lambda pair: -len(pair[0])):
         if len(folder) > 1 and os.path.isabs(folder):
             text = re.sub(rf"(?<![\w.-]){re.escape(folder.rstrip('/'))}(?![\w.-])", name, text)
     return text
 
 
-def without_secrets(text: str) -> str:
-    """Replace values of secret environment variables and the names of user and machine in the text.
-
-    Any other absolute path is cut to its last two components.
-    """
-    for value in _secrets():
-        text = text.replace(value, "<secret>")
+def without_names(text: str) -> str:
+    """Replace the names of user and machine in the text. Any other absolute path is cut to its last two components."""
     for name, placeholder in _names():
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", placeholder, text)
     text = re.sub(r"/(home|Users)/[^/\s\"']+", r"/\1/<user>", text)
     return _ABSOLUTE.sub(r"<path>\1", text)
-
-
-def _secrets() -> list[str]:
-    secrets = [value for name, value in os.environ.items() if is_secret(name) and len(value) >= _MIN_SECRET_CHARS]
-    return sorted(secrets, key=len, reverse=True)
 
 
 def note_private(folder: Path) -> None:
@@ -93,7 +106,7 @@ def note_private(folder: Path) -> None:
 def private_as_noted(folder: Path) -> Iterator[None]:
     """Inside the context, the names noted in this folder are private, too."""
     try:
-        pairs = json.loads((folder / PRIVATE).read_text("utf-8"))
+        pairs = parsed(read_text(folder / PRIVATE))
         noted = tuple((str(name), str(placeholder)) for name, placeholder in pairs)
     except (OSError, ValueError, TypeError):  # captured on this machine
         noted = ()
@@ -118,62 +131,71 @@ def _user() -> str:
         return ""
 
 
-def without_source(trace: str) -> str:
-    """Return the traceback with source lines of installed packages, the standard library and repros only."""
-    lines, public = [], True
+def without_source(trace: str, public: Iterable[str] = ()) -> str:
+    """Return the traceback with source lines of installed packages, the standard library, repros and `public` only.
+
+    `public` are files and folders.
+    """
+    shown = tuple(public)
+    lines, is_shown = [], True
     for line in trace.splitlines():
         frame = _FILE.match(line)
         if frame is not None:
-            public = _is_public(frame["path"])
-        if frame is not None or public or not line.startswith(("    ", "  |     ", "  +     ")):
+            is_shown = _is_public(frame["path"], shown)
+        if frame is not None or is_shown or not line.startswith(("    ", "  |     ", "  +     ")):
             lines.append(line)
     return "\n".join(lines)
 
 
-def _is_public(path: str) -> bool:
+def _is_public(path: str, public: Iterable[str]) -> bool:
     if path.startswith("<"):
         return not path.startswith(("<script>", "<ipython-input"))
-    installed = any(path.startswith(f"{folder}/") for folder in _installed())
+    installed = any(path == known or path.startswith(f"{known}/") for known in (*_installed(), *public))
     return installed or "site-packages" in path or "/minify-verify-" in path or Path(path).name == "repro.py"
 
 
-def shareable(text: str, folders: Iterable[str] = ()) -> str:
-    """Return prose or a traceback without private data."""
-    return without_secrets(without_private_paths(without_source(text), folders))
+def shareable(text: str, owned: Ownership = NOBODYS) -> str:
+    """Return prose or a traceback without private paths, names and source. Secrets: see redact.py."""
+    return without_names(without_private_paths(without_source(text, owned.public), owned.script))
 
 
-def shareable_json(text: str, folders: Iterable[str]) -> str:
-    """Return JSON with private data removed from all strings. Field names stay."""
-    return json.dumps(_changed(json.loads(text), lambda value: shareable(value, folders)), indent=1)
+def shareable_json(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
+    """Return JSON with private data removed from all strings, after `mark`. Field names stay."""
+    return json.dumps(changed_strings(json.loads(text), lambda value: shareable(mark(value), owned)), indent=1)
 
 
-def shareable_graph(text: str, folders: Iterable[str]) -> str:
+def shareable_graph(text: str, owned: Ownership, mark: Callable[[str], str]) -> str:
     """Return graph.json without private data and without its nodes' lines of the script."""
     data = json.loads(text)
     for holder in _dictionaries(data):
         if "target" in holder:
-            holder.pop("source", None)
-    return shareable_json(json.dumps(data), folders)
+            for field in ("source", "place"):
+                holder.pop(field, None)
+    return shareable_json(json.dumps(data), owned, mark)
 
 
-def shareable_case(text: str, folders: Iterable[str], definitions: str) -> str:
+def shareable_case(text: str, owned: Ownership, definitions: str, mark: Callable[[str], str]) -> str:
     """Return case.json without private data, and without the script except for these definitions."""
     data = json.loads(text)
     for section, field in _OF_SCRIPT:
         data[section].pop(field, None)
     data.pop("definitions", None)
-    public: dict[str, Any] = json.loads(shareable_json(json.dumps(data), folders))
+    data.pop(MARK, None)  # of the private Case
+    for difference in data["failure"].get("differences", ()):
+        difference.pop("elements", None)  # may be values of the user's data
+    public: dict[str, Any] = json.loads(shareable_json(json.dumps(data), owned, mark))
     if definitions:
-        public["definitions"] = without_private_paths(definitions, folders)
+        public["definitions"] = without_private_paths(mark(definitions), owned.script)
     return json.dumps(public, indent=1)
 
 
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
+def changed_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with each string changed, except field names."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _changed(item, change) for key, item in value.items()}
-    return [_changed(item, change) for item in value] if isinstance(value, list) else value
+        return {key: changed_strings(item, change) for key, item in value.items()}
+    return [changed_strings(item, change) for item in value] if isinstance(value, list) else value
 
 
 def _dictionaries(value: Any) -> Iterable[dict[str, Any]]:

@@ -1,16 +1,18 @@
 """Finds a minimal failing set of atoms in few probes. Atoms are integers here, and a probe is a predicate.
 
-The only function is `reduce`; docs/explanation/how-it-finds-the-ops.md explains its phases and their cost.
+`reduce` searches; docs/explanation/how-it-finds-the-ops.md explains its phases and their cost. `gallop` only deletes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from .delete import gallop_over
 from .masks import mask_of
-from .phases import plan
+from .phases import plan, proving
 from .problem import Atoms, Budget, Ending, Oracle, Problem
 from .result import PhaseCount, Result, SearchPhase, SearchProgress
+from .steps import Done
 from .walk import Walk
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Result",
     "SearchPhase",
     "SearchProgress",
+    "gallop",
     "reduce",
 ]
 
@@ -37,16 +40,33 @@ def reduce(
     known: Mapping[Atoms, bool] = {},
     budget: Budget = UNLIMITED,
     on_progress: Callable[[SearchProgress], None] | None = None,
+    only_proof: bool = False,
 ) -> Result:
     """Reduce `problem` to atoms that fail together and of which none can be deleted alone.
 
     All atoms together are assumed to fail; they are not probed. `known` holds earlier answers (of the check, or of a
     journal), which are not probed again: a resumed search ends with the result of an uninterrupted search.
-    `on_progress` is called before each round.
+    `on_progress` is called before each round. `only_proof` begins with the proof, for atoms that are minimal in all
+    likelihood.
 
     The result is the same for any number of workers if the prober's answers are a function of the candidate. After
     the budget, or a KeyboardInterrupt, the smallest failing candidate is returned.
 
     Raises ValueError if the prober returns too few or too many answers; passes on the prober's exceptions.
     """
-    return Walk(prober, known, budget, on_progress).run(mask_of(problem.everything), plan(problem))
+    everything = mask_of(problem.everything)
+    first = proving(everything) if only_proof else plan(problem)
+    return Walk(prober, known, budget, on_progress).run(everything, first)
+
+
+def gallop(
+    size: int, prober: Oracle, *, first: int = 0, budget: Budget = UNLIMITED, known: Mapping[Atoms, bool] = {}
+) -> tuple[Atoms, Ending | None]:
+    """Delete the atoms below `size` in their order, in groups, the first of `first` atoms (0: all of them).
+
+    Return the atoms that are left, and why the deletion stopped early, if it did. All atoms together are assumed to
+    fail. Nothing is proved: each atom that is left was refused once, maybe ahead of later deletions.
+    """
+    everything = mask_of(range(size))
+    result = Walk(prober, known, budget, None).run(everything, gallop_over(everything, range(size), first, Done))
+    return result.kept, None if result.ended is Ending.PROVED else result.ended

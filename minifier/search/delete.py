@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .masks import Mask, mask_of, size
 from .result import SearchPhase
 from .steps import Ask, Reduced, Step
@@ -20,6 +22,12 @@ def delete(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:
     if len(order) <= MAX_SINGLE_ATOMS:
         return _singly(kept, tuple(reversed(order)), then)
     return _gallop(kept, order, len(order) // 2, then)
+
+
+def gallop_over(kept: Mask, order: Iterable[int], first: int, then: Reduced) -> Step:
+    """Delete the atoms of `order` as `delete` does, beginning with a group of `first` atoms; 0 for all of them."""
+    atoms = tuple(order)
+    return _gallop(kept, atoms, first or max(1, len(atoms)), then)
 
 
 def _singly(kept: Mask, order: tuple[int, ...], then: Reduced) -> Step:

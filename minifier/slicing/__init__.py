@@ -1,12 +1,10 @@
 """Slice a module's source: the statements that a name needs, found without running the module."""
 
-from minifier.slicing.backends import backend_names
 from minifier.slicing.cases import definitions_left, folders_imported_from, imported_tops, names_bound, with_definitions
 from minifier.slicing.slices import Wanted, slice_module
 
 __all__ = [
     "Wanted",
-    "backend_names",
     "definitions_left",
     "folders_imported_from",
     "imported_tops",

@@ -103,16 +103,6 @@ def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]]
     return next(iter(names_of.items())) if len(names_of) == 1 else None
 
 
-def backend_names(source: str) -> set[str]:
-    """Return the names that backend arguments read, and the names of functions registered as backends."""
-    wrapper = MetadataWrapper(cst.parse_module(source))
-    names = {name for expression, _ in _backend_expressions(wrapper) for name in _free_names(expression)}
-    for function in _Collector(wrapper.module).functions:
-        decorators = [wrapper.module.code_for_node(mark.decorator) for mark in function.decorators]
-        names |= {function.name.value} if any("register_backend" in text for text in decorators) else set()
-    return names
-
-
 def _is_builtin(name: str, scope: Scope) -> bool:
     return any(isinstance(assignment.scope, BuiltinScope) for assignment in scope[name])
 

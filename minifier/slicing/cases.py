@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import libcst as cst
 
 from minifier.case import BackendSource, Case, Graph
 from minifier.case.literals import imported_paths, names_in, script_names
 from minifier.slicing.backends import backend_expression
+from minifier.slicing.data_read import with_literals
 from minifier.slicing.module_statements import ModuleStatements
 from minifier.slicing.slices import Wanted, slice_module
 
@@ -43,8 +46,11 @@ def _wanted(case: Case, until: int | None) -> Wanted:
     return Wanted(names, [op for op in case.script.ops if op in ops], until)
 
 
-def with_definitions(case: Case, source: str) -> Case:
-    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python."""
+def with_definitions(case: Case, source: str, literals: Mapping[str, str] = MappingProxyType({})) -> Case:
+    """Add the definitions that the Case needs from its script. The Case is unchanged if the source is not Python.
+
+    `literals` are put in the place of data that the definitions read.
+    """
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
@@ -55,9 +61,25 @@ def with_definitions(case: Case, source: str) -> Case:
         definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))
         folders = {*case.backend.folders, *folders_imported_from(definitions, case.script.path)}
         backend = replace(case.backend, folders=tuple(sorted(folders)))
-        return replace(case, definitions=definitions, backend=backend)
+        return _with_literals(replace(case, definitions=definitions, backend=backend), literals)
     except cst.ParserSyntaxError:  # the script ran, so its file was edited since
         return case
+
+
+def _with_literals(case: Case, literals: Mapping[str, str]) -> Case:
+    """Put literals in the place of data that the definitions or the backend's expression read."""
+    if not literals:
+        return case
+    # With the definitions ahead of it the expression's names are known.
+    whole = with_literals(f"{case.definitions}\n{case.backend.expression}\n", literals)
+    *body, last = cst.parse_module(whole).body
+    expression = cst.Module([last]).code.strip()
+    backend = case.backend
+    if expression != backend.expression:
+        names = tuple(name for name in backend.names if re.search(rf"\b{name}\b", expression))
+        backend = replace(backend, expression=expression, names=names)
+    case = replace(case, definitions=cst.Module(body).code, backend=backend)
+    return replace(case, definitions=definitions_left(case))
 
 
 def folders_imported_from(source: str, path: Sequence[str]) -> list[str]:

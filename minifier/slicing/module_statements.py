@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -47,6 +47,11 @@ class Statement:
         return any(isinstance(small.names, cst.ImportStar) for small in self.small if isinstance(small, cst.ImportFrom))
 
     @property
+    def is_definition(self) -> bool:
+        """Whether the statement is a function or a class."""
+        return isinstance(self.node, (cst.FunctionDef, cst.ClassDef))
+
+    @property
     def is_future_import(self) -> bool:
         """Whether the statement is `from __future__ import ...`."""
         return any(
@@ -58,6 +63,15 @@ class Statement:
     def small(self) -> tuple[cst.BaseSmallStatement, ...]:
         """The small statements of a line; empty for a compound statement."""
         return tuple(self.node.body) if isinstance(self.node, cst.SimpleStatementLine) else ()
+
+
+def names_of_definitions(statements: Iterable[Statement], applies: Callable[[Statement], bool]) -> set[str]:
+    """Return the names of definitions to which the predicate applies, and of definitions that read these names."""
+    definitions = [statement for statement in statements if statement.is_definition]
+    names: set[str] = set()
+    while more := {n for d in definitions if d.reads & names or applies(d) for n in d.binds} - names:
+        names |= more
+    return names
 
 
 def dotted(node: cst.CSTNode) -> str:

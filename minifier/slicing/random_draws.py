@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
 
-from minifier.slicing.module_statements import Statement, dotted
+from minifier.slicing.module_statements import Statement, dotted, names_of_definitions
 
 # Functions that seed the generator of torch, Python or NumPy.
 _SEED = re.compile(
@@ -27,13 +27,13 @@ def seeds_for(run: Sequence[Statement], kept: Collection[Statement]) -> list[Sta
 
     Only seeds that are integers, or names of integers, are known and count.
     """
-    drawing = _names_of([statement for statement in kept if _is_definition(statement)], _draws)
-    seeding = _names_of([s for s in run if _is_definition(s)], lambda statement: bool(_seeds(statement)))
+    drawing = names_of_definitions(kept, _draws)
+    seeding = names_of_definitions(run, lambda statement: bool(_seeds(statement)))
     numbers = {name for statement in run if _is_number(statement) for name in statement.binds}
     latest: dict[str, Statement] = {}
     needed: dict[Statement, None] = {}
     for statement in run:
-        if _is_definition(statement):
+        if statement.is_definition:
             continue
         if statement in kept and (statement.calls & drawing or _draws(statement)):
             needed |= dict.fromkeys(latest.values())
@@ -41,18 +41,6 @@ def seeds_for(run: Sequence[Statement], kept: Collection[Statement]) -> list[Sta
             if _has_known_seed(statement, numbers):
                 latest[name] = statement
     return list(needed)
-
-
-def _names_of(definitions: Sequence[Statement], applies: Callable[[Statement], bool]) -> set[str]:
-    """Return the names of definitions to which the predicate applies, and of definitions that use them."""
-    names: set[str] = set()
-    while more := {n for d in definitions if d.reads & names or applies(d) for n in d.binds} - names:
-        names |= more
-    return names
-
-
-def _is_definition(statement: Statement) -> bool:
-    return isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
 
 
 def _is_number(statement: Statement) -> bool:

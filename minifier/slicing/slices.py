@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.slicing.module_statements import ModuleStatements, Statement, dotted
+from minifier.slicing.module_statements import ModuleStatements, Statement, dotted, names_of_definitions
 from minifier.slicing.random_draws import seeds_for
 
 # Assignments to attributes of these modules are not kept: they are state, which is captured and reduced separately.
@@ -24,6 +25,10 @@ _STATE_MODULES = {
     "signal",
     "atexit",
 }
+
+
+_LIBRARY = "torch.library"
+_MAKE_OPS = ("load_library", "custom_op", "triton_op", _LIBRARY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class _Needed:
         """Add the statement if it changes or registers a needed object; return True if added."""
         needed = self.names & self.defined - self.libraries
         imported = self.names & self.imported - _STATE_MODULES
-        assigns = not isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) and not statement.hands_over
+        assigns = not statement.is_definition and not statement.hands_over
         changes = statement.changes & (needed | (imported if assigns and not statement.binds else set()))
         if not changes and not self._registers(statement, needed):
             return False
@@ -136,12 +141,30 @@ class _Needed:
 
         libraries = {bound for s in self.run if mentions(s, namespace) and s.reads & self.imported for bound in s.binds}
         self.libraries |= libraries - set(self.wanted.names)
-        definitions = [s for s in self.run if mentions(s, op) or (s.reads & libraries and mentions(s, name, op))]
-        if not definitions:  # the op comes from a shared library
-            definitions = [s for s in self.run if "load_library" in self.module.tree.code_for_node(s.node)]
+        helpers = names_of_definitions(self.run, lambda s: bool(s.reads & libraries))
+        registering = [s for s in self.run if s.reads & (libraries | helpers)]
+        definitions = [s for s in self.run if mentions(s, op) or (s in registering and mentions(s, name, op))]
+        if not any(s in registering or self._makes_ops(s) for s in definitions):  # their names are computed
+            definitions += [s for s in registering if s not in definitions]
+        if not definitions:  # the namespace is computed, or the op comes from a shared library
+            definitions = [s for s in self.run if self._makes_ops(s)]
         for statement in definitions:
             self._add(statement)
             self.names |= statement.binds
+
+    def _makes_ops(self, statement: Statement) -> bool:
+        """Whether the statement may register ops: it names torch's functions for that, or imports of torch.library."""
+        return bool(statement.reads & self._of_library) or any(word in self._code(statement) for word in _MAKE_OPS)
+
+    @functools.cached_property
+    def _of_library(self) -> set[str]:
+        """The names that are imported of torch.library, and those of the definitions that read them."""
+        imports = [s for s in self.run if _is_import(s.node) and _LIBRARY in self._code(s)]
+        makers = {name for s in imports for name in s.binds}
+        return makers | names_of_definitions(self.run, lambda s: bool(s.reads & makers))
+
+    def _code(self, statement: Statement) -> str:
+        return self.module.tree.code_for_node(statement.node)
 
 
 class _Rendered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 from libcst import matchers as m
@@ -11,6 +11,7 @@ from minifier.slicing.module_statements import dotted
 from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, after, applied, is_operation, uses_of
 
 _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
+_RESULT = "_result_of_call"  # stands for a returned value until it is put there
 _Line = cst.SimpleStatementLine
 
 
@@ -74,7 +75,7 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
     (call,) = calls
     assert isinstance(call, cst.Call)
     func = call.func
-    values = _arguments(function, call)
+    values = arguments_of(function, call)
     if values is None:
         return
     result = _result(function)
@@ -83,28 +84,59 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
             return
         for param, value in values.items():
             result = _expression(result.visit(PutValue(param, value)))
-        yield from applied(module, Changes({call: [func], function: []}), PutValue(name, result))
+        moved = {name: _around(module, call)}
+        yield from applied(module, Changes({call: [func], function: []}), PutValue(name, result), moved=moved)
         return
     line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _evaluates(each, call)), None)
-    body = list(_body(function))
-    if line is None or not body or len(m.findall(function, m.Return())) != isinstance(body[-1], cst.Return):
-        return
+    statements = None if line is None else statements_for_call(line, call, function, values)
+    if line is not None and statements is not None:
+        yield from applied(module, Changes({line: statements, function: []}), moved={name: _around(module, call)})
+
+
+def _around(module: cst.Module, call: cst.Call) -> str:
+    """Return the name of the innermost function around the call, or `<module>`."""
+    around = [
+        node.name.value
+        for node in m.findall(module, m.FunctionDef())
+        if isinstance(node, cst.FunctionDef) and call in m.findall(node.body, m.Call())
+    ]
+    return around[-1] if around else "<module>"
+
+
+def statements_for_call(
+    line: cst.CSTNode, call: cst.Call, function: cst.FunctionDef, values: Mapping[str, cst.BaseExpression]
+) -> list[cst.BaseStatement] | None:
+    """Return the function's body in the place of a line with its call, after assignments of its parameters.
+
+    None if the body returns within other statements. A body without a `return` gives None to a line that needs a value.
+    """
     assert isinstance(line, _Line)
+    body = list(_body(function))
+    if not body or len(_own_returns(function)) != isinstance(body[-1], cst.Return):
+        return None
     statements: list[cst.BaseStatement] = [
         _Line([cst.Assign([cst.AssignTarget(cst.Name(param))], value)])
         for param, value in values.items()
         if not m.matches(value, m.Name(param))
     ]
     statements += [s if isinstance(s, cst.BaseCompoundStatement) else _Line([s]) for s in body]
-    if isinstance(body[-1], cst.Return):
-        put = PutValue(name, cst.Name("None") if body[-1].value is None else body[-1].value)
-        last = after(cst.Module([line]), Changes({call: [func]}), put)
+    last_return = body[-1] if isinstance(body[-1], cst.Return) else None
+    if last_return is not None:
+        statements.pop()
+    if last_return is not None or not m.matches(line.body[0], m.Expr(m.MatchIfTrue(lambda value: value is call))):
+        value = last_return.value if last_return is not None else None
+        put = PutValue(_RESULT, cst.Name("None") if value is None else value)
+        last = after(cst.Module([line]), Changes({call: [cst.Name(_RESULT)]}), put)
         if last is None:
-            return
-        statements[-1:] = last.body
-    elif not m.matches(line.body[0], m.Expr(m.MatchIfTrue(lambda value: value is call))):
-        return
-    yield from applied(module, Changes({line: statements, function: []}))
+            return None
+        statements += last.body
+    return statements
+
+
+def _own_returns(function: cst.FunctionDef) -> list[cst.CSTNode]:
+    """Return the function's `return`s, without those of functions in it."""
+    nested = {id(each) for inner in m.findall(function.body, m.FunctionDef()) for each in m.findall(inner, m.Return())}
+    return [each for each in m.findall(function, m.Return()) if id(each) not in nested]
 
 
 def _evaluates(line: cst.CSTNode, call: cst.Call) -> bool:
@@ -116,7 +148,7 @@ def _evaluates(line: cst.CSTNode, call: cst.Call) -> bool:
     return not any(call in m.findall(each, m.Call()) for each in m.findall(only, EVALUATED_LATER))
 
 
-def _arguments(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+def arguments_of(function: cst.FunctionDef, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
     """Return the value of each parameter; None unless the call and the defaults give all values."""
     params = function.params.params
     values = {param.name.value: param.default for param in params}

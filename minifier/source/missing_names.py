@@ -1,7 +1,8 @@
-"""Find the global names that a script reads but never binds."""
+"""Find the global names, and the attributes of `self`, that a script reads but never binds."""
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 import symtable
@@ -39,3 +40,18 @@ def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
     for child in table.get_children():
         yield child
         yield from _inner(child)
+
+
+def missing_attributes(source: str) -> frozenset[str]:
+    """Return the attributes that methods read from `self`, and that no method or class of the source binds.
+
+    Raises SyntaxError or ValueError for a source that is not Python.
+    """
+    read, bound = set[str](), set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            (read if isinstance(node.ctx, ast.Load) else bound).add(node.attr)
+        elif isinstance(node, ast.ClassDef):
+            bound |= {name.id for each in node.body for name in ast.walk(each) if isinstance(name, ast.Name)}
+            bound |= {each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    return frozenset(read - bound)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst import matchers as m
 
 from minifier.source.put_value import Edited, applied, uses_of
 
+_NodeT = TypeVar("_NodeT", bound=cst.CSTNode)
 _CALLED_AS_INSTANCE = ("forward", "__call__")
 _STATIC = m.Name("staticmethod")
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _DefinedFunction:
     """A function of the module, and the names under which calls reach it.
 
     `is_bound`: a method whose calls leave out the first parameter. `call_name` is the function's name in calls; for
@@ -42,7 +44,7 @@ class _Functions(cst.CSTVisitor):
     """Collects a module's functions."""
 
     def __init__(self, module: cst.Module) -> None:
-        self.found: list[_Function] = []
+        self.found: list[_DefinedFunction] = []
         self._assignments = _assignments(module)
         self._classes: list[str] = []  # names of the enclosing classes
         self._depths: list[int] = []  # function depth at each of them
@@ -65,7 +67,7 @@ class _Functions(cst.CSTVisitor):
             root = self._classes[-1]
         made = frozenset() if is_method and root == name else _made_of(root, self._assignments)
         is_bound = is_method and not any(m.matches(each.decorator, _STATIC) for each in node.decorators)
-        self.found.append(_Function(node, call_name, is_bound, root, made))
+        self.found.append(_DefinedFunction(node, call_name, is_bound, root, made))
         self._depth += 1
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
@@ -90,17 +92,59 @@ def _made_of(root: str, assignments: Sequence[tuple[str, cst.BaseExpression]]) -
     return frozenset(names - {root})
 
 
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter, and which arguments give its value.
+
+    `position` is the parameter's place among the positional ones, if it is one. `takes_rest`: it stands behind `*` or
+    `**`, and takes the arguments that no other parameter takes.
+    """
+
+    node: cst.Param
+    position: int | None
+    takes_rest: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value
+
+
+def _parameters(function: cst.FunctionDef) -> list[_Parameter]:
+    params = function.params
+    found = [_Parameter(node, place) for place, node in enumerate((*params.posonly_params, *params.params))]
+    found += [_Parameter(node, None) for node in params.kwonly_params]
+    stars = (params.star_arg, params.star_kwarg)
+    return [*found, *(_Parameter(node, None, True) for node in stars if isinstance(node, cst.Param))]
+
+
+def _without(params: cst.Parameters, gone: cst.Param) -> cst.Parameters:
+    """Return the parameters of a function without one of them."""
+    groups: dict[str, Any] = {
+        name: [node for node in getattr(params, name) if node is not gone]
+        for name in ("posonly_params", "params", "kwonly_params")
+    }
+    star = params.star_arg if isinstance(params.star_arg, cst.Param) and params.star_arg is not gone else None
+    kwargs = None if params.star_kwarg is gone else params.star_kwarg
+    if kwargs is None and groups["kwonly_params"]:
+        groups["kwonly_params"] = _without_last_comma(groups["kwonly_params"])
+    elif kwargs is None and star is not None:
+        star = star.with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    elif kwargs is None:
+        groups["params"] = _without_last_comma(groups["params"])
+    bare = cst.ParamStar() if groups["kwonly_params"] else cst.MaybeSentinel.DEFAULT
+    return cst.Parameters(star_arg=star or bare, star_kwarg=kwargs, **groups)
+
+
 class _RemoveParameter(cst.CSTTransformer):
-    """Removes the parameter at `index`, and the argument at `position` in calls of the function.
+    """Removes a parameter, and its arguments in calls of the function.
 
     The arguments may come from a display: `f(*[x, y])`, or `xs = x, y` ahead of `f(*xs)`.
     """
 
-    def __init__(self, function: _Function, index: int, module: cst.Module) -> None:
+    def __init__(self, function: _DefinedFunction, parameter: _Parameter, module: cst.Module) -> None:
         super().__init__()
-        self.function, self.index, self.position = function, index, index - int(function.is_bound)
-        self.parameter = function.node.params.params[index].name.value
-        self.module = module
+        self.function, self.parameter, self.module = function, parameter, module
+        self.position = None if parameter.position is None else parameter.position - int(function.is_bound)
 
     @cached_property
     def displays(self) -> set[str]:
@@ -115,9 +159,7 @@ class _RemoveParameter(cst.CSTTransformer):
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         if original_node is not self.function.node:
             return updated_node
-        params = updated_node.params
-        rest = [param for i, param in enumerate(params.params) if i != self.index]
-        return updated_node.with_changes(params=params.with_changes(params=_without_last_comma(rest)))
+        return updated_node.with_changes(params=_without(original_node.params, self.parameter.node))
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if not self.function.is_called_by(original_node.func):
@@ -136,7 +178,7 @@ class _RemoveParameter(cst.CSTTransformer):
         )
 
     def _shorter(self, display: cst.BaseExpression) -> cst.BaseExpression:
-        if not isinstance(display, (cst.Tuple, cst.List)):
+        if self.position is None or not isinstance(display, (cst.Tuple, cst.List)):
             return display
         rest = [element for i, element in enumerate(display.elements) if i != self.position]
         if len(rest) == 1 and isinstance(display, cst.Tuple):
@@ -144,21 +186,31 @@ class _RemoveParameter(cst.CSTTransformer):
         return display.with_changes(elements=_without_last_comma(rest))
 
     def _is_argument(self, position: int, arg: cst.Arg) -> bool:
+        """Return whether the argument at this position of a call goes to the parameter."""
+        if self.parameter.takes_rest:
+            others = [each for each in _parameters(self.function.node) if not each.takes_rest]
+            is_of_keywords = self.function.node.params.star_kwarg is self.parameter.node
+            if arg.keyword is not None or arg.star == "**":
+                named = arg.keyword is not None and arg.keyword.value in {each.name for each in others}
+                return is_of_keywords and not named
+            count = sum(each.position is not None for each in others) - int(self.function.is_bound)
+            return not is_of_keywords and position >= count
         if arg.keyword is not None:
-            return arg.keyword.value == self.parameter
+            return arg.keyword.value == self.parameter.name
         return position == self.position and not arg.star
 
 
-def _without_last_comma(nodes: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+def _without_last_comma(nodes: Sequence[_NodeT]) -> list[_NodeT]:
     return [*nodes[:-1], *(node.with_changes(comma=cst.MaybeSentinel.DEFAULT) for node in nodes[-1:])]
 
 
 def without_parameters(module: cst.Module) -> Iterator[Edited]:
-    """Yield the module without a parameter, for each parameter of its functions except `self`."""
+    """Yield the module without a parameter, for each parameter that its function does not read, except `self`."""
     visitor = _Functions(module)
     module.visit(visitor)
     for function in visitor.found:
-        for index in range(int(function.is_bound), len(function.node.params.params)):
-            if function.node.params.params[index].name.value == "backend":  # calls without it have another backend
-                continue
-            yield from applied(module, _RemoveParameter(function, index, module))
+        for parameter in _parameters(function.node):
+            is_own = function.is_bound and parameter.position == 0
+            # calls without `backend` would have another backend
+            if not is_own and parameter.name != "backend" and not uses_of(function.node.body, parameter.name):
+                yield from applied(module, _RemoveParameter(function, parameter, module))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 
+from minifier.source.bases import without_bases
 from minifier.source.classes import classes_as_functions
+from minifier.source.comments import without_comments
 from minifier.source.inlining import with_qualified_names, without_functions
+from minifier.source.located import Located
 from minifier.source.modules import with_modules
+from minifier.source.numbers import SmallNumbers
 from minifier.source.parameters import without_parameters
+from minifier.source.patches import Patch
 from minifier.source.plain_forms import (
     shorter_tuples,
     with_unread_value_returned,
@@ -18,58 +23,97 @@ from minifier.source.plain_forms import (
     without_displays,
     without_targets,
 )
+from minifier.source.plain_values import tensors_as_ones, values_as_one
 from minifier.source.put_value import Edited
-from minifier.source.statement_edits import bodies, elements, ones, operands
-from minifier.source.values import small_values, without_comments
+from minifier.source.short_names import short_names
+from minifier.source.statement_edits import bodies, elements, operands
+
+Lister = Callable[[Located], Iterable[Edited | Patch]]
+"""Lists the edits of a source. An edit may change what the script does: the probe decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePass:
-    """A family of edits of a script. `edits(module)` yields the module after one edit.
+    """A family of edits of a script. `begin` returns their lister, for one walk over the edits.
 
-    An edit may change what the script does: the probe decides.
+    `reads_values`: the edits depend on values that a run of the script has. `is_adaptive`: the lister is asked until it
+    lists nothing, since its edits depend on what became of the last.
     """
 
     name: str
     sentence: str
-    edits: Callable[[cst.Module], Iterator[Edited]]
+    begin: Callable[[], Lister]
+    reads_values: bool = False
+    is_adaptive: bool = False
 
 
-PASSES: tuple[SourcePass, ...] = (
-    SourcePass("comments", "comments", without_comments),
-    SourcePass("classes", "a class to functions of its methods", classes_as_functions),
-    SourcePass("tuples", "one target of `a, b = x, y` together with its value", shorter_tuples),
-    SourcePass("targets", "`a = f(x)` to `f(x)`", without_targets),
+def of_module(edits: Callable[[cst.Module], Iterable[Edited]]) -> Callable[[], Lister]:
+    """Return the `begin` of a pass whose edits depend on the module alone."""
+    return lambda: lambda located: edits(located.module)
+
+
+# Tried until none of them has an edit that keeps the failure: what these take away needs no finer edit. An operand is
+# tried ahead of a new tensor: a function that is left with its parameter and one call is this call.
+COARSE_PASSES: tuple[SourcePass, ...] = (
     SourcePass(
-        "aliases", "a variable that is used once, or names a name, its value being put in its place", without_aliases
+        "blocks", "`for`, `if`, `while`, `with` and `try`, their body being put in their place", of_module(bodies)
     ),
     SourcePass(
-        "displays", "a list or tuple of one element to the element, its loops to their bodies", without_displays
+        "functions",
+        "a function that is called once, its body being put in the place of the call",
+        of_module(without_functions),
     ),
-    SourcePass("returns", "an unread last value to the value returned", with_unread_value_returned),
+    SourcePass("bases", "a base class to a part of its only subclass", of_module(without_bases)),
+    SourcePass("classes", "a class to functions of its methods", of_module(classes_as_functions)),
+    SourcePass("parameters", "a parameter together with its arguments", of_module(without_parameters)),
+    SourcePass("tuples", "one target of `a, b = x, y` together with its value", of_module(shorter_tuples)),
+    SourcePass("targets", "`a = f(x)` to `f(x)`", of_module(without_targets)),
     SourcePass(
-        "functions", "a function that is called once, its body being put in the place of the call", without_functions
+        "aliases",
+        "a variable that is used once, or names a name, its value being put in its place",
+        of_module(without_aliases),
     ),
-    SourcePass("imports", "an import of a name from a module that is imported itself", with_qualified_names),
-    SourcePass("parameters", "a parameter together with its arguments", without_parameters),
-    SourcePass("blocks", "`for`, `if`, `while`, `with` and `try`, their body being put in their place", bodies),
-    SourcePass("elements", "arguments, decorators, bases, elements, defaults, annotations, branches", elements),
-    SourcePass("operands", "an expression to one of its operands", operands),
-    SourcePass("ones", "an argument or an assigned value to 1", ones),
-    SourcePass("numbers", "every occurrence of a number to 1 or 2", small_values),
+    SourcePass(
+        "displays",
+        "a list or tuple of one element to the element, its loops to their bodies",
+        of_module(without_displays),
+    ),
+    SourcePass("returns", "an unread last value to the value returned", of_module(with_unread_value_returned)),
+    SourcePass("imports", "an import of a name from a module that is imported itself", of_module(with_qualified_names)),
+    SourcePass("operands", "an expression to one of its operands", of_module(operands), True),
+    SourcePass("tensors", "a computed tensor to `torch.ones` of its shape", lambda: tensors_as_ones, True),
 )
+
+FINE_PASSES: tuple[SourcePass, ...] = (
+    SourcePass(
+        "elements", "arguments, decorators, bases, elements, defaults, annotations, branches", of_module(elements), True
+    ),
+    SourcePass("ones", "an argument or an assigned value to 1", lambda: values_as_one, True),
+    SourcePass("numbers", "numbers to 1, or the smallest that fails", lambda: SmallNumbers().edits, is_adaptive=True),
+)
+
+# Tried last, and once: these change no statement.
+LAST_PASSES: tuple[SourcePass, ...] = (
+    SourcePass("names", "long names to short ones", lambda: short_names),
+    SourcePass("comments", "comments", of_module(without_comments)),
+)
+
+
+PASSES = (*COARSE_PASSES, *FINE_PASSES, *LAST_PASSES)
 
 
 def modules_pass(folders: Sequence[str]) -> SourcePass:
     """Return the pass that puts definitions in the place of an import from these folders."""
-    return SourcePass("modules", MODULES[1], lambda module: with_modules(module, folders))
+    return SourcePass("modules", MODULES[1], of_module(lambda module: with_modules(module, folders)))
 
 
 MODULES = ("modules", "an import of a module next to the script, its definitions being put in its place")
 
+STATEMENTS = ("statements", "statements that the failure does not need, at all depths")
+
 # Name and description of every pass, for the user.
 TABLE: tuple[tuple[str, str], ...] = (
-    ("statements", "statements that the failure does not need, at all depths"),
+    STATEMENTS,
     MODULES,
     *((each.name, each.sentence) for each in PASSES),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TypeGuard
 
 import libcst as cst
 from libcst import matchers as m
@@ -11,7 +12,7 @@ from libcst import matchers as m
 from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, applied, changed, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
-_MAX_LINE_CHARACTERS = 100  # of a line into which a value is put
+_MAX_LINE_CHARACTERS = 120  # of a line into which a value is put; as in torch's own code
 _RETURN = m.SimpleStatementLine(body=[m.Return()])
 
 
@@ -21,10 +22,29 @@ def _assignments(within: cst.CSTNode) -> list[cst.Assign]:
 
 def shorter_tuples(module: cst.Module) -> Iterator[Edited]:
     """Shorten assignments of tuples: `a, b = x, y` becomes `a = x`, or `b = y`."""
+    read = _attributes_read(module)
     for node in _tuple_assignments(module):
-        assert isinstance(node.value, cst.Tuple), "as matched"
-        for left_out in range(len(node.value.elements)):
-            yield from replaced(module, node, _without_pair(node, left_out))
+        assert isinstance(node.targets[0].target, cst.Tuple), "as matched"
+        for left_out, element in enumerate(node.targets[0].target.elements):
+            if _attribute(element.value) not in read:
+                yield from replaced(module, node, _without_pair(node, left_out))
+
+
+def _attributes_read(module: cst.Module) -> set[str]:
+    """Return the attributes that are read: without the assignment of one the script raises AttributeError."""
+    bound = {
+        id(node)
+        for target in m.findall(module, m.AssignTarget())
+        for node in m.findall(target, m.Attribute())
+        if isinstance(target, cst.AssignTarget)
+    }
+    nodes = m.findall(module, m.Attribute())
+    return {node.attr.value for node in nodes if isinstance(node, cst.Attribute) and id(node) not in bound}
+
+
+def _attribute(target: cst.CSTNode) -> str:
+    """Return the name of the attribute that is assigned; "" for another target."""
+    return target.attr.value if isinstance(target, cst.Attribute) else ""
 
 
 def _tuple_assignments(within: cst.CSTNode) -> Iterator[cst.Assign]:
@@ -53,10 +73,29 @@ def _shorter(node: cst.Tuple, left_out: int) -> cst.BaseExpression:
 
 
 def without_targets(module: cst.Module) -> Iterator[Edited]:
-    """Drop the target of a call's result: `a = f(x)` becomes `f(x)`."""
-    for node in _assignments(module):
-        if isinstance(node.value, cst.Call):
+    """Drop a target: `a = f(x)` becomes `f(x)`, `a = b = x` becomes `b = x`, `(a := x)` becomes `x`."""
+    read = _attributes_read(module)
+    for node in m.findall(module, m.Assign() | m.AnnAssign() | m.AugAssign() | m.NamedExpr()):
+        targets = [each.target for each in node.targets] if isinstance(node, cst.Assign) else []
+        names = [*targets, *(e.value for t in targets if isinstance(t, cst.Tuple) for e in t.elements)]
+        if any(_attribute(name) in read for name in names):
+            continue
+        if isinstance(node, cst.Assign) and len(node.targets) > 1:
+            for target in node.targets:
+                yield from replaced(
+                    module, node, node.with_changes(targets=[t for t in node.targets if t is not target])
+                )
+        elif isinstance(node, cst.NamedExpr):
+            yield from replaced(module, node, node.value)
+        elif isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign)) and _computes(node.value):
             yield from replaced(module, node, cst.Expr(node.value))
+        if isinstance(node, cst.AnnAssign) and node.value is not None:
+            yield from replaced(module, node, cst.Assign([cst.AssignTarget(node.target)], node.value))
+
+
+def _computes(value: cst.BaseExpression | None) -> TypeGuard[cst.BaseExpression]:
+    """Return whether an expression can fail, unlike a literal or the name of a variable."""
+    return value is not None and bool(m.findall(value, m.Call() | m.Subscript() | m.Attribute() | m.BinaryOperation()))
 
 
 def without_aliases(module: cst.Module) -> Iterator[Edited]:

@@ -2,105 +2,36 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
 import json
-import os
-import sys
+import re
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from minifier.failure import Fingerprint, Verdict
-from minifier.failure.observed import describe, text
-from minifier.fx.script_definitions import define
-from minifier.probe.children import ChildEnd, run_children
-from minifier.probe.life import Limits, imports_told
+from minifier.case.literals import SCRIPT
+from minifier.failure import Fingerprint, Frame, Verdict
+from minifier.fx.script_definitions import FILE
+from minifier.probe.children import ChildEnd, run_again_if_killed, run_children
+from minifier.probe.life import Limits
 from minifier.probe.prepared_case import preload
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
+from minifier.source.backend_watch import BackendWatch
+from minifier.source.conditions import Condition, SourceRun
 from minifier.source.missing_names import missing_names
+from minifier.source.other_scripts import OtherScript, keep_aside
+from minifier.source.passes import MODULES
+from minifier.source.recording import instrumented, recording
+from minifier.source.run_facts import Recorded
+from minifier.source.run_source import DRAWN, run_after_control, run_source
 
-_SEED = 0
 _FIRST_TIMEOUT_SECONDS = 3600.0  # before any run time is known: the whole script ended when it was captured
 _MIN_TIMEOUT_SECONDS = 5.0
 TIMEOUT_FACTOR = 10  # of the slowest failing run
-
-
-def run_source(source: str, *, compiled: bool = True) -> dict[str, Any]:
-    """Run the source as `__main__`, and return its exception or {"status": "pass"}.
-
-    If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
-    torch.compile run everything in eager mode.
-    """
-    with imports_told():
-        result = _run(source, compiled=compiled)
-    if result["status"] == "exit":
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(result["code"])
-    return result
-
-
-def in_eager(source: str) -> str:
-    """Return the script with a first statement that makes torch.compile run everything in eager mode."""
-    return with_first(source, 'import torch; torch.compiler.set_stance("force_eager")\n')
-
-
-def with_first(source: str, statements: str) -> str:
-    """Return the script with these statements ahead of all but its docstring and its imports from __future__."""
-    return _with_line(source, statements, _comes_first)
-
-
-def seeded(source: str) -> str:
-    """Insert the seed of the probes after the script's first imports; no change without `import torch`.
-
-    A reduced script may have lost its own seed, and fail for some random numbers only.
-    """
-    if not any(isinstance(node, ast.Import) and "torch" in map(_name, node.names) for node in ast.parse(source).body):
-        return source
-    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", lambda node: _comes_first(node) or _is_import(node))
-
-
-def _name(alias: ast.alias) -> str:
-    return alias.asname or alias.name
-
-
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.Import, ast.ImportFrom))
-
-
-def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> str:
-    """Insert the line after the first statements of the source, as long as `is_ahead` holds for them."""
-    ahead = list(itertools.takewhile(is_ahead, ast.parse(source).body))
-    after = ahead[-1].end_lineno if ahead else 0
-    lines = source.splitlines(keepends=True)
-    return "".join([*lines[:after], line, *lines[after:]])
-
-
-def _comes_first(node: ast.stmt) -> bool:
-    """Return whether the statement is a docstring, or an import from __future__."""
-    if isinstance(node, ast.ImportFrom):
-        return node.module == "__future__"
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _run(source: str, *, compiled: bool) -> dict[str, Any]:
-    sys.argv = ["repro.py"]
-    if not compiled:
-        torch.compiler.set_stance("force_eager")
-    torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
-    try:
-        define(source)
-    except SystemExit as exit_:
-        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
-        return {"status": "exit", "code": code} if code else {"status": "pass"}
-    except BaseException as error:  # noqa: BLE001 - any exception is a result
-        return {"status": "fail", "stage": "compile", "links": describe(error), "traceback": text(error)}
-    return {"status": "pass"}
+_RUNS_OF_DRAWS = 5  # of a source whose failure may depend on random numbers
+_OTHER_GENERATORS = re.compile(r"\b(?:default_rng|RandomState|Random|SystemRandom|secrets|urandom|uuid\d)\b")
 
 
 def passed(end: ChildEnd) -> bool:
@@ -108,12 +39,21 @@ def passed(end: ChildEnd) -> bool:
     return end.result is not None and end.result["status"] == "pass"
 
 
+def _another(judged: Judged) -> Judged:
+    """Return the verdict on a run that shows the fingerprint, but not the failure of the script."""
+    return replace(judged, verdict=Verdict.OTHER, failure=None)
+
+
 @dataclass
 class SourceLab:
     """Probes each source text once, in a child process. The file `journal` gets a line for each probe.
 
-    A definition whose text is in `whole` is kept unchanged or removed as a whole. `missing` are the names that the
-    whole script reads and does not bind.
+    `missing` are the names that the whole script reads and does not bind. With `passes_in_eager` a text has to pass in
+    eager mode. All `conditions` have to be met. The script, whose `__file__` is `file`, has modules in `folders`.
+    `first_seconds` is how long the whole script may take, as far as known. With `watches_backends`, runs tell about the
+    backends that they call, and with `watches_runs` about all that runs there. `accepted` gets each text that holds.
+    `moved` has (function of the script, function that its statements are in by now). `others` are other failures.
+    `warnings` are sentences about what went wrong in the search.
     """
 
     scratch: Path
@@ -123,12 +63,22 @@ class SourceLab:
     memory: int | None = None
     timeout: float | None = None
     workers: int = 1
-    whole: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    file: str = FILE
     missing: frozenset[str] = frozenset()
+    passes_in_eager: bool = True
+    conditions: list[Condition] = field(default_factory=list)
+    watches_backends: bool = False
+    watches_runs: bool = True
     phase: str = "check"
+    moved: Sequence[tuple[str, str]] = ()
     show: Callable[[Progress], None] = lambda _: None
+    accepted: Callable[[str], None] = lambda _: None
+    others: list[OtherScript] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
-    _fails: dict[str, bool] = field(default_factory=dict)  # by source text: it shows the sought failure
+    _verdicts: dict[str, Verdict] = field(default_factory=dict)  # by source text
+    first_seconds: float = _FIRST_TIMEOUT_SECONDS
     slowest_seconds: float = 0.0  # of the runs that showed the failure
     _fewest_lines: int | None = None
 
@@ -137,53 +87,128 @@ class SourceLab:
         """The number of probes."""
         return sum(self.counts.values())
 
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The texts of definitions that are kept unchanged or removed as a whole."""
+        return tuple(text for condition in self.conditions for text in condition.whole)
+
     def _limits(self) -> Limits:
-        expected = TIMEOUT_FACTOR * self.slowest_seconds if self.slowest_seconds else _FIRST_TIMEOUT_SECONDS
+        expected = TIMEOUT_FACTOR * self.slowest_seconds if self.slowest_seconds else self.first_seconds
         return Limits(self.timeout or max(_MIN_TIMEOUT_SECONDS, expected), self.memory)
 
     def run(self, source: str, *, compiled: bool = True) -> ChildEnd:
         """Run the source in a child without counting a probe; load here the modules that the child loaded."""
-        (end,) = run_children([lambda: run_source(source, compiled=compiled)], self._limits(), self.scratch)
+        (end,) = run_children([self._job(source, compiled=compiled)], self._limits(), self.scratch)
         preload(end.loaded)
         return end
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
-        """Return for each text whether the sought failure shows, and eager mode passes.
+        """Return for each text whether the sought failure shows, all conditions are met, and eager mode passes.
 
-        New texts are probed in parallel. Texts that are not Python are not probed, nor texts that read an unbound name
-        which is not in `missing`: they cannot pass in eager mode.
+        A probe runs a text in eager mode, if that has to pass, and then compiled.
+        New texts are probed in parallel. Texts that are not Python are not probed, nor texts that cannot meet a
+        condition or read an unbound name which is not in `missing`: they cannot pass in eager mode.
         """
-        texts = dict.fromkeys(sources)
-        self._fails |= {text: False for text in texts if text not in self._fails and not self._can_pass(text)}
-        new = [text for text in texts if text not in self._fails]
-        judged = [judge(end, self.sought, (), self.match) for end in self._run_all(new, compiled=True)]
-        failing = [source for source, each in zip(new, judged, strict=True) if each.verdict is Verdict.SAME]
-        controls = dict(zip(failing, self._run_all(failing, compiled=False), strict=True))
-        for source, each in zip(new, judged, strict=True):
-            fails_in_eager = source in controls and not passed(controls[source])
-            self._fails[source] = each.verdict is Verdict.SAME and not fails_in_eager
-            self._record(source, replace(each, verdict=Verdict.INVALID) if fails_in_eager else each)
-        return [self._fails[source] for source in sources]
+        texts = dict.fromkeys(text for text in sources if text not in self._verdicts)
+        self._verdicts |= {text: Verdict.INVALID for text in texts if not self._can_pass(text)}
+        new = [text for text in texts if text not in self._verdicts]
+        runs = self._run_all(new, has_control=self.passes_in_eager)
+        for run, judged in zip(runs, [self._judged(run) for run in runs], strict=True):
+            is_other = judged.verdict is Verdict.SAME and not self._fails_for_all_draws(run)
+            self._record(run, _another(judged) if is_other else judged)
+        return [self._verdicts[source] is Verdict.SAME for source in sources]
+
+    def verdict(self, source: str) -> Verdict | None:
+        """Return the verdict on a text; None if `holds` was not asked about it."""
+        return self._verdicts.get(source)
+
+    def recorded(self, source: str) -> Recorded:
+        """Return what a run of the text without torch.compile showed of its values; {} if it ended early."""
+
+        def job() -> dict[str, Any]:
+            with recording() as recorded:
+                return {**run_source(instrumented(source), compiled=False, file=self.file), "recorded": recorded}
+
+        (end,) = run_children([job], self._limits(), self.scratch)
+        recorded: Recorded = (end.result or {}).get("recorded", {})
+        return recorded
+
+    def warn(self, sentence: str) -> None:
+        """Note what went wrong in the search, once, in the journal too."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+            self._write({"phase": self.phase, "warning": sentence})
+
+    def _judged(self, run: SourceRun) -> Judged:
+        judged = judge(run.end, self.expected, (), self.match)
+        is_other = judged.verdict is Verdict.SAME and not all(each.holds(run) for each in self.conditions)
+        return _another(judged) if is_other else judged
+
+    @property
+    def expected(self) -> Fingerprint:
+        """The sought failure, which may also be raised where `moved` functions have gone."""
+        names = [self.sought.raising.function] if self.sought.raising is not None else []
+        for old, new in self.moved:
+            names += [new] if old in names and new not in names else []
+        frames = (Frame(SCRIPT, name) for name in names[1:])
+        is_of_script = self.sought.raising is not None and self.sought.raising.module == SCRIPT
+        forms = (replace(self.sought, raising=frame) for frame in frames if is_of_script)
+        return replace(self.sought, forms=(*self.sought.forms, *forms))
+
+    def _fails_for_all_draws(self, first: SourceRun) -> bool:
+        """Whether further runs of a source that draws random numbers fail as well, which draw others unless seeded."""
+        state = first.end.told.get(DRAWN)  # None after a death
+        may_draw_unseen = _OTHER_GENERATORS.search(first.source) is not None
+        if not may_draw_unseen and (state == "" or (state is None and "random" not in first.source)):
+            return True
+        for _ in range(_RUNS_OF_DRAWS - 1):
+            (run,) = self._run_all([first.source])
+            if self._judged(run).verdict is not Verdict.SAME:
+                return False
+            if state and state == run.end.told.get(DRAWN) and not may_draw_unseen:  # the script seeds its generators
+                return True
+        return True
 
     def _can_pass(self, source: str) -> bool:
         try:
-            return missing_names(source) <= self.missing
+            return missing_names(source) <= self.missing and all(each.may_hold(source) for each in self.conditions)
         except (SyntaxError, ValueError):
             return False
 
-    def _run_all(self, sources: Sequence[str], *, compiled: bool) -> list[ChildEnd]:
-        jobs = [lambda source=source: run_source(source, compiled=compiled) for source in sources]
-        return run_children(jobs, self._limits(), self.scratch) if jobs else []
+    def _job(self, source: str, *, compiled: bool = True, has_control: bool = False) -> Callable[[], dict[str, Any]]:
+        watch = BackendWatch(self.folders, self.watches_runs) if compiled and self.watches_backends else None
+        if has_control:
+            return lambda: run_after_control(source, self.file, watch)
+        return lambda: run_source(source, compiled=compiled, file=self.file, watch=watch)
 
-    def _record(self, source: str, judged: Judged) -> None:
+    def _run_all(self, sources: Sequence[str], *, has_control: bool = False) -> list[SourceRun]:
+        if not sources:
+            return []
+        is_kill = self.sought.message == signal.SIGKILL.name
+        jobs = [self._job(source, has_control=has_control) for source in sources]
+        ends = (run_children if is_kill else run_again_if_killed)(jobs, self._limits(), self.scratch)
+        is_inlined = self.phase == MODULES[0]
+        return [SourceRun(source, end, is_inlined) for source, end in zip(sources, ends, strict=True)]
+
+    def _record(self, run: SourceRun, judged: Judged) -> None:
         self.counts[judged.verdict] += 1
-        verdict, seconds, lines = judged.verdict.value, judged.seconds, len(source.splitlines())
+        self._verdicts[run.source] = judged.verdict
+        verdict, seconds, lines = judged.verdict.value, judged.seconds, len(run.source.splitlines())
         if judged.verdict is Verdict.SAME:
             self.slowest_seconds = max(self.slowest_seconds, seconds)
             self._fewest_lines = min(lines, self._fewest_lines or lines)
+            for condition in self.conditions:
+                condition.accept(run)
+            self.accepted(run.source)
         probe = f"{self.phase}, {counted(lines, 'line')}: {verdict} in {seconds:.2f} s"
         size = self._fewest_lines
         self.show(Progress(Phase.REDUCING, step=self.phase, size=size, unit="line", probes=self.total, probe=probe))
         entry = {"phase": self.phase, "lines": lines, "verdict": verdict, "seconds": round(seconds, 4)}
+        if judged.verdict is Verdict.OTHER and judged.failure is not None:
+            keep_aside(self.others, run.source, judged.failure)
+            entry["failure"] = judged.failure.fingerprint.sentence()
+        self._write(entry)
+
+    def _write(self, entry: dict[str, Any]) -> None:
         with self.journal.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")

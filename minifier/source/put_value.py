@@ -107,21 +107,35 @@ class Edited(Protocol):
         """The source."""
 
 
-class _Applied:
-    """A module after changes, which are made when its code is asked for: many edits are passed over."""
+class Applied:
+    """A module after changes, which are made when its code is asked for: most edits need only their replacements.
 
-    def __init__(self, module: cst.Module, changes: Sequence[cst.CSTTransformer]) -> None:
-        self._module, self._changes = module, changes
+    `moved` has the names of functions, and of those that their statements are in after the changes.
+    """
+
+    def __init__(
+        self, module: cst.Module, changes: Sequence[cst.CSTTransformer], moved: Mapping[str, str] = {}
+    ) -> None:
+        self._module, self._changes, self.moved = module, changes, moved
 
     @cached_property
     def code(self) -> str | None:
+        """The source."""
         module = after(self._module, *self._changes)
         return None if module is None else module.code
 
+    @property
+    def replacements(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        """The node in the place of each changed node; empty for other changes."""
+        (change, *others) = self._changes
+        if others or not isinstance(change, Changes) or any(len(nodes) != 1 for nodes in change.changes.values()):
+            return {}
+        return {old: nodes[0] for old, nodes in change.changes.items()}
 
-def applied(module: cst.Module, *changes: cst.CSTTransformer) -> Iterator[Edited]:
+
+def applied(module: cst.Module, *changes: cst.CSTTransformer, moved: Mapping[str, str] = {}) -> Iterator[Edited]:
     """Yield the module after these changes."""
-    yield _Applied(module, changes)
+    yield Applied(module, changes, moved)
 
 
 def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator[Edited]:

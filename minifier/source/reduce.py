@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-import libcst as cst
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from minifier import search
-from minifier.source.passes import PASSES, SourcePass, modules_pass
-from minifier.source.probe import SourceLab
-from minifier.source.put_value import Edited
+from minifier.failure.normalise import headline
+from minifier.source.edit_search import EditSearch, Lab, PassRow, Stopped, readable_and_held
+from minifier.source.likely_statements import likely_statements
+from minifier.source.located import Located
+from minifier.source.passes import (
+    COARSE_PASSES,
+    FINE_PASSES,
+    LAST_PASSES,
+    MODULES,
+    STATEMENTS,
+    Lister,
+    SourcePass,
+    modules_pass,
+)
+from minifier.source.patches import Patch, difference
 from minifier.source.tree import Tree
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
@@ -25,125 +35,127 @@ class ReducedSource:
     minimal: bool
 
 
-class _StatementSearchAdapter:
-    """Presents the numbered statements of a script to the search."""
-
-    def __init__(self, lab: SourceLab, tree: Tree) -> None:
-        self.lab, self.tree = lab, tree
-
-    @property
-    def workers(self) -> int:
-        return self.lab.workers
-
-    def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
-        return self.lab.holds([self.tree.code(numbers) for numbers in candidates])
-
-
-def _problem(tree: Tree, lines: Sequence[int]) -> search.Problem:
-    numbers = [tree.at_line(line) for line in lines]
-    hint = tuple(dict.fromkeys(number for number in numbers if number is not None))
-    return search.Problem(parents=tree.parents, kinds=tree.kinds, hints=(hint,) if hint else ())
-
-
 def reduce_source(
-    lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget, folders: Sequence[str] = ()
+    lab: Lab,
+    source: str,
+    lines: Sequence[int],
+    budget: search.Budget,
+    folders: Sequence[str] = (),
+    wants: Callable[[str], bool] = lambda name: True,
 ) -> ReducedSource:
     """Reduce a failing source. `lines` are the line numbers in its traceback.
 
-    Definitions from modules in `folders` are inlined where the failure survives that.
+    Definitions from modules in `folders` are inlined where the failure survives that. Besides the removal of
+    statements, only the passes are tried whose name `wants` accepts.
     """
-    source, ending = _statements(lab, source, lines, budget)
-    known: set[str] = set()  # modules that import each other would be inlined in turn for ever
-    while ending is search.Ending.PROVED:
-        known.add(source)
-        may_inline = folders if len(known) < _MAX_ROUNDS_WITH_MODULES else ()
-        smaller, is_finished = _simplified(lab, source, budget, may_inline)
-        if not is_finished:
-            source, ending = smaller, search.Ending.INTERRUPTED
-        elif smaller in known:
-            break
-        else:
-            source, ending = _statements(lab, smaller, (), budget)
-            if source in known:
-                break
-    return ReducedSource(source, len(Tree(source, lab.whole).statements), ending is search.Ending.PROVED)
+    edits = EditSearch(lab, source, budget)
+    try:
+        _search_statements(edits, lines)
+        _simplify(edits, folders, wants)
+        minimal = True
+    except (KeyboardInterrupt, Stopped):  # what was reached stays
+        minimal = False
+    return ReducedSource(edits.source, len(Tree(edits.source, lab.whole).statements), minimal)
 
 
-def _statements(lab: SourceLab, source: str, lines: Sequence[int], budget: search.Budget) -> tuple[str, search.Ending]:
-    """Remove statements, and return (the source, how the search ended)."""
-    lab.phase = "statements"
-    tree = Tree(source, lab.whole)
-    result = search.reduce(
-        _problem(tree, lines), _StatementSearchAdapter(lab, tree), known={frozenset(): False}, budget=budget
+def _search_statements(edits: EditSearch, lines: Sequence[int]) -> None:
+    """Remove at once all statements that the traced ones seem not to need, then groups, the last first.
+
+    Raises Stopped.
+    """
+    edits.lab.phase = STATEMENTS[0]
+    edits.check_budget()
+    tree = Tree(edits.source, edits.lab.whole)
+    traced = [number for line in lines if (number := tree.at_line(line)) is not None]
+    chosen = likely_statements(tree, traced) if traced else frozenset()
+    is_likely = bool(chosen) and readable_and_held(edits.lab, [tree.code(chosen)])[0]
+    if not is_likely:
+        chosen = frozenset(range(len(tree.statements)))
+    order = sorted(chosen, reverse=True)
+    first = 1 if is_likely else max(1, len(order) // 2)  # most of the likely ones are needed
+    left, ended = edits.gallop(len(order), lambda made: tree.code(chosen - {order[number] for number in made}), first)
+    kept = frozenset(order[number] for number in left)
+    edits.apply(difference(edits.source, tree.code(kept)))
+    if ended:
+        raise Stopped
+    for number, verdict in left.items():
+        edits.refuse(_REMOVALS, difference(edits.source, tree.code(kept - {order[number]})), verdict)
+
+
+def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], bool]) -> None:
+    """Make edits until none keeps the failure, and no statement can be removed. Raises Stopped."""
+    coarse, fine, last = (
+        [each for each in passes if wants(each.name)] for passes in (COARSE_PASSES, FINE_PASSES, LAST_PASSES)
     )
-    return tree.code(result.kept), result.ended
-
-
-class _BudgetSpent(Exception):
-    """The budget is used up."""
-
-
-def _simplified(lab: SourceLab, source: str, budget: search.Budget, folders: Sequence[str]) -> tuple[str, bool]:
-    """Inline one module, or apply all edits that keep the failure.
-
-    Return (the source, False if there was no time for all).
-    """
-    module = cst.parse_module(source)
-    try:
-        for inlined in _edited(lab, module, budget, [modules_pass(folders)]):
-            return inlined.code, True  # its statements are searched first
-        for smaller in _edited(lab, module, budget, PASSES):
-            module = smaller
-    except (KeyboardInterrupt, _BudgetSpent):  # the edits so far stay
-        return module.code, False
-    return module.code, True
-
-
-def _edited(
-    lab: SourceLab, module: cst.Module, budget: search.Budget, passes: Sequence[SourcePass]
-) -> Iterator[cst.Module]:
-    """Yield the module after each edit that keeps the failure, until no edit of any pass does. Raises _BudgetSpent."""
-    before = ""
-    while module.code != before:
-        before = module.code
-        for each in passes:
-            lab.phase, position = each.name, 0
-            while (found := _next_edit(lab, module, budget, each, position)) is not None:
-                position, module = found
-                yield module
-
-
-def _next_edit(
-    lab: SourceLab, module: cst.Module, budget: search.Budget, source_pass: SourcePass, position: int
-) -> tuple[int, cst.Module] | None:
-    """Return the first edit from this position on that keeps the failure: its position, and the module after it."""
-    before = module.code
-    whole = [text for text in lab.whole if text in before]
-    for number, edited in enumerate(_edits(source_pass, module)):
-        code = _code(edited) if number >= position else None
-        if code is None or code == before:
-            continue
-        if budget.ending(lab.total) is not None:
-            raise _BudgetSpent
-        if all(text in code for text in whole) and lab.holds([code])[0]:
-            return number, cst.parse_module(code)
-    return None
-
-
-def _edits(source_pass: SourcePass, module: cst.Module) -> Iterator[Edited]:
-    """Yield the edits of the pass, up to one that cannot be made."""
-    edits = source_pass.edits(module)
+    for _ in range(_MAX_ROUNDS_WITH_MODULES if wants(MODULES[0]) else 0):
+        before = edits.source
+        row = _row(modules_pass(folders), edits.lab)
+        while edits.step(row) and edits.source == before:
+            pass
+        if edits.source == before:
+            break
+        _search_statements(edits, ())
     while True:
-        try:
-            yield next(edits)
-        except StopIteration:
-            return
-        except Exception:  # noqa: BLE001 - libcst raises errors of many types; the source so far stays
-            return
+        before = edits.source
+        _to_fixpoint(edits, [_REMOVALS, *(_row(each, edits.lab) for each in coarse)])
+        for each in fine:
+            edits.run(_row(each, edits.lab))
+        if edits.source == before and not edits.reopen() and _is_minimal(edits):
+            break
+    for each in last:
+        edits.run(_row(each, edits.lab))
 
 
-def _code(edited: Edited) -> str | None:
+def _to_fixpoint(edits: EditSearch, rows: Sequence[PassRow]) -> None:
+    before = ""
+    while edits.source != before:
+        before = edits.source
+        for row in rows:
+            edits.run(row)
+
+
+def _is_minimal(edits: EditSearch) -> bool:
+    """Return whether no statement can be removed alone; else remove those that can be. Raises Stopped."""
+    before = edits.source
+    edits.lab.phase = STATEMENTS[0]
+    tree = Tree(edits.source, edits.lab.whole)
+    numbers = frozenset(range(len(tree.statements)))
+    for number in sorted(numbers, reverse=True):
+        edits.check_budget()
+        code = tree.code(numbers - {number})  # equal if the block had nothing else: it gets its `pass` again
+        if code != edits.source and readable_and_held(edits.lab, [code])[0]:
+            edits.apply(difference(edits.source, code))
+            numbers -= {number}
+    return edits.source == before
+
+
+def _removals(located: Located) -> Iterator[Patch]:
+    """Yield the removal of each statement, the last first."""
+    tree = Tree(located.source, located.whole)
+    numbers = frozenset(range(len(tree.statements)))
+    read = {binder for reader, binders in tree.reads for binder in binders if binder != reader}
+    for number in sorted(numbers, reverse=True):
+        removal = difference(located.source, tree.code(numbers - {number}))
+        yield replace(removal, is_idle=number not in read)
+
+
+_REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
+
+
+def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
+    lister = source_pass.begin()
+    return PassRow(
+        source_pass.name,
+        lambda located: _patches(source_pass.name, lister, located, lab),
+        source_pass.reads_values,
+        is_adaptive=source_pass.is_adaptive,
+    )
+
+
+def _patches(name: str, lister: Lister, located: Located, lab: Lab) -> Iterator[Patch | None]:
+    """Yield the listed edits as patches. An error of the lister ends the list, and `lab` warns of it."""
     try:
-        return edited.code
-    except Exception:  # noqa: BLE001 - as above
-        return None
+        yield from map(located.patch, lister(located))
+    except Exception as error:  # noqa: BLE001 - libcst raises errors of many types; the source so far stays
+        said = f"{type(error).__name__}: {headline(str(error))}"
+        lab.warn(f"the pass {name} could not list all its edits: {said}")

@@ -7,36 +7,44 @@ import json
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
-from libcst import matchers as m
 
 from minifier import search
 from minifier.capturing.script import Program
 from minifier.case import BackendReference, Case
-from minifier.case.encode import pack, unpack
+from minifier.case.decode import unpack
+from minifier.case.encode import pack
 from minifier.case.store import write_atomically
 from minifier.emit.footer import needed_folder, versions
-from minifier.errors import MinifyError, NoRepro, NothingToReduce, StoppedEarly
-from minifier.failure import Failure, Fingerprint, Kind, Stage, same
+from minifier.errors import MinifyError, StoppedEarly
+from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.fx.script_definitions import FILE
 from minifier.probe.prepared_case import extend_path
-from minifier.probe.verdicts import seen
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
-from minifier.slicing import Wanted, backend_names, folders_imported_from, imported_tops, names_bound, slice_module
+from minifier.slicing import folders_imported_from, imported_tops
 from minifier.slicing.slices import tidied
-from minifier.source.failing_statement import lines_of, up_to_failing_statement
-from minifier.source.missing_names import missing_names
-from minifier.source.probe import SourceLab, passed, with_first
+from minifier.source.deep_sources import deep_sources
+from minifier.source.edit_search import is_readable
+from minifier.source.failing_statement import lines_of
+from minifier.source.first_runs import KnownRun, first_failure
+from minifier.source.other_scripts import write_others
+from minifier.source.probe import TIMEOUT_FACTOR, SourceLab
 from minifier.source.reduce import reduce_source
-from minifier.source.tree import Tree, definition
+from minifier.source.run_source import with_first
+from minifier.source.tree import Tree
 
 _RESULT_FILE = "reduced.json"
+_MIN_FIRST_SECONDS = 60.0  # for the whole script, which compiles in each run
+_SPENT = "a budget was used up, or it was interrupted"
+_KILLED = "the process that reduced it was killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +52,10 @@ class ReducedScript:
     """A reduced script: its text, the statements before and after, and the probes by verdict.
 
     The reduced script shows `failure`. `slowest_seconds`: of the slowest failing probe. `minimal`: no statement can be
-    left out. `path` are the folders that Python adds to the import path for the script; the reduced script imports
-    modules from `folders` among them.
+    left out; else `stopped` says why the reduction ended. `path` are the folders that Python adds to the import path
+    for the script, and those that the script adds; the reduced script imports modules from `folders` among them.
+    `kept` are the functions that no edit changed, as they are the backend's. `warnings` are sentences about what went
+    wrong in the search.
     """
 
     source: str
@@ -58,23 +68,31 @@ class ReducedScript:
     failure: Failure
     path: tuple[str, ...]
     folders: tuple[str, ...]
+    stopped: str = ""
+    kept: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Summary:
         """The counts of the reduction."""
         counts = dict(self.probes)
-        stopped = "" if self.minimal else "a budget was used up, or it was interrupted"
         probes = {"total": sum(counts.values()), **counts}
-        return Summary(self.before, self.after, 0, 0, probes, self.minimal, stopped, self.seconds)
+        notes = (*([self.said_of_kept] if self.kept else []), *self.warnings)
+        return Summary(self.before, self.after, 0, 0, probes, self.minimal, self.stopped, self.seconds, notes=notes)
 
     @property
-    def text(self) -> str:
-        """The repro: the tidied source, and the failure in its last comment."""
-        module = cst.parse_module(self.source).visit(_WithoutBlankBegin())
-        assert isinstance(module, cst.Module)
-        body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
-        source = module.with_changes(body=body).code
-        footer = [self.failure.line, versions(), *needed_folder(imported_tops(source), self.folders)]
+    def said_of_kept(self) -> str:
+        """Say which functions no edit changed."""
+        return f"left as it is, as the backend's own code: {', '.join(self.kept)}"
+
+    def text(self, backend: BackendReference) -> str:
+        """Return the repro: the tidied source, and the failure and the backend's version in its last comment."""
+        with deep_sources():
+            module = cst.parse_module(self.source).visit(_WithoutBlankBegin())
+            assert isinstance(module, cst.Module)
+            body = [tidied(node, module.body[i - 1] if i else None) for i, node in enumerate(module.body)]
+            source = module.with_changes(body=body).code
+        footer = [self.failure.line, versions(backend), *needed_folder(imported_tops(source), self.folders)]
         return f"{source.strip()}\n\n" + "".join(f"# {line}\n" for line in footer)
 
 
@@ -99,27 +117,6 @@ def as_run(program: Program) -> str:
     return with_first(source, f"import sys\n\nsys.argv[1:] = {list(program.arguments)!r}\n\n")
 
 
-def of_its_backend(source: str, backend: BackendReference | None) -> tuple[str, ...]:
-    """Return the texts of the definitions and assignments that the backend needs; None stands for all backends.
-
-    They stay whole: the reduction must not change the backend under test.
-    """
-    module = cst.parse_module(source)
-    definitions = [node for node in module.body if isinstance(node, (cst.FunctionDef, cst.ClassDef))]
-    if backend is None:
-        names = sorted(backend_names(source))
-    else:
-        names = [name for name in (*backend.names, backend.made_by) if name]
-    needed = set(names_bound(slice_module(source, Wanted(names)))) if names else set()
-    assignments = [
-        module.code_for_node(line.with_changes(leading_lines=())).strip()
-        for line in module.body
-        if isinstance(line, cst.SimpleStatementLine) and m.matches(line, m.SimpleStatementLine([m.Assign()]))
-        if set(names_bound(module.code_for_node(line))) & needed
-    ]
-    return *(definition(module, node) for node in definitions if node.name.value in needed), *assignments
-
-
 def _absolute(source: str, package: str) -> str:
     """Replace relative imports by absolute imports; an import above the top-level package stays."""
     lines = source.splitlines(keepends=True)
@@ -141,14 +138,16 @@ def _reduce(
     settings: Settings,
     channel: Channel,
     of_backend: Case | None,
-    expected: Failure | None,
+    known: KnownRun,
+    reached: Callable[[ReducedScript], None] = lambda _: None,
 ) -> ReducedScript:
-    """Reduce the script in this process. Candidates are forks, with torch already imported."""
+    """Reduce the script in this process. Candidates are forks, with torch already imported.
+
+    `reached` gets the script after each success.
+    """
     started = time.monotonic()
-    source = as_run(program)
-    whole = of_its_backend(source, of_backend.backend if of_backend is not None else None)
-    before = len(Tree(source, whole).statements)
-    extend_path(_folders(program))
+    folders = tuple(dict.fromkeys((*_folders(program), *known.path)))
+    extend_path(folders)
     with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
         lab = SourceLab(
             Path(scratch),
@@ -158,101 +157,52 @@ def _reduce(
             settings.memory,
             settings.timeout,
             settings.workers or 1,
-            whole,
+            folders,
+            FILE if program.is_module else str(Path(program.target).resolve()),
             show=channel.show,
         )
-        failure = _first_failure(lab, source, of_backend, expected)
-        source = _which_passes_in_eager(lab, program, source, failure)
-        lab.sought = failure.fingerprint
-        lab.missing = missing_names(source)
-        lab.whole = (*whole, *_own_check(source, failure))
-        if not lab.holds([source])[0]:
-            raise NoRepro("the script fails in another way each time it is run")
+        if known.seconds:
+            lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
+        source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
+        before, best = len(Tree(source, lab.whole).statements), source
+
+        def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
+            return ReducedScript(
+                text,
+                before,
+                after,
+                minimal,
+                probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
+                seconds=time.monotonic() - started,
+                slowest_seconds=lab.slowest_seconds,
+                failure=replace(failure, fingerprint=lab.expected),
+                path=folders,
+                folders=tuple(folders_imported_from(text, folders)),
+                stopped=stopped,
+                kept=tuple(name for condition in lab.conditions for name in condition.kept_in(text)),
+                warnings=tuple(lab.warnings),
+            )
+
+        def accepted(text: str) -> None:
+            nonlocal best
+            if not is_readable(text):  # refused by the search
+                return
+            best = text
+            reached(script(text, len(Tree(text, lab.whole).statements), _KILLED))
+
+        lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
         budget = search.Budget.of(settings.max_probes, settings.budget, started)
-        reduced = reduce_source(lab, source, lines_of(failure), budget, _folders(program))
-    return ReducedScript(
-        reduced.source,
-        before,
-        reduced.statements,
-        reduced.minimal,
-        probes=tuple((verdict.value, count) for verdict, count in lab.counts.items()),
-        seconds=time.monotonic() - started,
-        slowest_seconds=lab.slowest_seconds,
-        failure=failure,
-        path=_folders(program),
-        folders=tuple(folders_imported_from(reduced.source, _folders(program))),
-    )
-
-
-def _first_failure(lab: SourceLab, source: str, of_backend: Case | None, expected: Failure | None) -> Failure:
-    """Run the whole script and return its failure.
-
-    Raises NoRepro if the script passes, hangs or misses a file. Also if the failure is not the backend's, or, without
-    a backend call, not of the expected type.
-    """
-    failure = seen(lab.run(source), ())
-    if failure is None or failure.fingerprint.kind is Kind.TIMEOUT:
-        raise NoRepro(
-            "run in an empty folder, the script does not fail: it needs files beside it, catches its own failure, or "
-            "fails only in its first run"
-        )
-    if "FileNotFoundError" in failure.fingerprint.types:
-        raise NoRepro(
-            f"run in an empty folder, as for a reduction of its source, the script shows {failure.line}. It needs "
-            "files beside it: with their absolute paths it can be run there"
-        )
-    if of_backend is not None:
-        sought = of_backend.failure.fingerprint
-        is_expected = is_of_script(sought, failure.fingerprint)
-    else:
-        is_expected = expected is None or _type(expected.fingerprint) == _type(failure.fingerprint)
-    if not is_expected:
-        raise NoRepro(f"run in an empty folder, the script shows {failure.line}")
-    return failure
-
-
-def is_of_script(sought: Fingerprint, shown: Fingerprint) -> bool:
-    """Return whether a run of the script shows the captured failure of its backend call.
-
-    Frames may differ: torch.fx runs a module, when it raises, in another way than in the observed run.
-    """
-    alike = same(sought, replace(shown, stage=sought.stage), renamed={})
-    return alike or (bool(shown.types) and (sought.types, sought.message) == (shown.types, shown.message))
-
-
-def _type(fingerprint: Fingerprint) -> str:
-    """Return the type of the innermost exception; for a death, the signal or the exit status."""
-    return fingerprint.types[-1] if fingerprint.types else fingerprint.message
-
-
-def _which_passes_in_eager(lab: SourceLab, program: Program, source: str, failure: Failure) -> str:
-    """Return the source, or its statements up to the failing statement, whichever passes in eager mode first.
-
-    Raises NothingToReduce if both fail.
-    """
-    in_eager = seen(lab.run(source, compiled=False), ())
-    if in_eager is None:
-        return source
-    shorter = up_to_failing_statement(source, failure)
-    if shorter != source and passed(lab.run(shorter, compiled=False)):
-        return shorter
-    line = failure.line if in_eager.line == failure.line else f"{in_eager.line}\nUnder torch.compile: {failure.line}"
-    raise NothingToReduce(f"{program.said} fails by itself, without torch.compile as well: {line}")
-
-
-def _own_check(source: str, failure: Failure) -> tuple[str, ...]:
-    """Return the text of the script's failed assertion, if any: the reduction must not change this check.
-
-    An assertion that calls torch.compile itself is not returned: the reduction may change it.
-    """
-    lines = lines_of(failure)
-    if not lines or "AssertionError" not in failure.fingerprint.types:
-        return ()
-    tree = Tree(source)
-    number = tree.at_line(lines[-1])
-    text = tree.module.code_for_node(tree.statements[number]).strip() if number is not None else ""
-    return (text,) if re.match(r"assert\b|[\w.]*\bassert\w*\(", text) and "compile(" not in text else ()
+        try:
+            reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
+        except Exception as error:  # noqa: BLE001 - of this tool, or of the machine: the best so far stays
+            reason = f"of an error of minify: {type(error).__name__}: {error}"
+            channel.say(f"the reduction stopped because {reason}")
+            return script(best, len(Tree(best, lab.whole).statements), reason)
+        finally:
+            write_others(lab.others, out / "others")
+        stopped = "" if reduced.minimal else _SPENT
+        return script(reduced.source, reduced.statements, stopped, reduced.minimal)
 
 
 def _folders(program: Program) -> tuple[str, ...]:
@@ -266,26 +216,29 @@ def reduce_script(
     settings: Settings,
     ui: Ui,
     of_backend: Case | None = None,
-    expected: Failure | None = None,
+    known: KnownRun = KnownRun(),  # noqa: B008 - it is frozen
 ) -> ReducedScript:
     """Reduce the script in a forked child. The probes go into the journal in `out`.
 
-    `of_backend` holds a backend call's failure that no repro of its graph showed. `expected` is the script's failure
-    during the capture.
+    `of_backend` holds a backend call's failure that no repro of its graph showed. `known` is the script's run as the
+    user runs it. After an error, or the death of the child, the best script so far is returned.
 
-    Raises NothingToReduce if the script fails without torch.compile too.
+    Raises FailsByItself if the script fails in an empty folder without torch.compile too.
     Raises NoRepro if the script does not show the failure in an empty folder.
     """
     result_path = out / _RESULT_FILE
+
+    def save(reduced: ReducedScript) -> None:
+        write_atomically(result_path, json.dumps(pack(reduced)))
 
     def work(channel: Channel) -> int:
         interrupt_once()
         adopt_orphans()
         try:
-            reduced = _reduce(program, out, settings, channel, of_backend, expected)
+            with deep_sources():
+                save(_reduce(program, out, settings, channel, of_backend, known, save))
         except KeyboardInterrupt:  # from then on what was reached stays
             raise StoppedEarly("interrupted before the reduction of the script had begun") from None
-        write_atomically(result_path, json.dumps(pack(reduced)))
         return 0
 
     out.mkdir(parents=True, exist_ok=True)
@@ -295,4 +248,6 @@ def reduce_script(
         raise MinifyError("the reduction of the source ended without a result")
     reduced: ReducedScript = unpack(ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
     result_path.unlink()
+    for note in reduced.summary.notes:
+        ui.say(note)
     return reduced

@@ -9,7 +9,6 @@ from libcst import matchers as m
 
 from minifier.source.put_value import Changes, Edited, applied, replaced
 
-_LITERALS = (cst.Integer, cst.Float, cst.SimpleString, cst.Lambda)
 _IN_PARENTHESES = m.OneOf(*(each(lpar=[m.AtLeastN(n=1)]) for each in (m.BinaryOperation, m.Call, m.Name, m.Attribute)))
 _COMPOUND = (cst.For, cst.While, cst.If, cst.With, cst.Try)
 
@@ -36,7 +35,9 @@ def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseExpression]:
     """Yield the subexpressions that may replace an expression."""
     if isinstance(node, cst.Call):
-        if any(map(_names_backend, node.args)):  # torch.compile, or a call of it
+        if is_compiling(node) or is_compiling(node.func):  # without it nothing would be compiled
+            return
+        if m.matches(node.func, m.Attribute(value=m.Call(func=m.Name("super")))):
             return
         yield from (arg.value for arg in node.args)
         if isinstance(node.func, cst.Attribute) and not _is_of_module(node.func.value, modules):
@@ -48,7 +49,10 @@ def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseE
     elif isinstance(node, cst.UnaryOperation):
         yield node.expression
     elif isinstance(node, cst.Subscript):
+        if isinstance(node.value, (cst.Tuple, cst.List)):
+            yield from (element.value for element in node.value.elements if isinstance(element, cst.Element))
         yield node.value
+        yield from (each.slice.value for each in node.slice if isinstance(each.slice, cst.Index))
     elif isinstance(node, cst.IfExp):
         yield from (node.body, node.orelse)
     elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
@@ -57,10 +61,15 @@ def _operands(node: cst.CSTNode, modules: Collection[str]) -> Iterator[cst.BaseE
         yield from (part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression))
 
 
+def imported_names(module: cst.Module) -> frozenset[str]:
+    """Return the names that imports bind, but for those of `import *`."""
+    aliases = (node for node in m.findall(module, m.ImportAlias()) if isinstance(node, cst.ImportAlias))
+    return frozenset(alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in aliases)
+
+
 def _modules(module: cst.Module) -> frozenset[str]:
     """Return the imported names of which attributes are read: a module is no value for an operand."""
-    aliases = (node for node in m.findall(module, m.ImportAlias()) if isinstance(node, cst.ImportAlias))
-    names = {alias.evaluated_alias or alias.evaluated_name.partition(".")[0] for alias in aliases}
+    names = imported_names(module)
     read = (node.value for node in m.findall(module, m.Attribute(value=m.Name())) if isinstance(node, cst.Attribute))
     return frozenset(names & {name.value for name in read if isinstance(name, cst.Name)})
 
@@ -74,7 +83,7 @@ def _may_replace(operand: cst.BaseExpression, modules: Collection[str]) -> bool:
     return not isinstance(operand, (cst.BaseNumber, cst.SimpleString))
 
 
-def _unpacked(module: cst.Module) -> set[cst.CSTNode]:
+def unpacked(module: cst.Module) -> set[cst.CSTNode]:
     """Return the targets and values of assignments to several names: their numbers of elements have to agree."""
     nodes = m.findall(module, m.Assign(targets=[m.AssignTarget(target=m.Tuple() | m.List())]))
     return {part for node in nodes if isinstance(node, cst.Assign) for part in (node.targets[0].target, node.value)}
@@ -87,18 +96,10 @@ def _is_of_module(node: cst.BaseExpression, modules: Collection[str]) -> bool:
     return isinstance(node, cst.Name) and node.value in modules
 
 
-def _is_literal(node: cst.BaseExpression) -> bool:
-    return isinstance(node, _LITERALS) or (isinstance(node, cst.Name) and node.value in ("True", "False", "None"))
-
-
-def _is_starred(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Arg) and bool(node.star)
-
-
 _BACKEND_KEY = m.DictElement(key=m.SimpleString('"backend"') | m.SimpleString("'backend'"))
 
 
-def _names_backend(node: cst.CSTNode) -> bool:
+def names_backend(node: cst.CSTNode) -> bool:
     """Whether the node is an argument `backend=`, or may hold one: a `**` of a variable, or of a dict with that key."""
     if m.matches(node, _BACKEND_KEY):
         return True
@@ -109,19 +110,38 @@ def _names_backend(node: cst.CSTNode) -> bool:
     return node.keyword is not None and node.keyword.value == "backend"
 
 
+def _goes_on(params: cst.Parameters) -> bool:
+    """Return whether other parameters follow the positional ones."""
+    return bool(params.kwonly_params or params.star_kwarg) or isinstance(params.star_arg, cst.Param)
+
+
+def is_compiling(node: cst.CSTNode) -> bool:
+    """Return whether the expression is a call of torch.compile, or another call with `backend=`."""
+    if not isinstance(node, cst.Call):
+        return False
+    return m.matches(node.func, m.Attribute(attr=m.Name("compile"))) or any(map(names_backend, node.args))
+
+
+def is_compiled(node: cst.CSTNode, number: int) -> bool:
+    """Return whether this argument is what a call compiles."""
+    return number == 0 and is_compiling(node) and isinstance(node, cst.Call) and not names_backend(node.args[0])
+
+
 def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the node without a child, for each child that can be left out."""
-    for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items"):
+    for name in ("decorators", "args", "bases", "keywords", "elements", "names", "items", "slice"):
         children = getattr(node, name, None)
         if isinstance(children, (list, tuple)):
             for i in range(len(children)):
-                if _names_backend(children[i]):  # without it torch.compile would use another backend
+                if names_backend(children[i]) or is_compiled(node, i):  # it would compile otherwise, or nothing
                     continue
                 rest = [*children[:i], *children[i + 1 :]]
                 if rest and hasattr(rest[-1], "comma"):
                     rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
                 if name == "keywords" and not rest:
                     yield _without_keywords(node)
+                elif name == "items" and rest:  # `with(a), b:` has no space, which `with b:` needs
+                    yield node.with_changes(items=rest, whitespace_after_with=cst.SimpleWhitespace(" "))
                 elif rest or name in ("decorators", "args", "bases"):
                     yield node.with_changes(**{name: rest})
     if isinstance(node, cst.Return) and node.value is not None:
@@ -132,6 +152,13 @@ def _without(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         name = "annotation" if isinstance(node, cst.Param) else "returns"
         if getattr(node, name) is not None:
             yield node.with_changes(**{name: None})
+    if isinstance(node, cst.FunctionDef) and node.params.posonly_params:
+        *first, last = (*node.params.posonly_params, *node.params.params)
+        params = (*first, last if _goes_on(node.params) else last.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        ordinary = {"posonly_params": (), "posonly_ind": cst.MaybeSentinel.DEFAULT, "params": params}
+        yield node.with_changes(params=node.params.with_changes(**ordinary))
+    if isinstance(node, (cst.WithItem, cst.ImportAlias)) and node.asname is not None:
+        yield node.with_changes(asname=None)
     if isinstance(node, cst.If) and node.orelse is not None:
         yield node.with_changes(orelse=None)
         if isinstance(node.orelse, cst.If):  # skip the `elif`, or turn it into the `else`
@@ -147,7 +174,7 @@ def _without_keywords(node: cst.CSTNode) -> cst.CSTNode:
     return node.with_changes(bases=bases, keywords=[])
 
 
-class _Nodes(cst.CSTVisitor):
+class Nodes(cst.CSTVisitor):
     """Collects all nodes of a module, outer ones first."""
 
     def __init__(self, module: cst.Module) -> None:
@@ -156,7 +183,7 @@ class _Nodes(cst.CSTVisitor):
         module.visit(self)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if _names_backend(node):  # the backend under test stays
+        if names_backend(node):  # the backend under test stays
             return False
         self.nodes.append(node)
         if isinstance(node, cst.If) and node.orelse is not None:
@@ -166,7 +193,7 @@ class _Nodes(cst.CSTVisitor):
 
 def bodies(module: cst.Module) -> Iterator[Edited]:
     """The body of a `for`, `while`, `if`, `with` or `try` takes the statement's place."""
-    visitor = _Nodes(module)
+    visitor = Nodes(module)
     for node in visitor.nodes:
         if id(node) not in visitor.branches:
             for body in _unwrapped(node):
@@ -175,9 +202,9 @@ def bodies(module: cst.Module) -> Iterator[Edited]:
 
 def operands(module: cst.Module) -> Iterator[Edited]:
     """An operand takes its expression's place, outer expressions first."""
-    modules, unpacked = _modules(module), _unpacked(module)
-    for node in _Nodes(module).nodes:
-        if not (node in unpacked and isinstance(node, (cst.Tuple, cst.List))):
+    modules, fixed = _modules(module), unpacked(module)
+    for node in Nodes(module).nodes:
+        if not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):
             for operand in _operands(node, modules):
                 if _may_replace(operand, modules):
                     yield from replaced(module, node, operand)
@@ -192,24 +219,9 @@ def operands(module: cst.Module) -> Iterator[Edited]:
 
 def elements(module: cst.Module) -> Iterator[Edited]:
     """An argument, decorator, base, element, imported name, default, annotation or branch is left out."""
-    modules, unpacked = _modules(module), _unpacked(module)
-    for node in _Nodes(module).nodes:
+    modules, fixed = _modules(module), unpacked(module)
+    for node in Nodes(module).nodes:
         needs_argument = isinstance(node, cst.Call) and len(node.args) == 1 and _is_of_module(node.func, modules)
-        if not needs_argument and not (node in unpacked and isinstance(node, (cst.Tuple, cst.List))):  # most likely
+        if not needs_argument and not (node in fixed and isinstance(node, (cst.Tuple, cst.List))):  # most likely
             for rest in _without(node):
                 yield from replaced(module, node, rest)
-
-
-def ones(module: cst.Module) -> Iterator[Edited]:
-    """An argument, or an assigned value, becomes 1."""
-    nodes, unpacked = _Nodes(module).nodes, _unpacked(module)
-    bases = {base for node in nodes if isinstance(node, cst.ClassDef) for base in node.bases}
-    for node in nodes:
-        if isinstance(node, (cst.Arg, cst.Assign)) and not (
-            _is_literal(node.value)
-            or _names_backend(node)
-            or _is_starred(node)
-            or node.value in unpacked
-            or node in bases
-        ):
-            yield from replaced(module, node.value, cst.Integer("1"))

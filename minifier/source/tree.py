@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider, ScopeProvider
+from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider, Scope, ScopeProvider
 
-Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+from minifier.source.deep_sources import deep_sources
 
 
 class Tree:
     """The statements of a source text, numbered in source order.
 
-    A nested statement is kept only with its parent. A definition whose text is in `whole` is a single statement.
+    A nested statement is kept only with its parent. A definition whose text is in `whole` is a single statement; so is
+    each function with `whole_functions`. With `entries`, those of dicts and lists are numbered like statements.
     Raises libcst.ParserSyntaxError for source that is not Python.
     """
 
-    def __init__(self, source: str, whole: Collection[str] = ()) -> None:
-        wrapper = MetadataWrapper(cst.parse_module(source))
+    def __init__(
+        self, source: str, whole: Collection[str] = (), *, whole_functions: bool = False, entries: bool = False
+    ) -> None:
+        with deep_sources():
+            self._number_statements(source, whole, whole_functions, entries)
+
+    def _number_statements(self, source: str, whole: Collection[str], whole_functions: bool, entries: bool) -> None:
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)  # a parsed node occurs once
         self.module = wrapper.module
-        collector = _StatementCollector(self.module, frozenset(whole))
+        collector = _StatementCollector(self.module, frozenset(whole), whole_functions, entries)
         self.module.visit(collector)
-        self.statements: list[Statement] = collector.statements
+        self.statements: list[cst.CSTNode] = collector.statements
         self._whole = collector.whole
         self._parent_node = wrapper.resolve(ParentNodeProvider)
         self._number: dict[cst.CSTNode, int] = {node: i for i, node in enumerate(self.statements)}
         positions = wrapper.resolve(PositionProvider)
+        self._codes: dict[tuple[int, frozenset[int]], str] = {}  # of the module's statements
         self._spans = [(positions[node].start.line, positions[node].end.line) for node in self.statements]
+        places: dict[cst.CSTNode, int] = {node: place for place, node in enumerate(self.module.body)}
+        inside = [set[int]() for _ in self.module.body]
+        for number, node in enumerate(self.statements):
+            outermost = node
+            while outermost not in places:
+                outermost = self._parent_node[outermost]
+            inside[places[outermost]].add(number)
+        self._inside = [frozenset(numbers) for numbers in inside]
         self._parents = [set[int]() for _ in self.statements]
         for number, node in enumerate(self.statements):
             parent = self.owner(self._parent_node[node])
             if parent is not None:
                 self._parents[number].add(parent)
-        for scope in {scope for scope in wrapper.resolve(ScopeProvider).values() if scope is not None}:
+        self.enclosing = tuple(next(iter(numbers), None) for numbers in self._parents)
+        self.reads = list(self._accesses(wrapper.resolve(ScopeProvider)))
+        for reader, binders in self.reads:
+            self._parents[reader] |= {binder for binder in binders if binder < reader}
+
+    def _accesses(self, scopes: Mapping[cst.CSTNode, Scope | None]) -> Iterator[tuple[int, frozenset[int]]]:
+        """Yield (number of the statement that reads a name, numbers of the statements that may bind it)."""
+        for scope in {scope for scope in scopes.values() if scope is not None}:
             for access in scope.accesses:
                 reader = self.owner(access.node)
-                for referent in access.referents:
-                    bound = getattr(referent, "node", None)
-                    binder = self.owner(bound) if bound is not None else None
-                    if reader is not None and binder is not None and binder < reader:
-                        self._parents[reader].add(binder)
+                bound = (getattr(referent, "node", None) for referent in access.referents)
+                binders = (self.owner(node) for node in bound if node is not None)
+                if reader is not None:
+                    yield reader, frozenset(binder for binder in binders if binder is not None)
 
     def owner(self, node: cst.CSTNode) -> int | None:
         """Return the number of the innermost statement that contains the node."""
@@ -70,25 +92,48 @@ class Tree:
 
     def code(self, chosen: Collection[int]) -> str:
         """Return the source with the chosen statements only; statements with an unchosen parent are absent too."""
-        survivors = {self.statements[i] for i in chosen}
-        reduced = self.module.visit(_RemoveOthers(survivors, self._whole))
-        assert isinstance(reduced, cst.Module)
-        return reduced.code
+        survivors = frozenset(chosen)
+        inside = [self._code_of(place, survivors & numbers) for place, numbers in enumerate(self._inside)]
+        margins = [
+            [self.module.code_for_node(line) for line in lines] for lines in (self.module.header, self.module.footer)
+        ]
+        code = "".join([*margins[0], *inside, *margins[1]])
+        return code if self.module.has_trailing_newline else code.removesuffix(self.module.default_newline)
+
+    def _code_of(self, place: int, chosen: frozenset[int]) -> str:
+        """Return the module's statement at this place with the chosen statements only."""
+        key = place, chosen
+        if key not in self._codes:
+            survivors = {self.statements[i] for i in chosen}
+            with deep_sources():
+                reduced = self.module.body[place].visit(_RemoveOthers(survivors, self._number, self._whole))
+                self._codes[key] = self.module.code_for_node(reduced) if isinstance(reduced, cst.CSTNode) else ""
+        return self._codes[key]
 
 
 class _StatementCollector(cst.CSTVisitor):
-    def __init__(self, module: cst.Module, texts: Collection[str]) -> None:
-        self.module, self.texts = module, texts
-        self.statements: list[Statement] = []
-        self.whole: set[Statement] = set()
+    def __init__(self, module: cst.Module, texts: Collection[str], whole_functions: bool, entries: bool) -> None:
+        self.module, self.texts, self.whole_functions, self.entries = module, texts, whole_functions, entries
+        self.statements: list[cst.CSTNode] = []
+        self.whole: set[cst.CSTNode] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             self.statements.append(node)
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and definition(self.module, node) in self.texts:
+        elif self.entries and isinstance(node, (cst.Dict, cst.List)):
+            self.statements += node.elements
+        if self._is_whole(node):
             self.whole.add(node)
             return False
         return True
+
+    def _is_whole(self, node: cst.CSTNode) -> bool:
+        return (isinstance(node, cst.FunctionDef) and self.whole_functions) or is_whole(self.module, node, self.texts)
+
+
+def is_whole(module: cst.Module, node: cst.CSTNode, texts: Collection[str]) -> bool:
+    """Return whether the node is a definition whose text is among these."""
+    return bool(texts) and isinstance(node, (cst.FunctionDef, cst.ClassDef)) and definition(module, node) in texts
 
 
 def definition(module: cst.Module, node: cst.FunctionDef | cst.ClassDef) -> str:
@@ -97,11 +142,13 @@ def definition(module: cst.Module, node: cst.FunctionDef | cst.ClassDef) -> str:
 
 
 class _RemoveOthers(cst.CSTTransformer):
-    """Removes the statements that do not survive; a required empty block gets a `pass`."""
+    """Removes the statements and entries that do not survive; a required empty block gets a `pass`."""
 
-    def __init__(self, survivors: Collection[Statement], whole: Collection[Statement]) -> None:
+    def __init__(
+        self, survivors: Collection[cst.CSTNode], numbered: Collection[cst.CSTNode], whole: Collection[cst.CSTNode]
+    ) -> None:
         super().__init__()
-        self.survivors, self.whole = survivors, whole
+        self.survivors, self.numbered, self.whole = survivors, numbered, whole
         self._required: set[cst.CSTNode] = set()  # a `finally` without which the `try` has nothing but its body
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -112,9 +159,10 @@ class _RemoveOthers(cst.CSTTransformer):
     def on_leave(  # type: ignore[override]
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode | cst.RemovalSentinel:
-        is_statement = isinstance(original_node, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
-        if is_statement and original_node not in self.survivors:
+        if original_node in self.numbered and original_node not in self.survivors:
             return cst.RemoveFromParent()
+        if isinstance(original_node, (cst.Dict, cst.List)) and isinstance(updated_node, (cst.Dict, cst.List)):
+            return _with_last_comma(original_node, updated_node)
         if isinstance(updated_node, cst.SimpleStatementLine) and not updated_node.body:
             return cst.RemoveFromParent()
         if isinstance(updated_node, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and updated_node.body:
@@ -128,6 +176,23 @@ class _RemoveOthers(cst.CSTTransformer):
         if isinstance(updated_node, (cst.Else, cst.Finally)) and _is_empty(updated_node.body):
             return updated_node if original_node in self._required else cst.RemoveFromParent()
         return updated_node
+
+
+def _with_last_comma(original: cst.Dict | cst.List, updated: cst.Dict | cst.List) -> cst.Dict | cst.List:
+    """Let the last entry end as the last one did, with a comma or without. It keeps the comment behind it."""
+    if not updated.elements or len(updated.elements) == len(original.elements):
+        return updated
+    *others, last = updated.elements
+    own, ended = last.comma, original.elements[-1].comma
+    if isinstance(own, cst.Comma) and isinstance(ended, cst.Comma) and own.deep_equals(ended):
+        return updated
+    bracket = "rbrace" if isinstance(updated, cst.Dict) else "rbracket"
+    closing: cst.RightCurlyBrace | cst.RightSquareBracket = getattr(updated, bracket)
+    before, after = closing.whitespace_before, own.whitespace_after if isinstance(own, cst.Comma) else None
+    if isinstance(before, cst.ParenthesizedWhitespace):  # the comment behind the last entry belongs to the bracket
+        line = after.first_line if isinstance(after, cst.ParenthesizedWhitespace) else cst.TrailingWhitespace()
+        closing = closing.with_changes(whitespace_before=before.with_changes(first_line=line))
+    return updated.with_changes(elements=[*others, last.with_changes(comma=ended)], **{bracket: closing})
 
 
 def _is_empty(body: cst.BaseSuite) -> bool:

@@ -1,6 +1,6 @@
-"""All uses of torch's private APIs, read against torch 2.13.
+"""All uses of torch's private interfaces, of the releases in docs/reference/versions.md.
 
-Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes the needed API.
+Each function has a test in tests/test_torch_private*.py that fails if a release of torch changes what it needs.
 """
 
 # The names imported here are this package's public names.
@@ -21,7 +21,7 @@ from minifier.torch_private.aot import (
     with_aot_compiler,
     without_donated_buffers,
 )
-from minifier.torch_private.autograd import NodeId, node_of, nodes_below, versions_kept
+from minifier.torch_private.autograd import NodeId, node_of, nodes_below, versions_kept, zeros_without_memory
 from minifier.torch_private.calls import (
     AskedBackend,
     Call,
@@ -36,12 +36,15 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.decompositions import parts_of
+from minifier.torch_private.devices import device_kinds, is_capturing
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
+from minifier.torch_private.dynamo_caches import compiled_entries, dynamo_caches_restored, isolated_compile
 from minifier.torch_private.dynamo_graph import add_arguments, complete_module
 from minifier.torch_private.exported import inputs_written_to, module_of_export, observe_aot_inductor
 from minifier.torch_private.fakes import (
     as_dynamo_calls,
     as_hint,
+    asking_for_no_device,
     expression_of,
     fake_tensor,
     graph_module,
@@ -53,8 +56,6 @@ from minifier.torch_private.fakes import (
 )
 from minifier.torch_private.inductor import (
     INDUCTOR,
-    INDUCTOR_MODULES,
-    MACHINE_SETTINGS,
     forget_threads,
     inductor_cache,
     inductor_folder,
@@ -65,7 +66,7 @@ from minifier.torch_private.inductor import (
     warm_up_inductor,
 )
 from minifier.torch_private.inductor_calls import inductor_entry
-from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch
+from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch, unknown_arguments
 from minifier.torch_private.modes import (
     as_while_compiling,
     default_device,
@@ -74,7 +75,9 @@ from minifier.torch_private.modes import (
     other_function_modes,
     without_modes,
 )
+from minifier.torch_private.module_calls import compile_module_calls
 from minifier.torch_private.native_stacks import print_native_stacks
+from minifier.torch_private.operators import BUILT_IN_MODULES, operator_path
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,

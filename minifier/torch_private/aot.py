@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +10,29 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch._C import _DisableAutocast
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from minifier.interfaces.declared import AOT, TRAINING, Arguments, ending_all, stands_on
+from minifier.interfaces.names import BACKWARD_ARGUMENTS, RUNS_BACKWARD
 from minifier.torch_private.aot_stages import replace_stages
 
-# Imported on demand, as this takes a fifth of a second. Untyped, as their functions are replaced.
-_RUNTIME_WRAPPERS = "torch._functorch._aot_autograd.runtime_wrappers"
-_CACHE = "torch._functorch._aot_autograd.autograd_cache"
+# Imported on demand, as this takes a fifth of a second.
+_CALL_COMPILED = stands_on(
+    "torch._functorch._aot_autograd.runtime_wrappers:call_func_at_runtime_with_args",
+    loses=AOT,
+    parameters=("f", "args"),
+)
+_CACHE_LOOKUP = stands_on(
+    "torch._functorch._aot_autograd.autograd_cache:AOTAutogradCache._lookup", loses=AOT, parameters=("key",)
+)
+_DONATED_BUFFERS = stands_on(
+    "torch._functorch.config:donated_buffer", loses="comparisons of gradients whose graph the script retains"
+)
+_PLACES_OF_ENGINE = [
+    stands_on(f"{module}:_engine_run_backward", loses=TRAINING, parameters=("t_outputs",))
+    for module in ("torch.autograd.graph", "torch.autograd")
+]
 
 FORWARD, BACKWARD, INFERENCE = "aot-forward", "aot-backward", "aot-inference"
 
@@ -79,26 +94,16 @@ def observe_aot_compilers(
     end = replace_stages(training, lambda compiler, go_on: go_on(observed(begin(), INFERENCE, compiler)))
     if on_run is None:
         return end
-    runtime_wrappers: Any = importlib.import_module(_RUNTIME_WRAPPERS)
-    call_runtime = runtime_wrappers.call_func_at_runtime_with_args
 
-    def call_func_at_runtime_with_args(f: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        token = backwards.get(f)
-        if token is None:
-            return call_runtime(f, args, *rest, **kwargs)
-        return on_run(token, args, lambda: call_runtime(f, args, *rest, **kwargs))
+    def read_call(call: Arguments) -> tuple[Any, Any]:
+        return backwards.get(call["f"]), call["args"]
 
-    runtime_wrappers.call_func_at_runtime_with_args = call_func_at_runtime_with_args
-    cache: Any = importlib.import_module(_CACHE).AOTAutogradCache
-    lookup = vars(cache)["_lookup"]
-    cache._lookup = staticmethod(lambda *args: None)
+    def call_compiled_part(read: tuple[Any, Any], go_on: Call) -> Any:
+        token, args = read
+        return go_on() if token is None else on_run(token, args, go_on)
 
-    def end_all() -> None:
-        end()
-        runtime_wrappers.call_func_at_runtime_with_args = call_runtime
-        cache._lookup = lookup
-
-    return end_all
+    never_found = _CACHE_LOOKUP.replace(lambda _: None, lambda _, __: None)
+    return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), never_found)
 
 
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
@@ -106,17 +111,13 @@ def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:
 
     The roots are the tensors or gradient edges at which the pass begins.
     """
-    import torch.autograd.graph as module
 
-    engine: Callable[..., Any] = module._engine_run_backward
+    def run(roots: Sequence[Any], go_on: Call) -> Any:
+        note(roots)
+        return go_on()
 
-    @functools.wraps(engine)
-    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
-        note(args[0] if args else ())
-        return engine(*args, **kwargs)
-
-    for place in (module, torch.autograd):
-        place._engine_run_backward = _engine_run_backward  # type: ignore[attr-defined]
+    for place in _PLACES_OF_ENGINE:
+        place.replace(lambda call: call["t_outputs"], run)
 
 
 def backward_arguments() -> list[Any] | None:
@@ -126,8 +127,8 @@ def backward_arguments() -> list[Any] | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "_backward_impl":
-            arguments = frame.f_locals.get("all_args")
+        if frame.f_code.co_name == RUNS_BACKWARD[1]:
+            arguments = frame.f_locals.get(BACKWARD_ARGUMENTS)
             return list(arguments) if isinstance(arguments, list) else None
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -179,7 +180,7 @@ def copied_graph(gm: torch.fx.GraphModule) -> torch.fx.Graph:
 @contextmanager
 def as_aot_calls_backward() -> Iterator[None]:
     """Enter AOTAutograd's context for compiling a backward graph: neither grad mode nor autocast."""
-    with torch.no_grad(), torch._C._DisableAutocast():
+    with torch.no_grad(), _DisableAutocast():
         yield
 
 
@@ -191,6 +192,4 @@ def call_compiled(compiled: Any, args: Sequence[Any]) -> Any:
 
 def without_donated_buffers() -> AbstractContextManager[Any]:
     """Let backward passes retain their graph, though their compiled code could reuse the memory of saved tensors."""
-    from torch._functorch import config
-
-    return config.patch("donated_buffer", False)  # type: ignore[no-any-return]
+    return _DONATED_BUFFERS.patched(False)

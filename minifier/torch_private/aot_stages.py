@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from minifier.interfaces.declared import AOT, Arguments, Interface, ending_all, stands_on
 
-# Imported on demand, as this takes a fifth of a second. Untyped, as its functions are replaced.
-_GRAPH_COMPILE = "torch._functorch._aot_autograd.graph_compile"
-_COMPILERS = {
-    "aot_stage2_autograd": ("fw_compiler", "bw_compiler"),
-    "aot_stage2_inference": ("inference_compiler",),
-}
+# Imported on demand, as this takes a fifth of a second.
+_AOT_AUTOGRAD = stands_on("torch._functorch.aot_autograd:aot_module_simplified", loses=AOT)
+_TRAINING = stands_on(
+    "torch._functorch._aot_autograd.graph_compile:aot_stage2_autograd",
+    "torch._functorch.aot_autograd:aot_dispatch_autograd",  # in torch 2.8
+    loses=AOT,
+)
+_INFERENCE = stands_on(
+    "torch._functorch._aot_autograd.graph_compile:aot_stage2_inference",
+    "torch._functorch.aot_autograd:aot_dispatch_base",
+    loses=AOT,
+)
+_FORWARD_AND_BACKWARD = ("fw_compiler", "bw_compiler")
+_FOR_INFERENCE = ("inference_compiler",)
 
 Compiler = Callable[..., Any]
 # Called with the compilers of one graph, and a function that compiles it with those that it is given.
@@ -24,57 +28,44 @@ Training = Callable[[Compiler, Compiler, Callable[[Compiler, Compiler], Any]], A
 Inference = Callable[[Compiler, Callable[[Compiler], Any]], Any]
 
 
-class _Changed(Exception):
-    """This torch hands the compilers over in another way than the releases that are known."""
+def _compilers_of(call: Arguments, names: tuple[str, ...]) -> tuple[list[Any], Callable[..., None]] | None:
+    """Return the compilers of a call and a function that replaces them; None if they are nowhere in its arguments.
 
-
-def _of_call(call: inspect.BoundArguments, names: tuple[str, ...]) -> tuple[list[Compiler], Callable[..., None]]:
-    """Return the compilers of a call, and a function that replaces them.
-
-    They are arguments since torch 2.13, and attributes of the configuration before. Raises _Changed.
+    They are arguments since torch 2.13, and attributes of the configuration before: of an argument, or of an argument's
+    attribute. Without a compiler for inference, AOTAutograd takes the one for training. A configuration that cannot be
+    written raises AttributeError.
     """
-    arguments = call.arguments
-    if all(name in arguments for name in names):
-        return [arguments[name] for name in names], lambda *given: arguments.update(zip(names, given, strict=True))
-    config = getattr(arguments.get("aot_state"), "aot_config", None)
-    if not all(callable(getattr(config, name, None)) for name in names):
-        raise _Changed("its arguments hold no compilers")
+    if all(name in call for name in names):
+        return [call[name] for name in names], lambda *given: call.update(zip(names, given, strict=True))
+    config: Any = call.get("aot_config", getattr(call.get("aot_state"), "aot_config", None))
+    if not all(hasattr(config, name) for name in names):
+        return None
 
     def replace(*given: Compiler) -> None:
         for name, compiler in zip(names, given, strict=True):
             setattr(config, name, compiler)
 
-    return [getattr(config, name) for name in names], replace
+    compilers = [getattr(config, name) or config.fw_compiler for name in names]
+    replace(*compilers)
+    return compilers, replace
 
 
-def _around(original: Callable[..., Any], name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that calls `stage` in the place of `original`.
+def _replace(interface: Interface, names: tuple[str, ...], stage: Callable[..., Any]) -> Callable[[], None]:
+    """Call `stage` in the place of a function of AOTAutograd. A call that is not understood goes to the original."""
 
-    A call that is not understood goes to the original, with a warning.
-    """
-    signature = inspect.signature(original)
+    def compile_graph(found: tuple[list[Any], Callable[..., None]] | None, go_on: Callable[[], Any]) -> Any:
+        if found is None:
+            interface.tell_loss(f"the arguments of {interface.place} hold no compilers")
+            return go_on()
+        compilers, replace = found
 
-    @functools.wraps(original)
-    def compile_graph(*args: Any, **kwargs: Any) -> Any:
-        call = signature.bind(*args, **kwargs)
-        try:
-            compilers, replace = _of_call(call, _COMPILERS[name])
-        except _Changed as error:
-            warnings.warn(
-                f"torch-minify does not see what AOTAutograd compiles: torch {torch.__version__} has another {name}, "
-                f"{error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            return original(*args, **kwargs)
-
-        def go_on(*given: Compiler) -> Any:
+        def go_on_with(*given: Compiler) -> Any:
             replace(*given)
-            return original(*call.args, **call.kwargs)
+            return go_on()
 
-        return stage(*compilers, go_on)
+        return stage(*compilers, go_on_with)
 
-    return compile_graph
+    return interface.replace(lambda call: _compilers_of(call, names), compile_graph)
 
 
 def replace_stages(training: Training, inference: Inference) -> Callable[[], None]:
@@ -82,15 +73,8 @@ def replace_stages(training: Training, inference: Inference) -> Callable[[], Non
 
     Return a function that ends this; the last replacement has to end first.
     """
-    importlib.import_module("torch._functorch.aot_autograd")  # its parts import each other
-    module: Any = importlib.import_module(_GRAPH_COMPILE)
-    originals = {name: getattr(module, name) for name in _COMPILERS}
-    stages: tuple[Callable[..., Any], ...] = (training, inference)
-    for (name, original), stage in zip(originals.items(), stages, strict=True):
-        setattr(module, name, _around(original, name, stage))
-
-    def end() -> None:
-        for name, original in originals.items():
-            setattr(module, name, original)
-
-    return end
+    _AOT_AUTOGRAD.find()  # its parts import each other
+    return ending_all(
+        _replace(_TRAINING, _FORWARD_AND_BACKWARD, training),
+        _replace(_INFERENCE, _FOR_INFERENCE, inference),
+    )

@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo import exc as dynamo_exc
-from torch._dynamo.output_graph import OutputGraph
+from torch import _TorchCompileInductorWrapper, _TorchCompileWrapper
+from torch._dynamo.exc import (
+    BackendCompilerFailed,
+    RestartAnalysis,
+    SkipFrame,
+    TensorifyScalarRestartAnalysis,
+    Unsupported,
+)
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.utils import checkpoint
+
+from minifier.interfaces.declared import (
+    EVERYTHING,
+    GRAPHS,
+    OPTIONS,
+    TORCH,
+    Arguments,
+    InterfaceState,
+    ending_all,
+    stands_on,
+)
+from minifier.interfaces.names import LAZY_FORWARD, WRAPPED_BACKEND, WRAPPED_CALLABLE
+from minifier.torch_private.inductor import INDUCTOR
+
+# A checkpoint raises it to end a call: it has recomputed enough.
+_STOP_RECOMPUTATION = stands_on(
+    "torch.utils.checkpoint:_StopRecomputationError",
+    loses="the end of a checkpoint's recomputation: it counts as a failure",
+)
+_CALL_COMPILER = stands_on(
+    "torch._dynamo.output_graph:OutputGraph.call_user_compiler",
+    loses=GRAPHS,
+    parameters=("self", "gm", "example_inputs"),
+)
+_COMPILER = stands_on("torch._dynamo.output_graph:OutputGraph.compiler_fn", loses=GRAPHS)
+_LAZY_CODE = stands_on(
+    "torch.fx._lazy_graph_module:_LazyGraphModule.force_recompile",
+    loses="compiled functions as Dynamo takes them, where a backend returns a graph module's forward",
+)
+_INDUCTOR_INIT = stands_on(
+    "torch:_TorchCompileInductorWrapper.__init__", loses=OPTIONS, parameters=("self", "mode", "options")
+)
+_INDUCTOR_CONFIG = stands_on("torch:_TorchCompileInductorWrapper.config", loses=OPTIONS)
+_INDUCTOR_DYNAMIC = stands_on("torch:_TorchCompileInductorWrapper.dynamic", loses=OPTIONS)
+_FUNCTION = stands_on("torch:_TorchCompileWrapper.compiler_fn", loses=GRAPHS)
+_NAME = stands_on("torch:_TorchCompileWrapper.compiler_name", loses=OPTIONS)
+_KEYWORDS = stands_on("torch:_TorchCompileWrapper.kwargs", loses=OPTIONS)
+_DYNAMIC = stands_on("torch:_TorchCompileWrapper.dynamic", loses=OPTIONS)
+_WRAPPERS = [
+    stands_on("torch:_TorchCompileInductorWrapper", loses=EVERYTHING, parameters=("mode", "options", "dynamic")),
+    stands_on("torch:_TorchCompileWrapper", loses=EVERYTHING, parameters=("backend", "mode", "options", "dynamic")),
+]
+_DDP_OPTIMIZER = stands_on(
+    "torch._dynamo.backends.distributed:DDPOptimizer", loses="the backend of a module in DistributedDataParallel"
+)
+_DDP_BACKEND = stands_on(
+    "torch._dynamo.backends.distributed:DDPOptimizer.backend_compile_fn", loses=_DDP_OPTIMIZER.loses
+)
+_COMPILERS = "the compilers of a backend that the script makes with aot_autograd(...)"
+_AOT_BACKEND = stands_on("torch._dynamo.backends.common:AotAutograd", loses=_COMPILERS)
+_AOT_KEYWORDS = stands_on("torch._dynamo.backends.common:AotAutograd.kwargs", loses=_COMPILERS)
+# The attribute in which Dynamo's wrappers keep the backend.
+_WRAPPED = WRAPPED_BACKEND if TORCH >= (2, 9) else WRAPPED_CALLABLE
+
+# torch.compile's wrappers around backends, which pass on mode= and options=; untyped in torch.
+_INDUCTOR_WRAPPER: Callable[..., Any] = _TorchCompileInductorWrapper
+_BACKEND_WRAPPER: Callable[..., Any] = _TorchCompileWrapper
 
 # Raised inside a backend to make Dynamo trace again or skip the frame; not failures.
-_PROTOCOL = (
-    dynamo_exc.RestartAnalysis,
-    dynamo_exc.SkipFrame,
-    dynamo_exc.TensorifyScalarRestartAnalysis,
-    dynamo_exc.Unsupported,
-    checkpoint._StopRecomputationError,  # a checkpoint has recomputed enough and ends the call
+_PROTOCOL: tuple[type[BaseException], ...] = (
+    RestartAnalysis,
+    SkipFrame,
+    TensorifyScalarRestartAnalysis,
+    Unsupported,
     KeyboardInterrupt,
+    *filter(None, [_STOP_RECOMPUTATION.find()]),
 )
 
 
@@ -31,12 +92,8 @@ def is_failure(error: BaseException) -> bool:
 
 def backend_error(error: BaseException) -> BaseException:
     """Return the backend's exception without Dynamo's wrapper."""
-    return error.inner_exception if isinstance(error, dynamo_exc.BackendCompilerFailed) else error
+    return getattr(error, "inner_exception", error) if isinstance(error, BackendCompilerFailed) else error
 
-
-# torch.compile's wrappers around backends, which pass on mode= and options=; untyped in torch.
-_INDUCTOR_WRAPPER: Callable[..., Any] = torch._TorchCompileInductorWrapper
-_BACKEND_WRAPPER: Callable[..., Any] = torch._TorchCompileWrapper
 
 Call = Callable[[], Callable[..., Any]]
 Observe = Callable[[Any, torch.fx.GraphModule, Sequence[Any], Call], Callable[..., Any]]
@@ -48,28 +105,20 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     `observe` must call `call()` and return its result, perhaps wrapped. Return a function that ends this. Observers
     must end in reverse order.
     """
-    original = OutputGraph.call_user_compiler
 
-    def call_user_compiler(self: Any, gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
-        return observe(
-            self.compiler_fn, gm, example_inputs, lambda: as_dynamo_takes(original(self, gm, example_inputs))
-        )
+    def read_call(call: Arguments) -> tuple[Any, torch.fx.GraphModule, Sequence[Any]]:
+        return call["self"].compiler_fn, call["gm"], call["example_inputs"]
 
-    OutputGraph.call_user_compiler = call_user_compiler  # type: ignore[method-assign]
-    wrapper = torch._TorchCompileInductorWrapper
-    original_init: Callable[..., None] = wrapper.__init__
+    def call_compiler(read: tuple[Any, torch.fx.GraphModule, Sequence[Any]], go_on: Call) -> Any:
+        return observe(*read, lambda: as_dynamo_takes(go_on()))
 
-    def __init__(self: Any, mode: Any, options: Any, *args: Any, **kwargs: Any) -> None:
-        original_init(self, mode, options, *args, **kwargs)
-        self.minify_asked = (mode, dict(options) if options else None)
+    def init(call: Arguments, go_on: Call) -> None:
+        mode, options = call["mode"], call["options"]
+        go_on()  # which refuses bad options
+        asked = mode, options.copy() if isinstance(options, dict) and options else None
+        _INDUCTOR_INIT.read(lambda: setattr(call["self"], "minify_asked", asked))
 
-    wrapper.__init__ = __init__  # type: ignore[method-assign]
-
-    def end() -> None:
-        OutputGraph.call_user_compiler = original  # type: ignore[method-assign]
-        wrapper.__init__ = original_init  # type: ignore[method-assign]
-
-    return end
+    return ending_all(_CALL_COMPILER.replace(read_call, call_compiler), _INDUCTOR_INIT.replace(dict, init))
 
 
 def as_dynamo_takes(compiled: Any) -> Any:
@@ -79,10 +128,12 @@ def as_dynamo_takes(compiled: Any) -> Any:
     Source: torch._dynamo.output_graph, at the end of compile_and_call_fx_graph.
     """
     module = getattr(compiled, "__self__", None)
-    if isinstance(module, _LazyGraphModule) and compiled.__name__ == "_lazy_forward":
-        _LazyGraphModule.force_recompile(module)
-        return module.forward
-    return compiled
+    if not isinstance(module, _LazyGraphModule) or compiled.__name__ != LAZY_FORWARD:
+        return compiled
+    if (write_code := _LAZY_CODE.find()) is None:
+        return compiled
+    write_code(module)
+    return module.forward
 
 
 @dataclass(frozen=True)
@@ -101,15 +152,30 @@ class AskedBackend:
 
 def asked_backend(compiler_fn: Any) -> AskedBackend:
     """Remove Dynamo's wrappers from a compiler function."""
-    while hasattr(compiler_fn, "_torchdynamo_orig_backend"):
-        compiler_fn = compiler_fn._torchdynamo_orig_backend
-    if isinstance(compiler_fn, torch._TorchCompileInductorWrapper):
-        mode, options = getattr(compiler_fn, "minify_asked", (None, compiler_fn.config or None))
-        return AskedBackend(None, compiler_fn.compiler_name, mode, options, compiler_fn.dynamic)
-    if isinstance(compiler_fn, torch._TorchCompileWrapper):
-        mode, options = compiler_fn.kwargs.get("mode"), compiler_fn.kwargs.get("options")
-        return AskedBackend(compiler_fn.compiler_fn, compiler_fn.compiler_name, mode, options, compiler_fn.dynamic)
-    return AskedBackend(compiler_fn, getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
+    while hasattr(compiler_fn, _WRAPPED):
+        compiler_fn = getattr(compiler_fn, _WRAPPED)
+    if (split := _of_ddp(compiler_fn)) is not None:
+        return asked_backend(split)
+    if isinstance(compiler_fn, _TorchCompileInductorWrapper):
+        mode, options = getattr(compiler_fn, "minify_asked", None) or (None, _INDUCTOR_CONFIG.of(compiler_fn) or None)
+        return AskedBackend(None, INDUCTOR, mode, options, _INDUCTOR_DYNAMIC.of(compiler_fn))
+    if isinstance(compiler_fn, _TorchCompileWrapper):
+        function, keywords = _FUNCTION.of(compiler_fn), _KEYWORDS.of(compiler_fn) or {}
+        name = _NAME.of(compiler_fn) or _name(function)
+        return AskedBackend(function, name, keywords.get("mode"), keywords.get("options"), _DYNAMIC.of(compiler_fn))
+    return AskedBackend(compiler_fn, _name(compiler_fn))
+
+
+def _of_ddp(compiler_fn: Any) -> Any:
+    """Return the backend that gets the parts of a graph that Dynamo splits for DistributedDataParallel; or None."""
+    if _DDP_OPTIMIZER.state() is InterfaceState.NOT_LOADED or (kind := _DDP_OPTIMIZER.find()) is None:
+        return None
+    optimizer = getattr(compiler_fn, "__self__", None)
+    return _DDP_BACKEND.of(optimizer) if isinstance(optimizer, kind) else None
+
+
+def _name(backend: Any) -> str:
+    return str(getattr(backend, "__name__", type(backend).__name__))
 
 
 def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None, dynamic: bool | None) -> Any:
@@ -121,7 +187,6 @@ def compiler_for(backend: Any, mode: str | None, options: dict[str, Any] | None,
 
 def aot_autograd_arguments(backend: Any) -> dict[str, Any] | None:
     """Return the keyword arguments of the call `aot_autograd(...)` that made this backend, or None."""
-    module = sys.modules.get("torch._dynamo.backends.common")
-    if module is not None and isinstance(backend, module.AotAutograd):
-        return dict(backend.kwargs)
-    return None
+    if _AOT_BACKEND.state() is InterfaceState.NOT_LOADED or (kind := _AOT_BACKEND.find()) is None:
+        return None
+    return dict(_AOT_KEYWORDS.of(backend) or {}) if isinstance(backend, kind) else None

@@ -11,6 +11,12 @@ from typing import Any
 
 from torch.utils._config_module import _UNSET_SENTINEL, ConfigModule
 
+from minifier.interfaces.declared import EVERYTHING, stands_on
+
+stands_on("torch._dynamo.config:_config", loses=EVERYTHING)
+for _name in ("ConfigModule._is_default", "_ConfigEntry.alias", "_ConfigEntry.env_value_force"):
+    stands_on(f"torch.utils._config_module:{_name}", loses=EVERYTHING)
+
 
 def _modules() -> Iterator[tuple[str, ConfigModule]]:
     """Yield each loaded configuration module once, with an importable name."""

@@ -9,6 +9,14 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from minifier.interfaces.declared import EVERYTHING, stands_on
+
+stands_on("torch._ops:OpOverload._schema", loses=EVERYTHING)
+stands_on(
+    "torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators",  # since torch 2.9
+    loses="known values in the bodies of higher-order ops: a body keeps more ops and inputs than it needs",
+)
+
 _WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
 
 

@@ -13,9 +13,11 @@ from torch._dynamo.utils import _extract_tensor_dict
 from torch._dynamo.variables.builder import GraphArg
 from torch._subclasses.fake_tensor import FakeTensor
 
+from minifier.interfaces import names
+from minifier.interfaces.declared import TORCH
 from minifier.torch_private.fakes import COMPILE_ID, as_hint, fake_tensor
 
-_BACKEND_ID = "__compiled_fn_0"
+_BACKEND_ID = {names.BACKEND_ID: "__compiled_fn_0"} if TORCH >= (2, 9) else {}
 _LOCAL = re.compile(r"l_(\w+?)_")  # Dynamo's placeholder for the local variable
 
 
@@ -24,12 +26,12 @@ def complete_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
     AOTAutograd recognises Dynamo's modules by them.
     """
-    module.meta.update(dynamo_flat_name_to_original_fqn={}, dynamo_compile_id=COMPILE_ID, backend_id=_BACKEND_ID)
+    module.meta.update({names.FLAT_NAMES: {}, names.COMPILE_ID: COMPILE_ID, **_BACKEND_ID})
     held = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
     facts = {
-        "compile_subgraph_reason": GraphCompileReason("return_value", [], graph_break=False),
-        "_param_name_to_source": {name: AttrSource(LocalSource("self"), name) for name in held},
-        "_source_to_user_stacks": {},
+        names.REASON: GraphCompileReason("return_value", [], graph_break=False),
+        names.PARAMETER_SOURCES: {name: AttrSource(LocalSource("self"), name) for name in held},
+        names.USER_STACKS: {},
     }
     for name, value in facts.items():
         object.__setattr__(module, name, value)
@@ -47,7 +49,8 @@ def add_arguments(module: torch.fx.GraphModule, values: Sequence[Any]) -> None:
         match = _LOCAL.fullmatch(node.name)
         name = match.group(1) if match and match.group(1) not in used else node.name
         used.add(name)
-        node._dynamo_source = source = LocalSource(name, is_input=True)
+        source = LocalSource(name, is_input=True)
+        setattr(node, names.SOURCE_OF_NODE, source)
         node.type = type(value)
         example = node.meta.get("example_value")
         if not isinstance(value, torch.Tensor):

@@ -10,10 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-import torch._dynamo
-import torch._dynamo.config as dynamo_config
-import torch._functorch.config as functorch_config
-import torch.compiler
 from torch._dynamo.source import AttrSource, LocalSource
 from torch._guards import (
     CompileContext,
@@ -28,9 +24,25 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 
+from minifier.interfaces.declared import EVERYTHING, TORCH, stands_on
+
+stands_on("torch:Tensor._base", loses=EVERYTHING)
+stands_on("torch:UntypedStorage._cdata", loses=EVERYTHING)
+stands_on("torch.fx.experimental.symbolic_shapes:ShapeEnv.settings", loses=EVERYTHING)
+_AS_DYNAMO_CALLS = "a setting of Dynamo while a probe calls a backend"
+_SCALARS = stands_on("torch._dynamo.config:capture_scalar_outputs", loses=_AS_DYNAMO_CALLS)
+_SHAPES = stands_on("torch._dynamo.config:capture_dynamic_output_shape_ops", loses=_AS_DYNAMO_CALLS)
+_DATA_POINTERS = stands_on("torch._functorch.config:fake_tensor_allow_unsafe_data_ptr_access", loses=_AS_DYNAMO_CALLS)
+_LAZY_CODE = stands_on("torch._dynamo.config:use_lazy_graph_module", loses=_AS_DYNAMO_CALLS)
+
+_ASKS_FOR_DEVICES = stands_on(
+    "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
+    loses="probes that use CUDA, of a graph on the CPU: CUDA's driver starts before they are forked",
+)
+
 COMPILE_ID = CompileId(frame_id=0, frame_compile_id=0)
 # Dynamo compiles in a session since torch 2.13.
-_session: Any = getattr(torch.compiler, "_compile_session_context", contextlib.nullcontext)
+_SESSION = [stands_on("torch.compiler:_compile_session_context", loses=_AS_DYNAMO_CALLS)] if TORCH >= (2, 13) else []
 
 
 @contextlib.contextmanager
@@ -67,7 +79,10 @@ def as_dynamo_compiles(context: GlobalContext) -> Iterator[None]:
         autocast_cpu_dtype=(functools.partial(torch.set_autocast_dtype, "cpu"), dtype("cpu")),
         autocast_cache_enabled=(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
     )
-    with compile_context(CompileContext(COMPILE_ID)), _session():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(compile_context(CompileContext(COMPILE_ID)))
+        for session in filter(None, (each.find() for each in _SESSION)):
+            stack.enter_context(session())
         yield
 
 
@@ -75,15 +90,15 @@ def mode_of_call(environment: ShapeEnv) -> FakeTensorMode:
     """Return a fake mode like Dynamo's at a backend call, by Dynamo's present configuration."""
     environment.settings = replace(
         environment.settings,
-        allow_scalar_outputs=dynamo_config.capture_scalar_outputs,
-        allow_dynamic_output_shape_ops=dynamo_config.capture_dynamic_output_shape_ops,
+        allow_scalar_outputs=bool(_SCALARS.find()),
+        allow_dynamic_output_shape_ops=bool(_SHAPES.find()),
     )
     return _safe_mode(environment)
 
 
 def _safe_mode(environment: ShapeEnv) -> FakeTensorMode:
     """Return a fake mode whose tensors raise where their memory is read, as Dynamo's do."""
-    with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False):
+    with _DATA_POINTERS.patched(False):
         return FakeTensorMode(shape_env=environment, export=False)
 
 
@@ -108,6 +123,17 @@ def new_fake_mode() -> FakeTensorMode:
     return _safe_mode(ShapeEnv(tracked_fakes=[]))
 
 
+@contextlib.contextmanager
+def asking_for_no_device() -> Iterator[None]:
+    """Let the ops of fake tensors on the CPU ask for no device: the question alone keeps forks from using CUDA."""
+    asks = _ASKS_FOR_DEVICES.find()
+    _ASKS_FOR_DEVICES.assign(False)
+    try:
+        yield
+    finally:
+        _ASKS_FOR_DEVICES.assign(asks)
+
+
 def fake_tensor(
     mode: FakeTensorMode, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: str, offset: int = 0
 ) -> torch.Tensor:
@@ -121,7 +147,7 @@ def fake_tensor(
 
 def graph_module(root: torch.nn.Module, graph: torch.fx.Graph) -> torch.fx.GraphModule:
     """Return a GraphModule like Dynamo's, whose code is generated on demand."""
-    with _use_lazy_graph_module(torch._dynamo.config.use_lazy_graph_module):
+    with _use_lazy_graph_module(bool(_LAZY_CODE.find())):
         return _make_graph_module(root, graph)
 
 

@@ -5,14 +5,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
 import tempfile
 from pathlib import Path
 
+from minifier.interfaces.declared import CACHES, InterfaceState, stands_on
+from minifier.interfaces.names import MACHINE_CHECK
+
+_TAME = {
+    stands_on(place, loses=CACHES): value
+    for place, value in (
+        ("torch._inductor.config:compile_threads", 1),
+        ("torch._inductor.config:fx_graph_cache", False),
+        ("torch._inductor.config:fx_graph_remote_cache", False),
+        ("torch._functorch.config:enable_autograd_cache", False),
+    )
+}
+_THREADS = stands_on(
+    "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
+)
+_FOLDER = stands_on("torch._inductor.runtime.cache_dir_utils:default_cache_dir", loses=CACHES)
+_VECTORS = stands_on("torch._inductor.cpu_vec_isa:valid_vec_isa_list", loses=CACHES)
+
 INDUCTOR = "inductor"
-INDUCTOR_MODULES = ("torch._inductor.compile_fx", "torch._inductor.codegen.cpp")  # import nearly everything it needs
-# Settings that change its checks of the machine: if a Case has one, each child must check for itself.
-MACHINE_SETTINGS = {("torch._inductor.config", key) for key in ("cpp.vec_isa_ok", "cpp.cxx")}
 
 
 def tame_inductor() -> None:
@@ -21,13 +35,8 @@ def tame_inductor() -> None:
     Its worker processes would outlive a probe. A cached graph could be the compilation of another candidate. Its cache
     of compiled C++ is sound: the key is a hash of the source.
     """
-    import torch._functorch.config as functorch_config
-    import torch._inductor.config as inductor_config
-
-    inductor_config.compile_threads = 1
-    inductor_config.fx_graph_cache = False
-    inductor_config.fx_graph_remote_cache = False
-    functorch_config.enable_autograd_cache = False
+    for setting, value in _TAME.items():
+        setting.assign(value)
 
 
 def forget_threads() -> None:
@@ -35,9 +44,8 @@ def forget_threads() -> None:
 
     torch forgets its worker processes after a fork, but not these threads.
     """
-    module = sys.modules.get("torch._inductor.async_compile")
-    if module is not None:
-        module.AsyncCompile.pool.cache_clear()
+    if _THREADS.state() is not InterfaceState.NOT_LOADED and (pool := _THREADS.find()) is not None:
+        pool.cache_clear()
 
 
 def inductor_headers() -> Path | None:
@@ -51,10 +59,16 @@ def inductor_headers() -> Path | None:
 
 @functools.cache
 def inductor_folder() -> Path:
-    """Return inductor's default cache folder, in the temporary folder at the time of the first call."""
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+    """Return inductor's default cache folder, in the temporary folder at the time of the first call.
 
-    return Path(default_cache_dir())
+    If torch does not say, return a folder of a name that it would not take: nothing is found there.
+    """
+    find = _FOLDER.find() or _unknown_folder
+    return Path(find())
+
+
+def _unknown_folder() -> str:
+    return os.path.join(tempfile.gettempdir(), "minify-unknown-inductor")
 
 
 @functools.cache
@@ -64,8 +78,7 @@ def inductor_cache() -> Path:
     return Path(folder).absolute() if folder else inductor_folder()
 
 
-_CHECK_FUNCTION = b"_chk_kernel"  # in the sources by which inductor checks for vector instructions
-_MAX_CHECK_BYTES = 2_000  # of such a source
+_MAX_CHECK_BYTES = 2_000  # of a source by which inductor checks for vector instructions
 
 
 def link_libraries(into: Path, *, checks_only: bool = False) -> None:
@@ -85,7 +98,7 @@ def link_libraries(into: Path, *, checks_only: bool = False) -> None:
 
 def _is_check(source: Path) -> bool:
     try:
-        return source.stat().st_size < _MAX_CHECK_BYTES and _CHECK_FUNCTION in source.read_bytes()
+        return source.stat().st_size < _MAX_CHECK_BYTES and MACHINE_CHECK.encode() in source.read_bytes()
     except OSError:  # there is no source
         return False
 
@@ -95,10 +108,8 @@ def warm_up_inductor(cache: Path) -> None:
 
     This takes nearly two seconds, and runs compilers unless the `cache` folder has the libraries. No op runs.
     """
-    if "torch._inductor.cpu_vec_isa" not in sys.modules:
+    if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
         return
-    from torch._inductor.cpu_vec_isa import valid_vec_isa_list
-
     before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     try:

@@ -5,38 +5,51 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import overrides
-from torch._dynamo import convert_frame
+from torch._C import _len_torch_function_stack
 from torch._dynamo.variables.torch_function import torch_function_mode_stack_state_mgr
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-# Untyped in torch, or not exported for type checkers.
-_depth: Callable[[], int] = overrides._len_torch_function_stack  # type: ignore[attr-defined]
-_pop: Callable[[], Any] = overrides._pop_mode
-_push: Callable[[Any], None] = overrides._push_mode
-_stack: Callable[[], list[Any]] = overrides._get_current_function_mode_stack
+from minifier.interfaces.declared import EVERYTHING, INFERENCE, stands_on
+
+_DISABLE_INFERENCE_MODE = stands_on("torch._dynamo.convert_frame:maybe_disable_inference_mode", loses=INFERENCE)
+stands_on("torch._dynamo.variables.torch_function:TorchFunctionModeStackStateManager.stack", loses=EVERYTHING)
+
+# Untyped in torch.
+_depth: Callable[[], int] = _len_torch_function_stack
+_pop: Callable[[], Any] = _pop_mode
+_push: Callable[[Any], None] = _push_mode
+_stack: Callable[[], list[Any]] = _get_current_function_mode_stack
 
 _OUTSIDE = threading.local()
 
 
 def note_inference_mode() -> None:
     """Record whether compilations begin under inference mode, for `inference_mode_outside`, from now on."""
-    original = convert_frame.maybe_disable_inference_mode  # type: ignore[attr-defined]
 
-    @contextlib.contextmanager
-    def maybe_disable_inference_mode() -> Iterator[None]:
-        before = inference_mode_outside()
-        _OUTSIDE.inference = torch.is_inference_mode_enabled()
-        try:
-            with original():
-                yield
-        finally:
-            _OUTSIDE.inference = before
+    def noting(_: None, disable: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
+        disabling = disable()
+        if isinstance(disabling, AbstractContextManager):
+            return _noting_inference_mode(disabling)
+        _DISABLE_INFERENCE_MODE.tell_loss(f"{_DISABLE_INFERENCE_MODE.place} returns no context")
+        return disabling
 
-    convert_frame.maybe_disable_inference_mode = maybe_disable_inference_mode  # type: ignore[attr-defined]
+    _DISABLE_INFERENCE_MODE.replace(lambda _: None, noting)
+
+
+@contextlib.contextmanager
+def _noting_inference_mode(disabling: AbstractContextManager[None]) -> Iterator[None]:
+    before = inference_mode_outside()
+    _OUTSIDE.inference = torch.is_inference_mode_enabled()
+    try:
+        with disabling:
+            yield
+    finally:
+        _OUTSIDE.inference = before
 
 
 def inference_mode_outside() -> bool:

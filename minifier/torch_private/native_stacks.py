@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-import torch
+from minifier.interfaces.declared import STACKS, stands_on
+
+_PRINT_STACKS = stands_on("torch._C:_set_print_stack_traces_on_fatal_signal", loses=STACKS)
 
 _STACK_BYTES = 2**20
 _handlers_stack: mmap.mmap | None = None  # in use until the process ends
@@ -24,8 +26,11 @@ def print_native_stacks() -> None:
     about 16 KiB on the heap, of which it uses more. The process then dies of a damaged heap, by SIGABRT, or never.
     """
     global _handlers_stack
+    set_printing = _PRINT_STACKS.find()
+    if set_printing is None:
+        return
     if _handlers_stack is None:
         _handlers_stack = mmap.mmap(-1, _STACK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         place = ctypes.addressof(ctypes.c_char.from_buffer(_handlers_stack))
         ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(place, 0, _STACK_BYTES)), None)
-    torch._C._set_print_stack_traces_on_fatal_signal(True)
+    set_printing(True)

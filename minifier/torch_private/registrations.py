@@ -10,16 +10,25 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._dynamo.backends import registry
+
+from minifier.interfaces.declared import REGISTRATIONS, stands_on
+from minifier.interfaces.names import ENTRY_POINTS
+
+_FUNCTIONS = stands_on("torch._dynamo.backends.registry:_COMPILER_FNS", loses=REGISTRATIONS)
+_ENTRY_POINTS = stands_on("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
+_LIBRARY = stands_on("torch.library:Library.__init__", loses=REGISTRATIONS, parameters=("ns",))
 
 Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
 
 
 def _stack() -> Stack:
+    """Return the stack without the frames of this tool."""
     frames = []
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        frames.append((frame.f_globals.get("__name__") or "", frame.f_code.co_name))
+        module = frame.f_globals.get("__name__") or ""
+        if not module.startswith("minifier."):
+            frames.append((module, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(frames)
 
@@ -38,16 +47,19 @@ class _Registrations(dict[str, Any]):
 
 def note_registrations() -> None:
     """Record which code registers each backend and each library of operators, from now on."""
-    if isinstance(registry._COMPILER_FNS, _Registrations):
+    table = _FUNCTIONS.find()
+    if isinstance(table, _Registrations):
         return
-    registry._COMPILER_FNS = _Registrations(registry._COMPILER_FNS)
-    original_init: Callable[..., None] = torch.library.Library.__init__
+    if type(table) is dict:
+        _FUNCTIONS.assign(_Registrations(table))
+    elif table is not None:
+        _FUNCTIONS.tell_loss(f"{_FUNCTIONS.place} is no longer a dict")
 
-    def __init__(self: Any, ns: str, *args: Any, **kwargs: Any) -> None:
-        _libraries.setdefault(ns, _stack())
-        original_init(self, ns, *args, **kwargs)
+    def init(namespace: str, go_on: Callable[[], Any]) -> Any:
+        _libraries.setdefault(namespace, _stack())
+        return go_on()
 
-    torch.library.Library.__init__ = __init__  # type: ignore[method-assign]
+    _LIBRARY.replace(lambda call: call["ns"], init)
 
 
 _libraries: dict[str, Stack] = {}
@@ -60,23 +72,24 @@ def library_stack(namespace: str) -> Stack:
 
 def registration_stack(name: str) -> Stack:
     """Return the stack that registered the backend; empty if unknown."""
-    table = registry._COMPILER_FNS
+    table = _FUNCTIONS.find()
     return table.stacks.get(name, ()) if isinstance(table, _Registrations) else ()
 
 
 def registered_names(function: Any) -> list[str]:
     """Return all names under which this callable is registered."""
-    return [name for name, known in registry._COMPILER_FNS.items() if known is function]
+    return [name for name, known in (_FUNCTIONS.find() or {}).items() if known is function]
 
 
 @functools.cache
 def entry_point_of(name: str) -> EntryPoint | None:
     """Return the backend's entry point or None. Torch forgets loaded entry points, hence the cache."""
-    points = entry_points(group="torch_dynamo_backends", name=name)
-    return registry._BACKENDS.get(name) or next(iter(points), None)
+    points = entry_points(group=ENTRY_POINTS, name=name)
+    return (_ENTRY_POINTS.find() or {}).get(name) or next(iter(points), None)
 
 
 def backend_table() -> list[tuple[str, Any, EntryPoint | None]]:
     """Return (name, callable or None if not loaded, entry point or None) of every backend that torch finds."""
-    registry.list_backends(exclude_tags=())
-    return [(n, registry._COMPILER_FNS.get(n), entry_point_of(n)) for n in sorted(registry._BACKENDS)]
+    names = torch.compiler.list_backends(exclude_tags=())
+    functions = _FUNCTIONS.find() or {}
+    return [(name, functions.get(name), entry_point_of(name)) for name in names]

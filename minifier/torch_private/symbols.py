@@ -10,7 +10,6 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-import torch._dynamo
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import AttrSource, LocalSource, TensorProperty, TensorPropertySource
 from torch._guards import TracingContext, tracing
@@ -24,21 +23,31 @@ from torch.fx.experimental.symbolic_shapes import (
     free_symbols,
 )
 
+from minifier.interfaces.declared import SYMBOLS, TORCH, stands_on
+from minifier.interfaces.names import DYNAMIC_MARKS
 from minifier.torch_private.fakes import as_dynamo_compiles, mode_of_call, static_context
 
-_DYNAMIC_MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_unbacked_indices")
+_ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
+_VALUES = stands_on(f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val", loses=SYMBOLS)  # the latter up to 2.11
+_RANGES = stands_on(f"{_ENV}.var_to_range", loses=SYMBOLS)
+_DUCKS = stands_on(f"{_ENV}.val_to_var", loses=SYMBOLS)
+_NUMBERS = stands_on(f"{_ENV}._generate_unique_id", loses=SYMBOLS)
+_USED_NUMBERS = stands_on(f"{_ENV}.unique_ids", loses=SYMBOLS)
+_STATIC = stands_on(
+    "torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True"
+)
 
 Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
 
 
 def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
     """Return the dimensions marked by torch._dynamo.mark_dynamic, maybe_mark_dynamic or mark_unbacked."""
-    return frozenset(dim for name in _DYNAMIC_MARKS for dim in getattr(tensor, name, ()))
+    return frozenset(dim for name in DYNAMIC_MARKS for dim in getattr(tensor, name, ()))
 
 
 def assumes_dynamic() -> bool:
     """Whether Dynamo currently treats every size as symbolic, like with `dynamic=True`."""
-    return not torch._dynamo.config.assume_static_by_default
+    return _STATIC.is_here() and not _STATIC.find()
 
 
 def _bound(value: Any) -> int | None:
@@ -55,9 +64,9 @@ def symbols_of(values: Sequence[Any]) -> list[Facts]:
                 continue
             env = number.node.shape_env
             for symbol in sorted(number.node.expr.free_symbols, key=str):
-                backed = env.backed_var_to_val.get(symbol)
+                backed = (_VALUES.of(env) or {}).get(symbol)
                 hint = None if backed is None else float(backed) if backed.is_Float else int(backed)
-                bounds = env.var_to_range.get(symbol)
+                bounds = (_RANGES.of(env) or {}).get(symbol)
                 low, high = (None, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
                 facts.setdefault(str(symbol), (str(symbol), hint, low, high))
     return list(facts.values())
@@ -68,11 +77,12 @@ class _Named(ShapeEnv):
 
     next_number: int | None = None
 
-    def _generate_unique_id(self, source_name: str) -> int:
+    def _generate_unique_id(self, *args: Any, **kwargs: Any) -> int:
         number, self.next_number = self.next_number, None
-        if number is None or number in self.unique_ids:
-            return super()._generate_unique_id(source_name)
-        self.unique_ids.add(number)
+        used = _USED_NUMBERS.of(self)
+        if number is None or used is None or number in used:
+            return super()._generate_unique_id(*args, **kwargs)
+        used.add(number)
         return number
 
 
@@ -94,7 +104,8 @@ class SymbolicSizes:
         self._call_next(name)
         symbol = self.env.create_symbol(hint, LocalSource(name), DimDynamic.DYNAMIC)
         if duck:
-            self.env.val_to_var.setdefault(hint, symbol)
+            known = _DUCKS.of(self.env)
+            (known if known is not None else {}).setdefault(hint, symbol)
         return self._bounded(self.env.create_symintnode(symbol, hint=hint), low, high)
 
     def number(self, name: str, hint: int, low: int | None = None, high: int | None = None) -> Any:
@@ -125,7 +136,7 @@ class SymbolicSizes:
         for dim, size in enumerate(sizes):
             symbolic = isinstance(size, torch.SymInt)
             dynamic.append(DimDynamic.DYNAMIC if symbolic else DimDynamic.STATIC)
-            where = TensorPropertySource(source, TensorProperty.SIZE, dim).name
+            where = _name_of(TensorPropertySource(source, TensorProperty.SIZE, dim))
             known[where] = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(tensor.shape[dim])
         context: Any = StatefulSymbolicContext(
             dynamic_sizes=dynamic,
@@ -191,6 +202,17 @@ def warm_up_symbols() -> None:
     node = graph.call_function(torch.add, (node, graph.call_method("size", (node, 0))))
     graph.output((graph.call_method("reshape", (node, -1)),))
     sizes.trace(torch.fx.GraphModule(torch.nn.Module(), graph), [fake])
+
+
+def _read_name(source: Any) -> Any:
+    return source.name
+
+
+def _call_name(source: Any) -> Any:
+    return source.name()
+
+
+_name_of = _read_name if TORCH >= (2, 10) else _call_name  # a property since then
 
 
 def _base_context(tensor: torch.Tensor, source: Any) -> Any:

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._C import _functorch as functorch
+from torch._C import _enter_dual_level, _exit_dual_level, _is_fwd_grad_enabled, _set_fwd_grad_enabled
+from torch._C._autograd import (
+    _saved_tensors_hooks_disable,
+    _saved_tensors_hooks_enable,
+    _saved_tensors_hooks_get_disabled_error_message,
+)
+from torch._C._functorch import (
+    TransformType,
+    _func_decrement_nesting,
+    _grad_decrement_nesting,
+    _jvp_decrement_nesting,
+    _vmap_decrement_nesting,
+    get_dynamic_layer_stack_depth,
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+    maybe_get_bdim,
+    peek_interpreter_stack,
+    pop_dynamic_layer_stack,
+)
+
+from minifier.interfaces.declared import stands_on
+
+# Slow to import, and only needed inside transforms.
+_CLEAR_STACK = stands_on(
+    "torch._functorch.pyfunctorch:temporarily_clear_interpreter_stack",
+    loses="recorded values of graphs inside the transforms of torch.func",
+)
 
 
 @contextlib.contextmanager
@@ -16,16 +42,17 @@ def outside_transforms(value: Any) -> Iterator[Any]:
 
     A batch is replaced by its first element, an empty batch by None. A value outside of transforms stays unchanged.
     """
-    if not isinstance(value, torch.Tensor) or functorch.peek_interpreter_stack() is None:
+    if not isinstance(value, torch.Tensor) or peek_interpreter_stack() is None:
         yield value
         return
-    from torch._functorch import pyfunctorch  # slow to import, and only needed here
-
-    with pyfunctorch.temporarily_clear_interpreter_stack():
+    if (cleared := _CLEAR_STACK.find()) is None:
+        yield None
+        return
+    with cleared():
         dims = []
-        while functorch.is_functorch_wrapped_tensor(value):
-            dims.append(functorch.maybe_get_bdim(value))
-            value = functorch.get_unwrapped(value)
+        while is_functorch_wrapped_tensor(value):
+            dims.append(maybe_get_bdim(value))
+            value = get_unwrapped(value)
         for dim in reversed(dims):  # an inner batch's dimension is counted without those of the outer batches
             if dim >= 0 and value is not None:
                 value = value.select(dim, 0) if value.shape[dim] else None
@@ -39,28 +66,40 @@ def transforms_ended() -> Iterator[None]:
     Otherwise all later code would run inside them, with their level of forward-mode autograd and without hooks for
     saved tensors.
     """
-    depth = functorch.get_dynamic_layer_stack_depth()
-    is_dual, has_forward_mode = _is_in_dual_level(), torch._C._is_fwd_grad_enabled()
-    refusal = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+    depth = get_dynamic_layer_stack_depth()
+    is_dual, has_forward_mode = _is_in_dual_level(), _is_fwd_grad_enabled()
+    refusal = _saved_tensors_hooks_get_disabled_error_message()
     try:
         yield
     finally:
-        if functorch.get_dynamic_layer_stack_depth() > depth:
-            functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        while get_dynamic_layer_stack_depth() > depth:
+            _end_innermost()
         if _is_in_dual_level() and not is_dual:
-            torch._C._exit_dual_level(level=0)
-        torch._C._set_fwd_grad_enabled(has_forward_mode)
+            _exit_dual_level(level=0)
+        _set_fwd_grad_enabled(has_forward_mode)
         if refusal is None:
-            torch._C._autograd._saved_tensors_hooks_enable()
+            _saved_tensors_hooks_enable()
         else:
-            torch._C._autograd._saved_tensors_hooks_disable(refusal)
+            _saved_tensors_hooks_disable(refusal)
+
+
+def _end_innermost() -> None:
+    """End the innermost transform. torch's own function that ends several ends gradients alone in torch 2.8."""
+    key = peek_interpreter_stack().key()
+    ends: dict[Any, Callable[[], object]] = {
+        TransformType.Vmap: _vmap_decrement_nesting,
+        TransformType.Grad: _grad_decrement_nesting,
+        TransformType.Jvp: _jvp_decrement_nesting,
+        TransformType.Functionalize: _func_decrement_nesting,
+    }
+    ends.get(key, pop_dynamic_layer_stack)()
 
 
 def _is_in_dual_level() -> bool:
     """Whether a level of forward-mode autograd is open: then no other can be opened."""
     try:
-        level = torch._C._enter_dual_level()
+        level = _enter_dual_level()
     except RuntimeError:
         return True
-    torch._C._exit_dual_level(level=level)
+    _exit_dual_level(level=level)
     return False

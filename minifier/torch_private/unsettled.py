@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from minifier.interfaces.declared import EVERYTHING, stands_on
 from minifier.torch_private.draws import Mode, is_draw
+
+stands_on("torch:Tensor._is_zerotensor", loses=EVERYTHING)
 
 _UNINITIALISED = {
     "aten::empty.memory_format",
@@ -79,9 +83,9 @@ def _magnitudes(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Unsettled(Mode):  # type: ignore[no-untyped-call]
-    def __init__(self, steps: float, seed: int) -> None:
+    def __init__(self, steps: float, seed: int, unwritten: float = math.nan) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._steps, self._seed = steps, seed
+        self._steps, self._seed, self._unwritten = steps, seed, unwritten
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -94,7 +98,7 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
             return values, args[0].shape[dim] - 1 - positions
         result = func(*args, **kwargs)
         if name in _UNINITIALISED:
-            result.fill_(float("nan") if result.is_floating_point() or result.is_complex() else 1)
+            result.fill_(self._unwritten if result.is_floating_point() or result.is_complex() else 1)
         elif _base(name) not in _EXACT and not is_draw(func):
             results = result if isinstance(result, (tuple, list)) else (result,)
             for value, returned in zip(results, func._schema.returns, strict=False):
@@ -144,14 +148,15 @@ class _Unsettled(Mode):  # type: ignore[no-untyped-call]
         value.mul_(torch.where(whole, 0.0, self._change(value)).to(value.dtype) + 1)
 
 
-def unsettled(steps: float = 1.0, seed: int = 0) -> contextlib.AbstractContextManager[Any]:
+def unsettled(steps: float = 1.0, seed: int = 0, unwritten: float = math.nan) -> contextlib.AbstractContextManager[Any]:
     """Change all results that torch leaves undefined. The context can be entered again.
 
     Every op that rounds does so differently: each element of its result moves by `steps` times eps, up or down, and a
-    sum also by a fraction of its summands' magnitudes. Unwritten memory is NaN, or 1 in integers. Among equal elements,
-    sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact as torch's vectorised versions.
+    sum also by a fraction of its summands' magnitudes. Unwritten memory is `unwritten`, or 1 in integers. Among equal
+    elements, sort, topk, kthvalue, median and mode choose another. erf and erfc are as inexact as torch's vectorised
+    versions.
     """
-    return _Unsettled(steps, seed)
+    return _Unsettled(steps, seed, unwritten)
 
 
 def move(value: torch.Tensor, steps: float, seed: int) -> None:

@@ -22,7 +22,8 @@ _MEMORY_FRACTION = 0.3  # of the free memory: the limit for each of the scripts 
 class ScriptRun:
     """A run of a script: the exit status (None after a timeout), and the failure that showed, if any.
 
-    `packages` are the top-level modules imported by the end of the run; empty if the interpreter died.
+    `packages` are the top-level modules imported by the end of the run; empty if the interpreter died. `exhausted`:
+    this tool killed the interpreter for its memory use.
     """
 
     status: int | None
@@ -30,6 +31,7 @@ class ScriptRun:
     output: str
     seconds: float
     packages: tuple[str, ...] = ()
+    exhausted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class Started:
         output = self.interpreter.output()
         end = End(status, output, seconds, self.observer)
         failure = failure_shown(end, self._conditions.sought, self._conditions.match_log)
-        return ScriptRun(status, failure, output, seconds, self._packages())
+        return ScriptRun(status, failure, output, seconds, self._packages(), bool(child.exhausted))
 
     def _packages(self) -> tuple[str, ...]:
         told = self.observer / "packages.json"

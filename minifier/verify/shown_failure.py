@@ -11,6 +11,7 @@ from pathlib import Path
 
 from minifier.emit.wrapping_statements import THE_END
 from minifier.failure import Aspect, Failure, Fingerprint, Kind, Stage, same
+from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
 from minifier.failure.frames import Link
 from minifier.failure.stage import stage_shown
@@ -102,7 +103,7 @@ def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) 
     stage = sought.stage if sought is not None else Stage.RUN
     record = end.observer / "seen.json"
     if end.status is None:
-        return _hang(stage, f"no end after {end.seconds:.0f} s", end.output)
+        return hang(stage, end.seconds, end.output)
     if record.exists():
         seen = json.loads(record.read_text(encoding="utf-8"))
         difference = None
@@ -111,29 +112,21 @@ def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) 
         return difference or failure_of(stage_shown(seen["links"]), seen["links"], seen["text"])
     guarded = _GUARD.search(end.output)
     if end.status == 1 and guarded:
-        return _hang(stage, f"no end after {_seconds(guarded.group(1))} s", end.output)
+        return hang(stage, _seconds(guarded.group(1)), end.output)
     if end.status == -signal.SIGABRT and aborted_without_memory(sought, end.output):
-        return _death(stage, Kind.OUT_OF_MEMORY, "no more memory", end.output)
+        return no_memory(stage, end.output)
     if end.status < 0:
-        return _death(stage, Kind.SIGNAL, signal.Signals(-end.status).name, end.output)
+        return fatal_signal(stage, signal.Signals(-end.status).name, end.output)
     if end.status > 0:
-        return _death(stage, Kind.EXIT, f"exit status {end.status}", end.output)
+        return exit_status(stage, end.status, end.output)
     if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
         return _fallback(end, sought, match_log)
     if sought is not None and (sought.kind, sought.message) == (Kind.EXIT, "exit status 0"):
         # Such a script always ends with status 0, but prints THE_END only if it does not fail.
-        return None if THE_END in end.output.splitlines() else _death(stage, Kind.EXIT, sought.message, end.output)
+        return None if THE_END in end.output.splitlines() else exit_status(stage, 0, end.output)
     return None
 
 
 def _seconds(clock: str) -> int:
     hours, minutes, seconds = map(int, clock.split(":"))
     return 3600 * hours + 60 * minutes + seconds
-
-
-def _hang(stage: Stage, message: str, output: str) -> Failure:
-    return Failure(Fingerprint(stage, Kind.TIMEOUT, message="no end"), Kind.TIMEOUT.value, message, output)
-
-
-def _death(stage: Stage, kind: Kind, text: str, output: str) -> Failure:
-    return Failure(Fingerprint(stage, kind, message=text), kind.value, text, output)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
+from minifier.capturing.script import Program
 from minifier.case import Case
+from minifier.case.run_folder import RunFolder
 from minifier.emit.repro import Repro
 from minifier.errors import MinifyError
 from minifier.process.interpreters import Interpreters
 from minifier.process.phase_clock import PhaseClock
+from minifier.process.temporary import TemporaryFolder
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.verify import Verification
 from minifier.workflow.interrupted_runs import Asked
-from minifier.workflow.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
@@ -25,12 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The settings and resources that all steps of a run share. `ui` counts the seconds of its phases."""
+    """The settings and resources that all steps of a run share.
+
+    `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
+    one. `ending` releases the locks of the run's folders.
+    """
 
     settings: Settings
     ui: PhaseClock = field(default_factory=PhaseClock)
     cluster: Cluster | None = None
     interpreters: Interpreters = field(default_factory=Interpreters)
+    temporary: TemporaryFolder | None = None
+    ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class FailingCall:
         """Build the failing call from a found failure."""
         others = tuple(f"graph {f.number}: {f.sentence}" for f in found.captured.failing if f is not failing)
         place = found.work / f"again-{failing.number}-{failing.call}"
-        return cls(found, failing, found.graphs / str(failing.number), place, others)
+        return cls(found, failing, found.graphs / str(failing.number), place, others, found.fallbacks)
 
     @property
     def unsaved(self) -> bool:
@@ -112,11 +121,32 @@ class Attempt:
         return self.repro_result.repro if self.repro_result is not None else None
 
     @property
+    def lacks_repro(self) -> bool:
+        """Whether the Case was reduced, and no script shows what is left."""
+        return self.reduced is not None and self.repro is None
+
+    @property
     def reason(self) -> str:
         """Why there is no repro; "" for an attempt with a repro."""
         if self.error is not None:
             return str(self.error)
         return self.repro_result.reason if self.repro_result is not None else ""
+
+    @property
+    def reduction(self) -> Reduced:
+        """The result of the reduction, in steps that follow one."""
+        assert self.reduced is not None, "the Case is not reduced"
+        return self.reduced
+
+    @property
+    def program(self) -> Program:
+        """The script, in steps that need one."""
+        assert self.asked is not None, "a Case from elsewhere has no script"
+        return self.asked.program
+
+    def succeeded(self, reduced: Reduced) -> Attempt:
+        """Return this attempt after a reduction."""
+        return replace(self, reduced=reduced, error=None)
 
     def failed(self, error: MinifyError) -> Attempt:
         """Return this attempt after a failed step."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from minifier.case import Case, Drawn, Input, Level, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
-from minifier.errors import MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
-from minifier.probe.prepared_case import StartsThreads
+from minifier.errors import MinifyError, NoRepro, StoppedAtOnce, StoppedEarly
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
-from minifier.workflow.reduction import run_reduction
+from minifier.workflow.reduction import reduce_further
 
 _MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
 
@@ -101,14 +99,21 @@ def reduce_forward(attempt: Attempt) -> Attempt:
         add_hints(folder.forward, before.minimal)
     rest = limited(attempt.run.settings, before.summary if before is not None else None)
     try:
-        summary, small = run_reduction(attempt, folder.forward, folder.reduced_forward, rest)
-    except StartsThreads:
-        return reduce_forward(replace(attempt, imports_in_child=True))
-    except MinifyError as error:
-        return _without_module(attempt, error)
+        again = reduce_further(attempt, folder.forward, folder.reduced_forward, rest)
+    except StoppedAtOnce:
+        raise
+    except StoppedEarly as error:
+        if before is None:
+            raise
+        return _without_module(attempt, before, error, stopped=True)
+    if again.error is not None:
+        if before is None:
+            return again.failed(NoRepro(f"{attempt.error}\nThe graph that it is the backward pass of: {again.error}"))
+        return _without_module(attempt, before, again.error)
+    summary, small = again.reduction.summary, again.reduction.minimal
     if before is None:
         save(small, folder.minimal)
-        return replace(attempt, reduced=Reduced(summary, small, (small,)), error=None)
+        return again
     stopped = summary.stopped_because
     both = replace(
         before.summary,
@@ -120,23 +125,18 @@ def reduce_forward(attempt: Attempt) -> Attempt:
     )
     minimal = before.minimal
     if stopped and len(small.graph.ops) > 2 * len(minimal.graph.ops) + 2:  # the backward graph is easier to read
-        return replace(attempt, reduced=Reduced(both, minimal, (minimal, small)))
+        return again.succeeded(Reduced(both, minimal, (minimal, small)))
     both = replace(both, inputs_after=summary.inputs_after, elements_after=summary.elements_after)
-    return replace(attempt, reduced=Reduced(both, replace(minimal, needs=small.needs), (small, minimal)))
+    return again.succeeded(Reduced(both, replace(minimal, needs=small.needs), (small, minimal)))
 
 
-def _without_module(attempt: Attempt, error: MinifyError) -> Attempt:
-    """Return the attempt after the forward graph did not show the failure."""
-    stopped = isinstance(error, StoppedEarly)
-    if attempt.reduced is None:
-        if stopped:
-            raise error
-        return attempt.failed(NoRepro(f"{attempt.error}\nThe graph that it is the backward pass of: {error}"))
+def _without_module(attempt: Attempt, before: Reduced, error: MinifyError, *, stopped: bool = False) -> Attempt:
+    """Return the attempt after no forward graph showed the failure of the reduced backward graph."""
     attempt.run.ui.say(f"there is none: {error}")
-    summary = attempt.reduced.summary
+    summary = before.summary
     if stopped:
         summary = replace(summary, stopped_because=summary.stopped_because or "interrupted")
-    return replace(attempt, reduced=replace(attempt.reduced, summary=summary))
+    return replace(attempt, reduced=replace(before, summary=summary))
 
 
 def add_probes(first: Summary, second: Summary) -> dict[str, int]:
@@ -158,21 +158,19 @@ def is_left_to_simplify(attempt: Attempt) -> bool:
 
 def simplify_backward(attempt: Attempt) -> Attempt:
     """Simplify the minimal backward graph itself, which the user reads if there is no small module."""
-    assert attempt.reduced is not None, "only a reduced backward graph can be simplified"
-    before, folder = attempt.reduced.summary, attempt.folder
-    place = folder.empty("simplified")
-    rest = limited(attempt.run.settings, before)
-    try:
-        summary, minimal = run_reduction(attempt, folder.minimal, place, rest)
-        save(minimal, folder.minimal)
-        minimal = load(folder.minimal)  # its tensors are not in the folder that is removed
-    except (MachineFailed, ToolFailed):
-        raise
-    except MinifyError as error:
-        attempt.run.ui.say(f"the backward graph is not simplified: {error}")
-        return attempt
-    finally:
-        shutil.rmtree(place)
+    before, folder = attempt.reduction.summary, attempt.folder
+    with folder.scratch("simplified") as place:
+        try:
+            again = reduce_further(attempt, folder.minimal, place, limited(attempt.run.settings, before))
+        except StoppedAtOnce:
+            raise
+        except StoppedEarly as error:
+            again = attempt.failed(error)
+        if again.error is not None:
+            attempt.run.ui.say(f"the backward graph is not simplified: {again.error}")
+            return attempt
+        save(again.reduction.minimal, folder.minimal)
+    summary = again.reduction.summary
     summary = replace(
         summary,
         ops_before=before.ops_before,
@@ -180,4 +178,5 @@ def simplify_backward(attempt: Attempt) -> Attempt:
         seconds=before.seconds + summary.seconds,
         others=before.others,
     )
-    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))
+    minimal = load(folder.minimal)  # its tensors are not in the folder that is removed
+    return again.succeeded(Reduced(summary, minimal, (minimal,)))

@@ -8,6 +8,7 @@ from minifier.errors import NoRepro
 from minifier.slicing import with_definitions
 from minifier.workflow.attempt import Attempt
 from minifier.workflow.reduction import reduce, reduce_changed, reduce_through_dynamo
+from minifier.workflow.script_data import literals_of
 
 
 def calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
@@ -23,11 +24,11 @@ def reduce_with_calls_ahead(attempt: Attempt, *, through_dynamo: bool = False) -
 
     With `through_dynamo`, probes call torch.compile on the functions of the graphs.
     """
-    assert attempt.asked is not None, "a captured call is of a script"
-    found, source = calls_ahead(attempt), attempt.asked.program.source()
+    found, program = calls_ahead(attempt), attempt.program
+    literals = literals_of(program, attempt.call.found.captured.path if attempt.call is not None else ())
     return reduce_changed(
         attempt,
-        lambda case: with_definitions(with_calls_ahead(case, found), source),
+        lambda case: with_definitions(with_calls_ahead(case, found), program.source(), literals),
         "with the calls ahead",
         (ATEN, FORWARD),
         reduce_through_dynamo if through_dynamo else reduce,

@@ -14,7 +14,7 @@ from minifier.case import BackendReference, BackendSource, Case, Level
 from minifier.emit.repro import Repro, write_repro
 from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
-from minifier.probe.children import ChildEnd, run_children
+from minifier.probe.children import ChildEnd, run_again_if_killed
 from minifier.probe.life import Limits
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
@@ -42,7 +42,7 @@ def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Di
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
-        (end,) = run_children([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
+        (end,) = run_again_if_killed([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return _result(end)

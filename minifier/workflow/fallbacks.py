@@ -13,13 +13,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from minifier.capturing.find_failures import FoundFailures, compare_with_eager, should_compare
+from minifier.capturing.find_failures import (
+    FoundFailures,
+    compare_with_eager,
+    compile_module_calls,
+    compiles_nothing,
+    should_compare,
+)
 from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import Level
-from minifier.case.store import ATEN, CASE, TENSORS
+from minifier.case.store import ATEN, CASE
+from minifier.case.stored import TENSORS
 from minifier.case.variables import others
 from minifier.errors import NoRepro
-from minifier.failure import Kind, Stage
+from minifier.failure import Stage
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import StartsThreads
 from minifier.process.progress import counted
@@ -28,6 +35,7 @@ from minifier.workflow.backward_module import is_left_to_simplify, reduce_forwar
 from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
+from minifier.workflow.near_failure import has_near_failure, reduce_near_failure
 from minifier.workflow.reduction import holds_tensors, reduce, reduce_as_parameters, reduce_aten, reduce_through_dynamo
 from minifier.workflow.repro_search import (
     find_repro_as_flaky,
@@ -35,9 +43,9 @@ from minifier.workflow.repro_search import (
     find_repro_with_variables,
 )
 from minifier.workflow.weaker_identity import may_vary, reduce_by_place, said_of_message
-from minifier.workflow.whole_script import has_transforms, prefer_short_script, reduce_script_instead
+from minifier.workflow.whole_script import has_transforms, is_of_script, prefer_short_script, reduce_script_instead
 
-State = TypeVar("State")
+State = TypeVar("State", FoundFailures, FailingCall, Attempt)
 
 
 class Step(enum.Enum):
@@ -72,8 +80,7 @@ def _recapture(call: FailingCall, run: Run) -> FailingCall:
 
 def _may_need_dynamo(attempt: Attempt, _run: Run) -> bool:
     """Whether probes can call torch.compile instead: a direct call with a graph of Dynamo's shows no failure."""
-    case = attempt.case
-    return isinstance(attempt.error, NoRepro) and case.level is Level.DYNAMO and not case.through_dynamo
+    return isinstance(attempt.error, NoRepro) and attempt.case.level is Level.DYNAMO and not attempt.case.through_dynamo
 
 
 def _reducing_forward(attempt: Attempt) -> str:
@@ -84,14 +91,14 @@ def _reducing_forward(attempt: Attempt) -> str:
 
 
 def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
-    """Whether the call may have changed its inputs unnoticed: under inference mode and through `.data` torch counts no
-    changes."""
+    """Whether the call may have changed its inputs: under inference mode and through `.data` torch counts no change."""
     call = attempt.call
     return (
         attempt.error is not None
         and call is not None
         and not call.unsaved
         and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
+        and not call.failing.inputs_lost  # recorded already, or in vain
         and RECORD_INPUTS not in call.fallbacks
         and call.folder.name != ATEN
     )
@@ -99,33 +106,26 @@ def _may_have_lost_inputs(attempt: Attempt, _run: Run) -> bool:
 
 def _reduce_with_inputs_ahead(attempt: Attempt, run: Run) -> Attempt:
     assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
-    before = attempt.call
-    lost = "the failure was not seen again, and the failing call may have changed its inputs"
-    call = _recapture(replace(before, failing=replace(before.failing, inputs_lost=lost)), run)
+    call = _recapture(attempt.call, run)
+    ahead, after = call.folder / TENSORS, attempt.call.folder / TENSORS
+    if ahead == after or not (ahead.exists() and after.exists()) or filecmp.cmp(ahead, after, shallow=False):
+        return attempt
     call = replace(call, fallbacks=(*call.fallbacks, RECORD_INPUTS))
-    ahead, after = call.folder / TENSORS, before.folder / TENSORS
-    if call.folder == before.folder or not (ahead.exists() and after.exists()):
-        return attempt
-    if filecmp.cmp(ahead, after, shallow=False):
-        return attempt
     attempt.folder.clear(keep=True)
-    case = keep_call(call, attempt.folder, attempt.asked)
+    case = keep_call(call, attempt.folder, attempt.asked, run)
     again = reduce(replace(attempt, call=call, case=case, reduced=None))
     return fall_back(again, Step.REDUCE, run)
 
 
-def _has_no_repro(attempt: Attempt) -> bool:
-    return attempt.reduced is not None and attempt.repro is None
-
-
-def _is_of_script(attempt: Attempt) -> bool:
-    """Whether a run of the captured script by itself can show the failure."""
-    return attempt.asked is not None and attempt.case.failure.fingerprint.kind in _SHOWN_BY_A_SCRIPT
-
-
 RECORD_INPUTS = "record the inputs ahead of the failing call"
-_SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
 FALLBACKS: tuple[Fallback[Any], ...] = (
+    Fallback[FoundFailures](
+        "compile calls of modules",
+        Step.CAPTURE,
+        lambda found, _: compiles_nothing(found),
+        lambda found, run: compile_module_calls(found, run.ui),
+        lambda _: "the script compiles nothing: running it again, compiling each module that it calls",
+    ),
     Fallback[FoundFailures](
         "compare with eager",
         Step.CAPTURE,
@@ -156,8 +156,8 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda attempt, _: isinstance(attempt.error, StartsThreads),
         lambda attempt, _: reduce(replace(attempt, imports_in_child=True)),
         lambda _: (
-            "importing the backend starts threads, and forked processes do not have them: each probe now imports it, "
-            "which is slower"
+            "importing the backend starts threads or a device, and forked processes do not have them: each probe now "
+            "imports it, which is slower"
         ),
     ),
     Fallback[Attempt](
@@ -210,17 +210,14 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         Step.REDUCE,
         lambda attempt, _: is_left_to_simplify(attempt),
         lambda attempt, _: simplify_backward(attempt),
-        lambda _: "",
+        lambda _: "simplifying sizes, dtypes and arguments of the backward graph itself",
     ),
     Fallback[Attempt](
         "record the inputs ahead of a call that may have changed them",
         Step.REDUCE,
         _may_have_lost_inputs,
         _reduce_with_inputs_ahead,
-        lambda _: (
-            "the failure was not seen again, and the failing call may have changed its inputs: "
-            "running the script again to keep them"
-        ),
+        lambda _: "no failure, but the call may have changed its inputs: running the script again to keep them",
     ),
     Fallback[Attempt](
         "leave the message out of the failure's identity",
@@ -239,16 +236,14 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
     Fallback[Attempt](
         "set environment variables in the repro",
         Step.VERIFY,
-        lambda attempt, _: _has_no_repro(attempt) and bool(others(os.environ)),
+        lambda attempt, _: attempt.lacks_repro and bool(others(os.environ)),
         lambda attempt, _: find_repro_with_variables(attempt),
-        lambda _: "",
+        lambda _: "no script shows the failure: trying again with the other environment variables of this process",
     ),
     Fallback[Attempt](
         "take the failure for a flaky one",
         Step.VERIFY,
-        lambda attempt, _: (
-            _has_no_repro(attempt) and attempt.repro_result is not None and bool(attempt.repro_result.doubtful)
-        ),
+        lambda attempt, _: attempt.lacks_repro and bool(attempt.repro_result and attempt.repro_result.doubtful),
         lambda attempt, _: find_repro_as_flaky(attempt),
         lambda _: "the repro does not show the failure: finding out whether it comes and goes",
     ),
@@ -256,7 +251,7 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         "keep sizes, dtypes and arguments as captured",
         Step.VERIFY,
         lambda attempt, run: (
-            _has_no_repro(attempt)
+            attempt.lacks_repro
             and not attempt.folder.has_forward
             and any(run.settings.wants(name) for name in OF_VALUES)
             and attempt.reduced is not None
@@ -268,32 +263,49 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
     Fallback[Attempt](
         "reduce the script whose graph is made of transforms",
         Step.END,
-        lambda attempt, _: has_transforms(attempt) and _is_of_script(attempt),
+        lambda attempt, _: has_transforms(attempt) and is_of_script(attempt),
         prefer_short_script,
         lambda attempt: (
-            f"the repro is in {attempt.folder.path}; its ops are what transforms of torch.func do\n"
+            f"the repro is in {attempt.folder.shown}; its ops are what transforms of torch.func do\n"
             "reducing the script as well, which may be shorter"
         ),
     ),
     Fallback[Attempt](
         "reduce the script itself",
         Step.END,
-        lambda attempt, _: attempt.repro is None and _is_of_script(attempt),
+        lambda attempt, _: attempt.repro is None and is_of_script(attempt),
         reduce_script_instead,
         lambda attempt: f"no repro of the graph: {attempt.reason}\nreducing the script itself instead",
+    ),
+    Fallback[Attempt](
+        "reduce another failure of the same place",
+        Step.END,
+        has_near_failure,
+        reduce_near_failure,
+        lambda attempt: (
+            f"the repro is in {attempt.folder.shown}\n"
+            "reducing as well a failure with another message, raised at the same place by fewer ops"
+        ),
     ),
 )
 
 
 def fall_back(state: State, step: Step, run: Run) -> State:
-    """Take the rows of this step that apply, in order, and return the state that they lead to."""
+    """Try the rows of this step that apply, in order, and return the state that they lead to. Say each reason once.
+
+    The new state lists the rows that changed it. If no row changes the state, the result is `state` itself.
+    """
+    told: set[str] = set()
     for row in FALLBACKS:
         if row.after is step and row.applies(state, run):
             run.ui.detail(f"fallback: {row.name}")
             reason, _, sentence = row.sentence(state).rpartition("\n")
-            for text in filter(None, (reason, sentence)):
-                run.ui.say(text)
-            state = row.attempt(state, run)
-            if isinstance(state, (Attempt, FailingCall)):
-                state = replace(state, fallbacks=(*state.fallbacks, row.name))
+            for text in (reason, sentence):
+                if text and text not in told:
+                    run.ui.say(text)
+                told.add(text)
+            after: State = row.attempt(state, run)
+            if after != state:
+                inner: tuple[str, ...] = after.fallbacks[len(state.fallbacks) :]  # taken within the attempt
+                state = replace(after, fallbacks=(*state.fallbacks, row.name, *inner))
     return state

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import os
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.case.decode import parsed
+from minifier.case.files import read_text
+from minifier.case.made_here import is_made_here, marked
+from minifier.case.run_folder import numbered
+from minifier.case.store import write_atomically
 from minifier.process.locks import is_held
 
 STATUS = "status"
-SOURCE = "script.py"
+SOURCE = "script.json"  # of the script: a Case may need its definitions
 _NAME = re.compile(r"unfinished-\d+(-\d+)?")
 
 
@@ -24,11 +32,35 @@ def new_folder(out: Path) -> tuple[Path, list[Path]]:
     """
     new_parents = [place for place in (out, *out.parents) if not place.exists()]
     out.mkdir(parents=True, exist_ok=True)
-    for name in (f"unfinished-{os.getpid()}", *(f"unfinished-{os.getpid()}-{n}" for n in range(2, 1000))):
+    own = out / f"unfinished-{os.getpid()}"
+    for place in itertools.chain([own], numbered(own, 2)):
         with contextlib.suppress(FileExistsError):
-            (out / name).mkdir()
-            return out / name, new_parents
-    raise FileExistsError(f"{out} has a thousand folders of this process")
+            place.mkdir()
+            return place, new_parents
+    raise AssertionError("numbers have an end")
+
+
+def keep_source(folder: Path, text: str) -> None:
+    """Write the script's text into the folder of a process."""
+    write_atomically(folder / SOURCE, json.dumps(marked("script", {"source": text})) + "\n")
+
+
+def kept_source(folder: Path) -> str:
+    """Return the script's text from the folder of a process; "" if there is none."""
+    data = _source(folder)
+    return data["source"] if isinstance(data, dict) and isinstance(data.get("source"), str) else ""
+
+
+def is_own_source(folder: Path) -> bool:
+    """Whether this user's minify wrote the script's text there on this machine."""
+    return is_made_here("script", _source(folder))
+
+
+def _source(folder: Path) -> Any:
+    try:
+        return parsed(read_text(folder / SOURCE))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def is_unfinished(out: Path) -> bool:

@@ -8,25 +8,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import importlib.metadata
+import importlib
 import os
-import re
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from minifier.errors import UsageError
+from minifier.interfaces.losses import losses, losses_of_a_run
+from minifier.interfaces.releases import NEWEST_TORCH, OLDEST_TORCH, release_of, shown, torchs_version, why_untested
 from minifier.process.huge_pages import collapse
 from minifier.process.interpreters import Interpreters, may_do_more
 from minifier.process.interrupts import interrupted_afterwards
-from minifier.process.orphans import spare_children
+from minifier.process.orphans import orphans_adopted
 from minifier.process.phase_clock import PhaseClock
 from minifier.process.progress import Phase, Progress, Ui
+from minifier.process.temporary import TemporaryFolder, temporary_folder
 from minifier.settings import Settings
-
-OLDEST_TORCH = (2, 12)
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
@@ -39,20 +39,51 @@ def prepared(settings: Settings, ui: Ui, interpreters: Interpreters) -> Iterator
 
     Raises UsageError as `import_torch` does.
     """
+    refuse_older_torch()
     clock = PhaseClock(ui)
-    spare_children()
-    interpreters.want_ahead(settings.verify - 1)
-    interpreters.start_ahead()
-    try:
-        with _connected(settings) as cluster:
-            clock.show(Progress(Phase.LOADING))
-            with interrupted_afterwards():
-                import_torch()
-            from minifier.workflow.attempt import Run
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(losses_of_a_run())
+        ending.enter_context(orphans_adopted())
+        temporary = ending.enter_context(temporary_folder())
+        ending.callback(interpreters.end_ahead)
+        clock.show(Progress(Phase.LOADING))
+        interpreters.want_ahead(settings.verify - 1)
+        interpreters.start_ahead()
+        cluster = ending.enter_context(_connected(settings))
+        if not gc.get_freeze_count():
+            ending.callback(gc.unfreeze)
+        with interrupted_afterwards(), _ticking_at_imports(clock.tick):
+            import_torch()
+        _find_inductors_folders(temporary)
+        for sentence in doubts():
+            ui.say(sentence)
+        from minifier.workflow.attempt import Run
 
-            yield Run(settings, clock, cluster, interpreters)
+        yield Run(settings, clock, cluster, interpreters, temporary, ending)
+
+
+@contextlib.contextmanager
+def _ticking_at_imports(tick: Callable[[], object]) -> Iterator[None]:
+    """Call `tick` at each import of a module: that of torch takes seconds."""
+
+    class Ticking(MetaPathFinder):
+        def find_spec(self, *_: object) -> None:
+            tick()
+
+    finder = Ticking()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
     finally:
-        interpreters.end_ahead()
+        sys.meta_path.remove(finder)
+
+
+def _find_inductors_folders(temporary: TemporaryFolder) -> None:
+    """Find inductor's folders while `tempfile` names the user's temporary folder; the answers are cached."""
+    from minifier.torch_private import inductor_cache, inductor_folder
+
+    with temporary.usual_folder():
+        inductor_folder(), inductor_cache()
 
 
 def import_torch() -> None:
@@ -61,37 +92,76 @@ def import_torch() -> None:
     The garbage collector is off meanwhile: the imports make millions of permanent objects, and every collection would
     scan them. Raises UsageError if torch cannot be imported, is too old, or lacks an interface that this tool needs.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         _import_all()
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
     gc.freeze()
 
 
-def _refuse_older_torch() -> None:
-    """Raise UsageError for a torch release before `OLDEST_TORCH`: its private interfaces are too different."""
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # a torch that was built in place
-        release = importlib.metadata.version("torch")
-        if tuple(map(int, re.findall(r"\d+", release)[:2])) < OLDEST_TORCH:
-            oldest = ".".join(map(str, OLDEST_TORCH))
-            raise UsageError(f"torch {release} is installed here; this tool works with torch {oldest} or later.")
+def doubts() -> list[str]:
+    """Return a sentence if this torch was not tested, and one for each interface that it lacks."""
+    from minifier.interfaces.declared import look
+
+    look()
+    version = torchs_version()
+    why = why_untested(version)
+    return [*([f"torch {version} is {why}"] if why else ()), *losses()]
 
 
-def _import_all() -> None:
-    _refuse_older_torch()
+def refuse_older_torch() -> None:
+    """Raise UsageError for a torch release before `OLDEST_TORCH`: its private interfaces are too different.
+
+    Does not import torch. Does nothing for a torch of unknown version, or without torch.
+    """
+    version = torchs_version()
+    if version and release_of(version) < OLDEST_TORCH:
+        raise UsageError(
+            f"torch {version} is installed here; this tool works with torch {shown(OLDEST_TORCH)} or later."
+        )
+
+
+def refuse_without_torch() -> None:
+    """Raise UsageError unless a torch is here that is not too old; import it."""
+    refuse_older_torch()
     try:
-        import torch
+        importlib.import_module("torch")
     except ImportError as error:
         raise UsageError(
             f"torch cannot be imported here ({error}). Install it first, for example with `pip install torch`."
         ) from None
+    refuse_older_torch()  # a torch without metadata says its version only now
+
+
+def import_with_torch(module: str) -> ModuleType:
+    """Import a module of this tool that needs torch.
+
+    Raises UsageError if torch cannot be imported, is too old, or lacks an interface without which nothing works.
+    """
+    refuse_without_torch()
     try:
-        importlib.import_module("minifier.workflow.run")
+        imported = importlib.import_module(module)
     except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"torch {torch.__version__} lacks an interface that this tool needs ({error}). It was made for torch 2.13."
-        ) from None
+        raise UsageError(_lacking(str(error))) from None
+    from minifier.interfaces.declared import missing_altogether
+
+    if missing := missing_altogether():
+        raise UsageError(_lacking(", ".join(missing)))
+    return imported
+
+
+def _lacking(what: str) -> str:
+    return (
+        f"torch {torchs_version()} lacks an interface that this tool needs ({what}). The tested releases are "
+        f"{shown(OLDEST_TORCH)} to {shown(NEWEST_TORCH)}; `minify doctor` has more."
+    )
+
+
+def _import_all() -> None:
+    import_with_torch("minifier.workflow.run")
     _forget_threads_in_forks()
 
 
@@ -114,24 +184,8 @@ def _connected(settings: Settings) -> Iterator[Cluster | None]:
         yield cluster
 
 
-def get_ready(interpreters: Interpreters) -> None:
+def get_ready(interpreters: Interpreters, tick: Callable[[], object]) -> None:
     """Start another interpreter and make forks of this process cheaper, while the script uses a core."""
     interpreters.start_ahead()
     if may_do_more():
-        collapse()
-
-
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Make a folder for all temporary files of this process and its children, and remove the folder at the end."""
-    from minifier.torch_private import inductor_cache, inductor_folder
-
-    inductor_folder(), inductor_cache()  # cached: they are in the user's temporary folder
-    before = tempfile.tempdir
-    folder = Path(tempfile.mkdtemp(prefix="minify-"))
-    tempfile.tempdir = str(folder)  # the script, in a child, has its own
-    try:
-        yield folder
-    finally:
-        tempfile.tempdir = before
-        shutil.rmtree(folder, ignore_errors=True)
+        collapse(tick)

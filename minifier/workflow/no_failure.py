@@ -1,4 +1,4 @@
-"""Describe a script in which no backend call failed."""
+"""Reduce a script in which no backend call failed, or describe it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,65 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from minifier.capturing.captured import Captured, is_of_torch
+from minifier.capturing.find_failures import FoundFailures, run_in_eager
 from minifier.capturing.script import Program
-from minifier.errors import MinifyError, NothingToReduce, StoppedEarly
+from minifier.case.run_folder import RunFolder
+from minifier.errors import (
+    FailsByItself,
+    Interrupted,
+    MinifyError,
+    NoRepro,
+    NoSuchBackend,
+    NothingCompiled,
+    NothingToReduce,
+)
 from minifier.failure import same
-
-if TYPE_CHECKING:  # importing it would import torch before the arguments are checked
-    from minifier.capturing.captured import Captured
+from minifier.interfaces.names import INVALID_BACKEND
+from minifier.report.outcome import Outcome
+from minifier.workflow.attempt import Run
+from minifier.workflow.backend_fallbacks import backend_fallbacks
+from minifier.workflow.whole_script import minify_script
 
 _MAX_LOG_LINES = 3
-_MAX_LINE_CHARACTERS = 300
+_MAX_LINE_CHARACTERS = 600
 
 
-def fails_outside(captured: Captured) -> bool:
-    """Whether no backend call failed, and the script ended with an error, a status other than 0 or a death."""
-    return captured.failure is not None and "InvalidBackend" not in captured.traceback
+def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+    """Reduce a script in which no backend call failed, if torch.compile itself failed, or the script did.
+
+    Raises an error that lists the checks if the script ended well, or fails in eager mode too.
+    """
+    program, captured = found.program, found.captured
+    if is_of_torch(captured.error, captured.traceback):
+        run.ui.say("torch.compile itself failed, and no graph shows that: reducing the script itself")
+        return minify_script(found, folder, run)
+    if captured.failure is None or INVALID_BACKEND in captured.traceback:
+        raise nothing_failed(program, captured, found.compared)
+    run.ui.say("no backend call failed, but the script did: running it in eager mode")
+    in_eager = run_in_eager(found, run.ui)
+    nothing = nothing_failed(program, captured, found.compared, in_eager)
+    if fails_in_eager_too(captured, in_eager) or not isinstance(nothing, NothingToReduce):
+        raise nothing
+    run.ui.say("torch.compile makes it fail, and no graph shows that: reducing the script itself")
+    try:
+        return minify_script(found, folder, run, f"{nothing}\n")
+    except NothingToReduce as error:
+        raise type(error)(f"{nothing}\n{error}") from None
+
+
+def minify_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+    """Reduce a script by the failure that ended it. Raises an error if it ended without one."""
+    captured, said = found.captured, found.program.said
+    if captured.failure is not None and not captured.end.interrupted:
+        return minify_script(found, folder, run)
+    if not captured.failing or captured.end.interrupted:
+        raise nothing_failed(found.program, captured, None)
+    raise NoRepro(
+        f"{said} ends without a failure, though a backend call fails in it: {captured.failing[0].sentence}\n"
+        "The source of a script is reduced by the failure that ends it; without --level source the graph is reduced."
+    )
 
 
 def fails_in_eager_too(captured: Captured, in_eager: Captured) -> bool:
@@ -38,8 +81,8 @@ def nothing_failed(
     `in_eager` is the run of a script that fails outside of its backend calls, with torch.compile in eager mode.
     """
     name = program.said
-    if captured.end.interrupted or (in_eager is not None and in_eager.end.interrupted):
-        return StoppedEarly(f"{name} was interrupted before a backend call had failed")
+    if any(run is not None and run.end.interrupted for run in (captured, compared, in_eager)):
+        return Interrupted(f"{name} was interrupted before a backend call had failed")
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
         f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"
@@ -48,16 +91,18 @@ def nothing_failed(
         else "no graph went to a backend"
     )
     as_in_eager = _in_eager(captured, in_eager)
+    kind = FailsByItself if in_eager is not None and fails_in_eager_too(captured, in_eager) else NothingToReduce
     if captured.end.signal is not None:
-        return NothingToReduce(
+        return kind(
             f"{name} died of signal {captured.end.signal} outside of any backend call{as_in_eager}. Checked: {checked}."
             + _advice(captured)
         )
     last = captured.error
-    if "InvalidBackend" in captured.traceback:
-        return NothingToReduce(f"{name} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
+    if INVALID_BACKEND in captured.traceback:
+        what = "--backend" if program.is_redirected else name
+        return NoSuchBackend(f"{what} names a backend that does not exist.\n{last}\n{_similar(captured.traceback)}")
     if captured.traceback:
-        return NothingToReduce(
+        return kind(
             f"{name} fails{as_in_eager}: {last}\nNo backend call failed. Checked: {checked}."
             + _left_out(captured, compared)
             + _excused(compared)
@@ -66,11 +111,11 @@ def nothing_failed(
         )
     ended = f"{name} ended with exit status {captured.script_status}{as_in_eager}"
     if not captured.graphs:
-        return NothingToReduce(
+        return NothingCompiled(
             f"{ended}, and nothing in it was compiled: no call reached a function under torch.compile, or Dynamo found "
             "no ops to compile in it."
         )
-    return NothingToReduce(
+    return kind(
         f"{ended}{',' if as_in_eager else ''} and no backend call failed. Checked: {checked}."
         + _left_out(captured, compared)
         + _too_late(captured)
@@ -125,26 +170,17 @@ def _comparison(first: Captured, compared: Captured | None) -> str:
     if compared.not_compared:
         number, reason = compared.not_compared[0]
         text += f" (graph {number} not compared: {reason.strip().splitlines()[-1]})"
+    if compared.bounded:
+        text += f"; further calls were not compared once comparing had taken {compared.bounded:.0f} s"
     return text + _second_end(first, compared)
 
 
 def _fallbacks(compared: Captured | None) -> str:
     """List the exceptions that a backend caught itself, and the graphs that ran elsewhere."""
-    if compared is None or not compared.fallbacks:
+    told = backend_fallbacks(compared)
+    if told is None:
         return ""
-    left = len({seen.graph for seen in compared.fallbacks if seen.is_whole})
-    graphs = len(compared.forwards)
-    backends = ", ".join(compared.backends)
-    head = f"{backends} caught exceptions of its own"
-    if left:
-        ran = "none" if left == graphs else str(graphs - left)
-        head = f"{backends} ran {ran} of {graphs} graph{'s' if graphs != 1 else ''} itself"
-    lines = list(dict.fromkeys(f"graph {seen.graph}: it {seen.sentence}" for seen in compared.fallbacks))
-    is_logged = any(seen.line for seen in compared.fallbacks)
-    advice = "\nWith --fallbacks that is a failure, and is reduced like any other."
-    if not is_logged:
-        advice = "\nIt logs nothing about that, which a repro could show: --fallbacks does not count it."
-    return f"\n{head}:" + _listed(lines) + advice
+    return f"\n{told.head}:{_listed(told.lines)}" + (f"\n{told.advice}" if told.advice else "")
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -215,7 +251,7 @@ def _similar(trace: str) -> str:
     """Suggest backends whose names resemble the unknown name."""
     from minifier.torch_private import backend_table
 
-    unknown = re.search(r"InvalidBackend: Invalid backend: '([^']*)'", trace)
+    unknown = re.search(rf"{INVALID_BACKEND}: Invalid backend: '([^']*)'", trace)
     known = [name for name, _, _ in backend_table()]
     close = difflib.get_close_matches(unknown.group(1), known) if unknown else []
     hint = f"Did you mean {' or '.join(close)}? " if close else ""

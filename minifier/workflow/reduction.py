@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -11,69 +13,101 @@ from typing import TYPE_CHECKING
 from minifier.capturing.script import Program, take_the_place_of
 from minifier.case import Case, Level
 from minifier.case.attributes import attributes_as_inputs
+from minifier.case.run_folder import RunFolder, shown_path
 from minifier.case.store import CASE, load, save
-from minifier.cluster.elsewhere import ClusterProber
 from minifier.emit.repro import guard_gibibytes
-from minifier.errors import ExitCode, MachineFailed, MinifyError, NoRepro, StoppedEarly, ToolFailed
+from minifier.errors import (
+    ExitCode,
+    FolderRemoved,
+    LimitReached,
+    MachineFailed,
+    MinifyError,
+    NoRepro,
+    StoppedAtOnce,
+    StoppedEarly,
+    ToolFailed,
+    UsageError,
+)
 from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
-from minifier.process.interrupts import deaf, interrupt_once
+from minifier.probe.prober import Prober
+from minifier.process.interrupts import interrupt_once
 from minifier.process.memory import free_memory
 from minifier.process.orphans import adopt_orphans
-from minifier.process.progress import SILENT, Channel, Phase, Progress, Ui, counted, run_displayed
+from minifier.process.progress import Channel, Phase, Progress, counted, run_for_result
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
-from minifier.reduction.summary import Summary, write_summary
+from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
 
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
 
+_INTERRUPTED = "interrupted: ending the search, then verifying the best so far; press Ctrl-C again to stop at once"
 
-def reduce_in_child(task: ReductionTask, ui: Ui = SILENT, cluster: Cluster | None = None) -> Summary:
-    """Reduce a Case in a forked child; the result goes to minimal/ in the task's folder.
 
-    Raises the errors of `reduce_case`, StoppedEarly for an interrupt before there is a result, and NoRepro if the child
-    dies, for example in an import of the user's modules.
+def reduce_in_child(
+    attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+) -> Reduced:
+    """Reduce the Case in `source` in a forked child; the minimal Case goes to minimal/ in `out`.
+
+    The default settings are the settings of the attempt's run. Raises the errors of `reduce_case`, StoppedEarly for an
+    interrupt before there is a result, and NoRepro if the child dies, for example in an import of the user's modules.
     """
-    out = task.folder
+    ui, cluster = attempt.run.ui, attempt.run.cluster
+    program = attempt.asked.program if attempt.asked is not None else None
+    task = ReductionTask(source, out, settings or attempt.run.settings, attempt.imports_in_child, doubtful)
     out.mkdir(parents=True, exist_ok=True)
     if cluster is not None:
         ui.show(Progress(Phase.CONNECTING))
         cluster.wait(ui.tick)
-    ui.show(Progress(Phase.REDUCING))
+    ui.show(Progress(Phase.REDUCING, step="calling the backend again"))
 
-    def work(channel: Channel) -> int:
-        def elsewhere(prepared: PreparedCase, scratch: Path) -> ClusterProber | None:
-            return ClusterProber(cluster, prepared, task.source, scratch, channel.say) if cluster else None
-
+    def work(channel: Channel) -> Summary:
         interrupt_once()
-        take_the_place_of(task.program or Program(load(task.source).script.name))
+        take_the_place_of(program or Program(load(source).script.name))
         adopt_orphans()
         # Standard output is the script's; what a backend prints when it is imported again is not.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        elsewhere = functools.partial(_on_cluster, cluster, source, channel) if cluster is not None else None
         try:
-            summary = reduce_case(task, channel.show, elsewhere=elsewhere)
+            return reduce_case(task, channel.show, elsewhere=elsewhere)
         except KeyboardInterrupt:
-            message = f"interrupted before there was anything to write; `minify reduce {out}` begins again"
+            message = f"interrupted before there was anything to write; `minify reduce {shown_path(out)}` begins again"
             raise StoppedEarly(message) from None
-        with deaf():  # the reduction is complete
-            write_summary(out, summary)
-        return 0
 
     try:
-        end = run_displayed(work, ui, lambda: ui.say("interrupted: ending the search"))
+        summary, end = run_for_result(Summary, work, ui, lambda: ui.say(_INTERRUPTED))
     except MachineFailed as error:
-        raise MachineFailed(f"{out}: {error}") from None
-    if end.status != 0:
-        how = f"signal {end.signal}" if end.signal is not None else f"exit status {end.status}"
+        raise type(error)(f"{shown_path(out)}: {error}") from None
+    except UsageError as error:
+        if (source / CASE).exists():
+            raise
+        raise FolderRemoved(f"{source} was removed while it was in use: {error}") from None
+    if summary is None:
+        if end.signal == signal.SIGKILL:
+            raise LimitReached(
+                f"{shown_path(out)}: the reduction's process was killed (SIGKILL) again and again, perhaps by the "
+                "kernel for lack of memory"
+            )
         raise NoRepro(
-            f"the reduction's process ended ({how}), perhaps as it imported the backend or what the graph calls"
+            f"the reduction's process ended ({end.described}), perhaps as it imported the backend or what the graph "
+            "calls"
         )
-    summary = Summary.read(out)
-    (out / "summary.json").unlink()
-    return summary
+    if end.interrupted_again:
+        raise StoppedAtOnce(
+            f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
+            f"{shown_path(out)}` goes on"
+        )
+    minimal = load(RunFolder(out).minimal)
+    return Reduced(summary, minimal, (minimal,))
+
+
+def _on_cluster(cluster: Cluster, source: Path, channel: Channel, prepared: PreparedCase, scratch: Path) -> Prober:
+    from minifier.cluster.elsewhere import ClusterProber
+
+    return ClusterProber(cluster, prepared, source, scratch, channel.say)
 
 
 def with_memory_limit(settings: Settings, case: Case) -> Settings:
@@ -82,20 +116,6 @@ def with_memory_limit(settings: Settings, case: Case) -> Settings:
         return settings
     room_beyond_the_repro = 2 * guard_gibibytes(case) * 2**30
     return replace(settings, memory=min(free_memory(3 / 4) or 2**63, room_beyond_the_repro) or None)
-
-
-def run_reduction(
-    attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
-) -> tuple[Summary, Case]:
-    """Reduce the Case in `source` into `out`; return the summary and the minimal Case.
-
-    The default settings are the settings of the attempt's run.
-    """
-    run = attempt.run
-    program = attempt.asked.program if attempt.asked is not None else None
-    task = ReductionTask(source, out, settings or run.settings, attempt.imports_in_child, doubtful, program)
-    summary = reduce_in_child(task, run.ui, run.cluster)
-    return summary, load(out / "minimal")
 
 
 def reduce(attempt: Attempt) -> Attempt:
@@ -109,18 +129,40 @@ def reduce(attempt: Attempt) -> Attempt:
     if folder.has_forward:  # the user reads the small module, which is simplified by itself
         settings = replace(settings, skipped=(*settings.skipped, *OF_VALUES))
     try:
-        summary, minimal = run_reduction(attempt, folder.case, folder.path, settings)
+        return attempt.succeeded(reduce_in_child(attempt, folder.case, folder.path, settings))
+    except (MachineFailed, ToolFailed):
+        raise
     except MinifyError as error:
-        if error.exit_code is ExitCode.NO_REPRO or _may_be_passed_over(error, attempt):
+        may_show_otherwise = error.exit_code is ExitCode.INTERNAL and folder.has_forward
+        if error.exit_code is ExitCode.NO_REPRO or isinstance(error, StartsThreads) or may_show_otherwise:
             return attempt.failed(error)
         raise
-    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
+
+
+def reduce_further(
+    attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+) -> Attempt:
+    """Reduce another Case of the attempt, the one in `source`; return the attempt with the result or the error.
+
+    If the import of the backend starts threads, each probe imports the backend. Raises StoppedEarly, and the errors of
+    the machine and of this tool.
+    """
+    try:
+        return attempt.succeeded(reduce_in_child(attempt, source, out, settings, doubtful=doubtful))
+    except StartsThreads:
+        return reduce_further(replace(attempt, imports_in_child=True), source, out, settings, doubtful=doubtful)
+    except (StoppedEarly, MachineFailed, ToolFailed):
+        raise
+    except MinifyError as error:
+        return attempt.failed(error)
 
 
 def reduce_anew(attempt: Attempt) -> Attempt:
-    """Reduce the attempt's Case; an interrupt is an error like any other, since what was reduced before stands."""
+    """Reduce the attempt's Case; the first interrupt is an error like any other: what was reduced before stands."""
     try:
         return reduce(replace(attempt, reduced=None))
+    except StoppedAtOnce:
+        raise
     except StoppedEarly as error:
         return attempt.failed(error)
 
@@ -174,20 +216,15 @@ def reduce_as_parameters(attempt: Attempt) -> Attempt:
     return reduce_changed(attempt, as_parameters, "with attributes as parameters", reducing=reduce_anew)
 
 
-def _may_be_passed_over(error: MinifyError, attempt: Attempt) -> bool:
-    """Whether another reduction may still succeed after the error: with imports in each probe, or of another graph."""
-    if isinstance(error, (MachineFailed, ToolFailed)):
-        return False
-    return isinstance(error, StartsThreads) or (error.exit_code is ExitCode.INTERNAL and attempt.folder.has_forward)
-
-
 def tell_size(attempt: Attempt) -> None:
     """Tell the user from how many ops to how many the Case was reduced."""
     if attempt.reduced is not None:
         summary = attempt.reduced.summary
         smaller = summary.ops_after < summary.ops_before
         what = f"reduced from {summary.ops_before} ops to {summary.ops_after}" if smaller else "no smaller so far"
-        attempt.run.ui.say(what)
+        attempt.run.ui.detail(what)
+        if summary.too_large:
+            attempt.run.ui.say(summary.too_large)
         if ahead := attempt.reduced.minimal.ahead:
             attempt.run.ui.say(f"the failure needs {counted(len(ahead), 'earlier call')} of the backend")
         if attempt.reduced.minimal.any_graph:
@@ -197,13 +234,8 @@ def tell_size(attempt: Attempt) -> None:
 def reduce_aten(attempt: Attempt) -> Attempt:
     """Reduce the ATen graph in place of Dynamo's."""
     folder = attempt.folder
-    try:
-        summary, minimal = run_reduction(attempt, folder.aten, folder.reduced_aten)
-    except StartsThreads:
-        return reduce_aten(replace(attempt, imports_in_child=True))
-    except (StoppedEarly, MachineFailed, ToolFailed):
-        raise
-    except MinifyError as error:
-        return attempt.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {error}"))
-    save(minimal, folder.minimal)
-    return replace(attempt, reduced=Reduced(summary, minimal, (minimal,)), error=None)
+    again = reduce_further(attempt, folder.aten, folder.reduced_aten)
+    if again.error is not None:
+        return again.failed(NoRepro(f"{attempt.error}\nThe ATen graph that AOTAutograd made of it: {again.error}"))
+    save(again.reduction.minimal, folder.minimal)
+    return again

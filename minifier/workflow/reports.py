@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from pathlib import Path
 
-from minifier.case import Drawn, TensorInput
-from minifier.case.store import CASE, load
-from minifier.emit.footer import difference
+from minifier.case import Case, Drawn, TensorInput
+from minifier.case.made_here import mark_of_repro
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import write_repro
-from minifier.errors import NoRepro
+from minifier.interfaces.losses import losses
 from minifier.process.progress import Phase, Progress
-from minifier.reduction.reduce_case import NEAREST
 from minifier.reduction.summary import Summary
+from minifier.report.bundle import BUNDLE
 from minifier.report.environment import EnvironmentCollector
-from minifier.report.finished import write_reports
+from minifier.report.finished import Consent, Written, write_reports
 from minifier.report.outcome import Outcome, Status
 from minifier.workflow.attempt import Attempt
+from minifier.workflow.backend_fallbacks import backend_fallbacks
 from minifier.workflow.control_backends import run_with_aot_eager
+from minifier.workflow.nearest import nearest_change
+from minifier.workflow.placeholders import with_placeholders
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     """Write the reports of an attempt, with or without a repro, and return its outcome."""
+    attempt = with_placeholders(attempt)
     run, folder, call, result = attempt.run, attempt.folder, attempt.call, attempt.repro_result
     summary = _with_controls(attempt)
+    told = backend_fallbacks(call.found.compared) if call is not None else None
     run.ui.show(Progress(Phase.REPORTS))
     status = Status.NO_REPRO
     if attempt.repro is not None and summary is not None:
@@ -43,17 +47,24 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         call.failing.ops if call is not None and call.unsaved else None,
         match=run.settings.match,
         match_log=run.settings.match_log,
-        nearest=_nearest(attempt),
+        nearest=nearest_change(attempt),
         environment=collector.text(run.ui.tick),
+        unsupported=tuple(losses()),
         fallbacks=attempt.fallbacks,
+        backend_fallbacks=(told.head, *told.lines) if told is not None else (),
         phases=run.ui.seconds(),
         folder=folder.path,
+        mark=mark_of_repro(attempt.repro.text.encode()) if attempt.repro is not None else "",
     )
-    bundle = write_reports(folder.path, outcome)
-    if _may_include_data(attempt, outcome):
-        bundle = write_reports(folder.path, outcome, include_data=True)
-    for name, size in bundle.left_out:
-        run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {bundle.path.name}: trackers take no more than 25 MB")
+    consent = Consent()
+    if outcome.repro is not None and outcome.repro.tensors is not None and outcome.minimal is not None:
+        write_reports(folder.path, outcome)  # these stay if the process ends during a question
+        consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro.tensors))
+    written = write_reports(folder.path, outcome, consent, run.ui.say)
+    if written.constants and _may_include_constants(attempt, written):
+        written = write_reports(folder.path, outcome, replace(consent, constants=True), run.ui.say)
+    for name, size in written.left_out:
+        run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {BUNDLE}: trackers take no more than 25 MB")
     return outcome
 
 
@@ -71,34 +82,34 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     return replace(summary, backends=tuple((name, how) for name, how in controls if how))
 
 
-def _may_include_data(attempt: Attempt, outcome: Outcome) -> bool:
+def _may_include_data(attempt: Attempt, minimal: Case, tensors: Path) -> bool:
     """Whether the values that the repro reads from a file may be in the bundle; the user is asked if nothing is set."""
     settings, ui = attempt.run.settings, attempt.run.ui
-    if outcome.repro is None or outcome.repro.tensors is None or outcome.minimal is None:
-        return False
     values = [
         f"{item.name} ({item.meta.dtype}, {' x '.join(map(str, item.meta.shape)) or 'one value'})"
-        for item in outcome.minimal.inputs
+        for item in minimal.inputs
         if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
     ]
-    size = outcome.repro.tensors.stat().st_size / 2**20
+    size = tensors.stat().st_size / 2**20
     ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
     if settings.include_data is not None:
         return settings.include_data
     with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
         if ui.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
             return True
-    ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.path} --include-data` puts them in")
+    ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.shown} --include-data` puts them in")
     return False
 
 
-def _nearest(attempt: Attempt) -> str:
-    """Return the smallest known change of the repro that removes the failure, as a diff; "" if none is known."""
-    folder, repro = attempt.folder.path / NEAREST, attempt.repro
-    if repro is None or repro.template is None or attempt.folder.has_forward or not (folder / CASE).exists():
-        return ""
-    try:
-        other = write_repro(load(folder), repro.template, repro.variant, attempt.run.settings.memory)
-    except NoRepro:
-        return ""
-    return difference(repro.text, other.text)
+def _may_include_constants(attempt: Attempt, written: Written) -> bool:
+    """Whether a repro with constants that look like secrets may be in the bundle; asks the user if nothing is set."""
+    settings, ui = attempt.run.settings, attempt.run.ui
+    where = ", ".join(map(str, written.constants))
+    ui.say(f"the failure needs constants of repro.py that look like secrets: {where}")
+    if settings.bundle_private:
+        return True
+    with contextlib.suppress(KeyboardInterrupt):  # a no
+        if settings.bundle_private is None and ui.ask(f"Write {BUNDLE} with this repro, for those who get that?"):
+            return True
+    ui.say(f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same")
+    return False

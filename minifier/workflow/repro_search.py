@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minifier.case import EAGER, Case
-from minifier.case.store import ATTEMPTS, load, save
+from minifier.case.run_folder import RunFolder, next_place, shown_path
+from minifier.case.store import CASE, load, save
 from minifier.case.variables import may_be_written, others
-from minifier.emit.repro import Repro, Template, forms_for, guard_gibibytes, guard_seconds, is_worth_trying, write_repro
-from minifier.errors import MinifyError, NoRepro, StoppedEarly
+from minifier.emit.forms import Form, Template, forms_for, is_worth_trying
+from minifier.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
+from minifier.errors import NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
+from minifier.failure.unlike import advice, unlike
 from minifier.passes.table import OF_VALUES
 from minifier.process.interpreters import Interpreters
 from minifier.process.memory import cores
-from minifier.process.orphans import adopt_orphans, kill_orphans
-from minifier.process.progress import SILENT, Display
+from minifier.process.orphans import kill_orphans
+from minifier.process.progress import SILENT, Phase, Progress, Ui
 from minifier.settings import Settings
-from minifier.source.probe import in_eager
+from minifier.source.run_source import in_eager
 from minifier.verify import RUNS, Conditions, Verification, verify
-from minifier.workflow.attempt import Attempt, Reduced, ReproResult
+from minifier.workflow.attempt import Attempt, ReproResult
 from minifier.workflow.backward_module import limited
-from minifier.workflow.reduction import run_reduction
-from minifier.workflow.run_folder import next_place
+from minifier.workflow.reduction import reduce_further
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
@@ -36,42 +39,44 @@ EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expressio
 
 @dataclass(frozen=True, slots=True)
 class ReproSearch:
-    """The search for a repro of a Case, in any form. `timeout` is in seconds, for each script."""
+    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script."""
 
     case: Case
     out: Path
     timeout: float
     settings: Settings
-    display: Display = SILENT
+    display: Ui = SILENT
     interpreters: Interpreters = field(default_factory=Interpreters)
+    forms: tuple[Form, ...] = ()
 
     def search(self, variables: tuple[str, ...] = ()) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
 
         The scripts run with these environment variables and the ones of every shell.
         """
-        adopt_orphans()
         case = self.case
         compares = case.failure.fingerprint.stage is Stage.COMPARE
         reasons: dict[str, None] = {}
         attempts: dict[str, list[str]] = {}
+        differences: dict[str, str] = {}
         last: Verification | None = None
         tried: set[str] = set()
         shown: list[tuple[Repro, Failure | None, bool]] = []
-        for template, variant in forms_for(case):
+        for template, variant in self.forms or forms_for(case):
             before = [(r.variant, failure, of_eager) for r, failure, of_eager in shown if r.template is template]
             if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
                 continue
+            self.display.show(Progress(Phase.WRITING))
             try:
                 repro = write_repro(case, template, variant, self.settings.memory, variables)
-                control = self._control(repro, variables)
+                control = self.control(repro, variables)
             except NoRepro as error:
                 reasons[str(error)] = None
                 continue
             if repro.text in tried:
                 continue
             tried.add(repro.text)
-            check = self._verified(repro, variables, self.settings.verify, control)
+            check = self.verified(repro, variables, self.settings.verify, control)
             seen = check.runs[-1].failure
             if check.holds:
                 repro = with_shown_exception(repro, case, seen)
@@ -84,15 +89,20 @@ class ReproSearch:
             else:
                 what = seen.sentence if seen is not None else "no failure"
                 last = check
+                if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
+                    differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
+        for text, help_text in differences.items():
+            told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
+            self.display.say("\n".join(filter(None, told)))
         doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
 
     def _kept(self, attempt: Repro) -> Path:
         """Write a script that did not show the failure into a folder of its own, and return its path within `out`."""
-        folder = next_place("repro", self.out / ATTEMPTS)
-        return attempt.write(folder).relative_to(self.out)
+        place = next_place("repro", RunFolder(self.out).attempts)
+        return attempt.write(place).relative_to(self.out)
 
     def with_variables(self) -> ReproResult | None:
         """Return a repro that shows the failure with environment variables of this process; None if there is none.
@@ -117,7 +127,7 @@ class ReproSearch:
                 repro = write_repro(self.case, template, variant, self.settings.memory)
             except NoRepro:  # reported when this form was tried without variables
                 continue
-            if self._verified(repro, names, runs=1).agrees:
+            if self.verified(repro, names, runs=1).agrees:
                 return self._bisected(repro, names)
         return ()
 
@@ -126,12 +136,12 @@ class ReproSearch:
         needed: list[str] = []
         remaining = list(names)
         while len(needed) < _MAX_VARIABLES and remaining:
-            if needed and self._verified(repro, needed, runs=1).agrees:
+            if needed and self.verified(repro, needed, runs=1).agrees:
                 break
             without, enough = 0, len(remaining)
             while enough - without > 1:  # of the first `enough`, the last is needed
                 middle = (without + enough) // 2
-                if self._verified(repro, [*needed, *remaining[:middle]], runs=1).agrees:
+                if self.verified(repro, [*needed, *remaining[:middle]], runs=1).agrees:
                     enough = middle
                 else:
                     without = middle
@@ -139,9 +149,8 @@ class ReproSearch:
             remaining = remaining[: enough - 1]
         return tuple(needed)
 
-    def _verified(
-        self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None
-    ) -> Verification:
+    def verified(self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None) -> Verification:
+        """Run the script, and the control once, in fresh interpreters with these environment variables."""
         settings, case = self.settings, self.case
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
             script = repro.write(Path(folder) / "repro")
@@ -153,7 +162,7 @@ class ReproSearch:
                 match_log=settings.match_log,
                 memory=settings.memory,
                 more=variables,
-                any_stage=repro.template is not None and repro.template.hides_stage,
+                any_stage=repro.hides_stage,
                 interpreters=self.interpreters,
                 renamed=repro.nodes,
             )
@@ -163,7 +172,7 @@ class ReproSearch:
         kill_orphans()
         return check
 
-    def _control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
+    def control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
         """Return the script with eager in the place of the backend.
 
         The backend's imports stay: they may bring operators and drivers. If torch.compile itself fails, with any
@@ -171,12 +180,12 @@ class ReproSearch:
         """
         if self.case.while_tracing:
             return replace(repro, text=in_eager(repro.text))
-        assert repro.template is not None, "the script is made from a template"
-        case, eager = self.case, EAGER_COMPILERS if repro.template is Template.CALL_COMPILER else EAGER
+        case, (template, variant) = self.case, repro.form
+        eager = EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER
         kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic")}
         backend = replace(eager, **kept)
-        variant = replace(repro.variant, compiler="fw_compiler")
-        return write_repro(replace(case, backend=backend), repro.template, variant, self.settings.memory, variables)
+        variant = replace(variant, compiler="fw_compiler")
+        return write_repro(replace(case, backend=backend), template, variant, self.settings.memory, variables)
 
 
 def _may_be_flaky(case: Case, check: Verification) -> bool:
@@ -199,12 +208,22 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
     return most if cores() > 1 and hungry <= (memory or hungry) else 1
 
 
-def _searches(attempt: Attempt, candidates: Sequence[Case]) -> list[ReproSearch]:
-    seconds = max(60.0, 10 * attempt.case.script.seconds)
-    run = attempt.run
-    return [
-        ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui, run.interpreters) for case in candidates
-    ]
+def search_for(attempt: Attempt, case: Case) -> ReproSearch:
+    """Return the search for a repro of this Case, which the attempt was reduced to."""
+    run, seconds = attempt.run, max(60.0, 10 * attempt.case.script.seconds)
+    return ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui, run.interpreters)
+
+
+@contextlib.contextmanager
+def told_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
+    """Turn an interrupt of the block into an error with this message, which names the reduced Case if there is one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        reduced = (
+            f"the reduced Case is in {shown_path(folder.minimal)}, and " if (folder.minimal / CASE).exists() else ""
+        )
+        raise StoppedEarly(f"{message}; {reduced}`minify reduce {folder.shown}` goes on") from None
 
 
 def find_repro(attempt: Attempt) -> Attempt:
@@ -212,8 +231,8 @@ def find_repro(attempt: Attempt) -> Attempt:
     if attempt.reduced is None:
         return attempt
     results: list[ReproResult] = []
-    for search in _searches(attempt, attempt.reduced.candidates):
-        results.append(search.search())
+    for case in attempt.reduced.candidates:
+        results.append(search_for(attempt, case).search())
         if results[-1].repro is not None:
             return replace(attempt, repro_result=results[-1])
     reason = "; ".join(result.reason for result in results)
@@ -223,8 +242,8 @@ def find_repro(attempt: Attempt) -> Attempt:
 
 def find_repro_with_variables(attempt: Attempt) -> Attempt:
     """Search for a repro that needs environment variables of this process."""
-    for search in _searches(attempt, attempt.reduced.candidates if attempt.reduced is not None else ()):
-        result = search.with_variables()
+    for case in attempt.reduced.candidates if attempt.reduced is not None else ():
+        result = search_for(attempt, case).with_variables()
         if result is not None:
             return replace(attempt, repro_result=result)
     return attempt
@@ -233,23 +252,17 @@ def find_repro_with_variables(attempt: Attempt) -> Attempt:
 def find_repro_as_flaky(attempt: Attempt) -> Attempt:
     """Measure the rates of the doubtful Cases, and search for a repro of a flaky Case."""
     for case in attempt.repro_result.doubtful if attempt.repro_result is not None else ():
-        place = attempt.folder.empty("flaky")
-        save(case, place / "case")
-        try:
-            _, flaky = run_reduction(attempt, place / "case", place, doubtful=True)
-            if flaky.rate >= 1.0:
+        with attempt.folder.scratch("flaky") as place:
+            source = RunFolder(place).case
+            save(case, source)
+            flaky = reduce_further(attempt, source, place, doubtful=True)
+            if flaky.error is not None:
+                attempt.run.ui.say(f"no repro this way: {flaky.error}")
                 continue
-            save(flaky, attempt.folder.minimal)
-        except StoppedEarly:
-            raise
-        except MinifyError as error:
-            attempt.run.ui.say(f"no repro this way: {error}")
-            continue
-        finally:
-            shutil.rmtree(place)
-        attempt = find_repro(_with_minimal(attempt))
-        if attempt.repro is None:
-            attempt = find_repro_with_variables(attempt)
+            if flaky.reduction.minimal.rate >= 1.0:
+                continue
+            save(flaky.reduction.minimal, attempt.folder.minimal)
+        attempt = _find_repro_of_minimal(attempt)
         if attempt.repro is not None:
             return attempt
     return attempt
@@ -257,35 +270,30 @@ def find_repro_as_flaky(attempt: Attempt) -> Attempt:
 
 def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
     """Reduce the ops alone, with sizes, dtypes and arguments as captured, and search for a repro again."""
-    assert attempt.reduced is not None, "the ops are known from the first reduction"
     settings, folder = attempt.run.settings, attempt.folder
-    place, before = folder.empty("captured-values"), folder.empty("simplified")
-    save(load(folder.minimal), before)
-    shutil.copy(folder.journal, place)  # what is known of the ops
-    rest = limited(settings, attempt.reduced.summary)
+    rest = limited(settings, attempt.reduction.summary)
     rest = replace(rest, skipped=(*settings.skipped, *OF_VALUES))
-    again = attempt
-    try:
-        summary, minimal = run_reduction(attempt, folder.case, place, rest)
-        save(minimal, folder.minimal)
-        again = find_repro(_with_minimal(replace(attempt, reduced=Reduced(summary, minimal, (minimal,)))))
-        for find_otherwise in (find_repro_with_variables, find_repro_as_flaky):
+    with folder.scratch("captured-values") as place, folder.scratch("simplified") as before:
+        save(load(folder.minimal), before)
+        shutil.copy(folder.journal, place)  # what is known of the ops
+        again = reduce_further(attempt, folder.case, place, rest)
+        if again.error is not None:
+            attempt.run.ui.say(f"no repro this way: {again.error}")
+            return attempt
+        try:
+            save(again.reduction.minimal, folder.minimal)
+            again = _find_repro_of_minimal(again)
             if again.repro is None:
-                again = find_otherwise(again)
-    except StoppedEarly:
-        raise
-    except MinifyError as error:
-        attempt.run.ui.say(f"no repro this way: {error}")
-    finally:
-        if again.repro is None:
-            save(load(before), folder.minimal)
-        shutil.rmtree(place)
-        shutil.rmtree(before)
+                again = find_repro_as_flaky(again)
+        finally:
+            if again.repro is None:
+                save(load(before), folder.minimal)
     return attempt if again.repro is None else again
 
 
-def _with_minimal(attempt: Attempt) -> Attempt:
-    """Return the attempt with the Case in its folder minimal/ as the only candidate."""
-    assert attempt.reduced is not None, "a Case was reduced before it was tried"
+def _find_repro_of_minimal(attempt: Attempt) -> Attempt:
+    """Search for a repro of the Case in the folder minimal/, with and without more environment variables."""
     minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
-    return replace(attempt, reduced=replace(attempt.reduced, minimal=minimal, candidates=(minimal,)))
+    reduced = replace(attempt.reduction, minimal=minimal, candidates=(minimal,))
+    attempt = find_repro(replace(attempt, reduced=reduced))
+    return attempt if attempt.repro is not None else find_repro_with_variables(attempt)

@@ -2,65 +2,173 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from minifier.capturing.capture import capture
+from minifier.capturing.captured import Captured
+from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.script import Program
+from minifier.capturing.terms import Terms
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Level, Script
-from minifier.case.store import save
+from minifier.case.run_folder import RunFolder, shown_path
+from minifier.case.store import save, write_atomically
 from minifier.case.transforms import is_of_transform
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
-from minifier.errors import NoRepro, NothingToReduce
-from minifier.failure import Failure
+from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
+from minifier.failure import Failure, Kind, Stage, same
+from minifier.interfaces.names import FOLDERS_OF_COMPILE
+from minifier.report.environment import EnvironmentCollector
+from minifier.report.outcome import Outcome
 from minifier.settings import Settings
-from minifier.source.probe import TIMEOUT_FACTOR, in_eager, seeded
-from minifier.source.reduce_script import ReducedScript, reduce_script
+from minifier.slicing.data_read import with_literals
+from minifier.source.first_runs import KnownRun, shows_failure_of_call
+from minifier.source.probe import TIMEOUT_FACTOR
+from minifier.source.reduce_script import ReducedScript, as_run, reduce_script
+from minifier.source.run_source import in_eager, seeded
 from minifier.verify import Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, Reduced, ReproResult, Run
+from minifier.workflow.choose_folder import make_folder
+from minifier.workflow.reports import report
 from minifier.workflow.repro_search import with_shown_exception
-from minifier.workflow.run_folder import RunFolder
+from minifier.workflow.script_data import literals_of
 
 _MIN_TIMEOUT_SECONDS = 120.0
 _MAX_TRANSFORM_OPS = 4  # of a graph that is read nevertheless
+_SHOWN_BY_A_SCRIPT = (Kind.EXCEPTION, Kind.SIGNAL, Kind.EXIT)
 _NO_BACKEND = BackendReference("torch.compile", BackendSource.NONE)
 
 
+def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str = "") -> Outcome:
+    """Reduce the script itself, and report. `found` is what its first run showed.
+
+    `before` comes ahead of the reason for no repro. The script is kept as unverified.py then.
+    """
+    folder = make_folder(folder)
+    captured = found.captured
+    try:
+        with contextlib.closing(EnvironmentCollector()) as collector:
+            try:
+                attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+            except NoRepro as error:
+                attempt = _without_repro(found, folder, run, f"{before}{error}")
+            attempt = replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks)
+            return report(attempt, collector)
+    except NothingToReduce:
+        folder.clear(keep=folder.was_there)
+        raise
+
+
+def _named_backend(captured: Captured) -> BackendReference:
+    """Return the backend whose call ended the script; also the only one, if the script failed outside of Dynamo."""
+    failure, trace = captured.failure, captured.traceback
+    for failing in captured.failing:
+        is_end = failure is not None and shows_failure_of_call(failing.failure.fingerprint, failure.fingerprint)
+        if is_end and failing.reference is not None:
+            return failing.reference
+    is_outside = bool(trace) and not any(folder in trace for folder in FOLDERS_OF_COMPILE)
+    if is_outside and len(captured.backends) == 1:
+        return BackendReference(captured.backends[0], BackendSource.NONE)
+    return _NO_BACKEND
+
+
+def _without_repro(found: FoundFailures, folder: RunFolder, run: Run, reason: str) -> Attempt:
+    captured = found.captured
+    assert captured.failure is not None, "there is something to report"
+    write_atomically(folder.unverified, as_run(found.program))
+    script = Script(found.program.name, seconds=captured.seconds, graphs=captured.graphs)
+    case = Case(EMPTY_GRAPH, (), _named_backend(captured), captured.failure, script=script, level=Level.SOURCE)
+    return Attempt(run, folder, case, error=NoRepro(f"{reason}\nThe script is kept as {folder.unverified.name}"))
+
+
 def reduce_to_script(
-    program: Program, folder: RunFolder, run: Run, of_backend: Case | None = None, expected: Failure | None = None
+    program: Program,
+    folder: RunFolder,
+    run: Run,
+    backend: BackendReference,
+    of_backend: Case | None = None,
+    captured: Captured | None = None,
 ) -> Attempt:
     """Reduce the script. Return the attempt with the reduced script as its repro, or with the reason for no repro.
 
-    `of_backend`, `expected` and the raised errors are as in `reduce_script`.
+    The reports name `backend`. `captured` is the script's first run, if known; `of_backend` and the raised errors are
+    as in `reduce_script`.
     """
-    reduced = reduce_script(program, folder.path, run.settings, run.ui, of_backend, expected)
+    if program.is_redirected:
+        raise NoRepro(
+            f"what compiles {program.said} is said outside of it; written into the script, {program.backend} can be "
+            "reduced with it"
+        )
+    reduced = _reduced(program, folder, run, of_backend, captured)
     script = Script(program.name, path=reduced.path, folders=reduced.folders)
-    backend = of_backend.backend if of_backend is not None else _NO_BACKEND
-    failure = reduced.failure
+    failure, first = reduced.failure, captured.failure if captured is not None else None
+    if first is not None and same(first.fingerprint, failure.fingerprint):
+        failure = replace(failure, traceback=first.traceback)  # with the script's own lines and name
     if of_backend is not None:  # a run of the script does not tell the stage
         stage = of_backend.failure.fingerprint.stage
         failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
+    backend = replace(backend, folders=())  # the script's are those that what is left of it imports from
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
     attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, (case,)))
-    for text in dict.fromkeys((reduced.text, seeded(reduced.text))):
+    reduced_text = reduced.text(backend)
+    for text in dict.fromkeys((reduced_text, seeded(reduced_text))):
         repro = Repro(text, None)
         path = repro.write(folder.path)
-        check = _verified(path, text, reduced, run)
+        try:
+            check = _verified(path, text, reduced, run)
+        except KeyboardInterrupt:
+            path.rename(folder.unverified)
+            raise StoppedEarly(
+                f"interrupted while the script was verified; it is kept as {shown_path(folder.unverified)}; "
+                "`minify run` begins again"
+            ) from None
         if check.holds:
             repro = with_shown_exception(repro, case, check.runs[-1].failure)
             repro.write(folder.path)
             return replace(attempt, repro_result=ReproResult(case, repro, check))
-    path.rename(folder.path / "unverified.py")
+    path.rename(folder.unverified)
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
     if check.passes_in_eager is False:
         showed = "fails without torch.compile too"
     elif (other := check.runs[-1].failure) is not None and check.same < len(check.runs):
         showed += f", the last one showed: {other.line}"
-    reason = f"what is left of the script {showed}; it is kept as unverified.py"
+    reason = f"what is left of the script {showed}; it is kept as {folder.unverified.name}"
     return replace(attempt, repro_result=ReproResult(case, None, check, reason))
+
+
+def _reduced(
+    program: Program, folder: RunFolder, run: Run, of_backend: Case | None, captured: Captured | None
+) -> ReducedScript:
+    """Reduce the script. Raises FailsByItself only for a script that fails in eager mode in its own folder too."""
+    try:
+        return reduce_script(program, folder.path, run.settings, run.ui, of_backend, _known(program, captured))
+    except FailsByItself as error:
+        by_itself = error
+    if _fails_in_eager(program, run):
+        raise by_itself
+    raise NoRepro(f"{by_itself}\nThat is so in an empty folder only, as for a reduction of its source")
+
+
+def _known(program: Program, captured: Captured | None) -> KnownRun:
+    known = KnownRun()
+    if captured is not None:
+        known = KnownRun(captured.failure, captured.seconds, captured.path)
+    if literals := literals_of(program, known.path):
+        known = replace(known, with_data=with_literals(as_run(program), literals))
+    return known
+
+
+def _fails_in_eager(program: Program, run: Run) -> bool:
+    """Whether the script, run as the user runs it, fails with torch.compile in eager mode too."""
+    run.ui.say(f"running {program.said} in eager mode, in its own folder")
+    terms = Terms(run.settings.timeout, run.settings.memory, in_eager=True)
+    with tempfile.TemporaryDirectory(prefix="minify-") as place:
+        return capture(program, Path(place) / "in-eager", terms, run.ui).failure is not None
 
 
 def _verified(path: Path, text: str, reduced: ReducedScript, run: Run) -> Verification:
@@ -87,23 +195,51 @@ def time_limit(settings: Settings, reduced: ReducedScript) -> float:
 def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
     """Reduce the script, since no repro of its graph shows the failure. If that fails too, keep the reasons.
 
-    If torch.compile itself failed, with any backend, raises NothingToReduce for a script that fails without it too.
+    A wrong result shows by the script's own failure. If torch.compile itself failed, with any backend, raises
+    NothingToReduce for a script that fails without it too.
     """
-    assert attempt.asked is not None, "a Case from elsewhere has no script"
-    of_backend = None if attempt.case.while_tracing else attempt.case
     try:
-        by_script = reduce_to_script(attempt.asked.program, attempt.folder, run, of_backend)
+        by_script = _script_of(attempt, attempt.folder, run)
     except (NothingToReduce, NoRepro) as error:
-        if isinstance(error, NothingToReduce) and of_backend is None:
+        if isinstance(error, NothingToReduce) and attempt.case.while_tracing:
             raise  # the script fails by itself
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
     return _in_place_of(attempt, by_script)
+
+
+def _script_of(attempt: Attempt, folder: RunFolder, run: Run) -> Attempt:
+    expected = _own_failure(attempt)
+    of_backend = None if attempt.case.while_tracing or expected is not None else attempt.case
+    captured = attempt.call.found.captured if attempt.call is not None else None
+    if captured is not None and expected is not None:
+        captured = replace(captured, failure=expected)
+    backend = _NO_BACKEND if attempt.case.while_tracing else attempt.case.backend
+    return reduce_to_script(attempt.program, folder, run, backend, of_backend, captured)
 
 
 def _in_place_of(attempt: Attempt, by_script: Attempt) -> Attempt:
     """Return the attempt on the script with the output folder, the call and the history of the attempt on its graph."""
     seconds, fallbacks = attempt.capture_seconds, attempt.fallbacks
     return replace(by_script, folder=attempt.folder, call=attempt.call, capture_seconds=seconds, fallbacks=fallbacks)
+
+
+def is_of_script(attempt: Attempt) -> bool:
+    """Whether a run of the captured script by itself can show the failure."""
+    asked, kind = attempt.asked, attempt.case.failure.fingerprint.kind
+    is_shown = kind in _SHOWN_BY_A_SCRIPT or _own_failure(attempt) is not None
+    return asked is not None and not asked.program.is_redirected and is_shown
+
+
+def _own_failure(attempt: Attempt) -> Failure | None:
+    """Return how a script with a wrong result failed by itself, by its own check of the result say; None otherwise."""
+    is_wrong = attempt.case.failure.fingerprint.stage is Stage.COMPARE
+    return attempt.call.found.own_failure if is_wrong and attempt.call is not None else None
+
+
+def lacks_script(attempt: Attempt) -> bool:
+    """Whether no repro of the graph was found, and the script, which is not known, might show the failure."""
+    kind = attempt.case.failure.fingerprint.kind
+    return attempt.repro is None and attempt.asked is None and kind in _SHOWN_BY_A_SCRIPT
 
 
 def has_transforms(attempt: Attempt) -> bool:
@@ -115,11 +251,15 @@ def has_transforms(attempt: Attempt) -> bool:
 
 def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
     """Reduce the script too; return an attempt with what is left of it as the repro if that has fewer lines."""
-    assert attempt.asked is not None and attempt.repro is not None, "the row applies to scripts with a repro"
+    assert attempt.repro is not None, "the row applies to scripts with a repro"
     folder = attempt.folder
-    place = RunFolder(folder.empty("script"))
-    try:
-        by_script = reduce_to_script(attempt.asked.program, place, run, attempt.case)
+    with folder.scratch("script") as scratch:
+        place = RunFolder(scratch)
+        try:
+            by_script = _script_of(attempt, place, run)
+        except (NothingToReduce, NoRepro) as error:
+            run.ui.say(f"the graph's repro stays: {error}")
+            return attempt
         repro = by_script.repro
         if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
             run.ui.say("the graph's repro stays: the script has no shorter one")
@@ -128,9 +268,4 @@ def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
         repro.write(folder.path)
         shutil.rmtree(folder.minimal)
         place.minimal.rename(folder.minimal)
-    except (NothingToReduce, NoRepro) as error:
-        run.ui.say(f"the graph's repro stays: {error}")
-        return attempt
-    finally:
-        shutil.rmtree(place.path)
     return _in_place_of(attempt, by_script)

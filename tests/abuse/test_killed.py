@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vocabulary import CASES, Bureau, in_child
+from vocabulary import CASES, Bureau, in_child, reduced_at
 
+from minifier.case.run_folder import JOURNAL
 from minifier.case.store import load, write_atomically
 from minifier.errors import MinifyError, NoRepro, UsageError
 from minifier.failure import Verdict
-from minifier.reduction.journal import BEGUN, JOURNAL, Entry, Journal, read_known
-from minifier.reduction.reduce_case import ReductionTask
-from minifier.settings import Settings
-from minifier.workflow.reduction import reduce_in_child
+from minifier.reduction.journal import BEGUN, Entry, Journal, read_known
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -51,7 +49,7 @@ def start(source: Path, out: Path) -> int:
         try:
             os.setsid()
             sys.path[0] = str(CASES)
-            reduce_in_child(ReductionTask(source, out, Settings(workers=1)))
+            reduced_at(source, out, workers=1)
             write_atomically(out / "ended", "well")
         except MinifyError as error:
             write_atomically(out / "ended", str(error))
@@ -158,7 +156,7 @@ def test_a_whole_graph_that_takes_the_machine_down_is_not_tried_again(bureau: Bu
     def work():
         sys.path[0] = str(CASES)
         with pytest.raises(NoRepro, match="It is not tried again"):
-            reduce_in_child(ReductionTask(bureau.graphs / "1", out, Settings()))
+            reduced_at(bureau.graphs / "1", out)
 
     in_child(work, bureau.folder)
 

@@ -3,6 +3,13 @@
 import pytest
 from capture_looks import looked
 
+from minifier.capturing.script import Program
+from minifier.capturing.terms import Comparing
+from minifier.case.store import load
+from minifier.failure import Tolerance
+from minifier.fx.tensors import StoredTensors
+from minifier.workflow.no_failure import nothing_failed
+
 pytestmark = pytest.mark.timeout(150)
 
 WRONG = """
@@ -108,10 +115,93 @@ def test_a_later_call_is_compared_if_its_inputs_are_of_another_kind(bureau, key,
     assert (failing.failure.fingerprint.message, failing.call) == ("values", call)
 
 
+WORSE = """
+import torch
+
+def strange(gm, inputs):
+    calls = []
+    def run(*args):
+        calls.append(None)
+        (y,) = gm.forward(*args)
+        return (y + 1 if len(calls) == {wrong} else y.t().contiguous().t(),)
+    return run
+
+f = torch.compile(lambda x: x.sin(), backend=strange)
+for i in range(4):
+    f(torch.full((2, 2), float(i)))
+"""
+
+
+@pytest.mark.parametrize(("wrong", "aspect", "call"), [(4, "values", 4), (1, "values", 1), (9, "stride", 1)])
+def test_a_worse_result_of_a_later_call_takes_the_place_of_an_earlier(bureau, wrong, aspect, call):
+    found, _, _ = looked(bureau, WORSE.format(wrong=wrong))
+    (failing,) = found.captured.failing
+    assert (failing.failure.fingerprint.message, failing.call) == (aspect, call)
+    folder = found.graphs / "1"
+    case = load(folder)
+    assert (case.calls, case.failure.fingerprint.message) == (call, aspect)
+    assert StoredTensors(case.tensors).get(case.inputs[0].source.key).unique().tolist() == [call - 1.0]
+    assert not (folder / "later").exists()
+
+
+def test_the_graph_with_the_worst_result_comes_first(bureau):
+    text = """
+import torch
+
+def strange(gm, inputs):
+    is_exp = any(node.target is torch.exp for node in gm.graph.nodes)
+    def run(*args):
+        (y,) = gm.forward(*args)
+        return (y.t().contiguous().t() if is_exp else y + 0.25,)
+    return run
+
+x = torch.compile(lambda x: torch.exp(x) * 1, backend=strange)(torch.rand(4, 4))
+torch.compile(lambda x: torch.relu(x), backend=strange)(x)
+torch.compile(lambda x: torch.exp(x) * 2, backend=strange)(x)
+"""
+    found, _, _ = looked(bureau, text)
+    failing = [(each.number, each.failure.fingerprint.message) for each in found.captured.failing]
+    assert failing == [(2, "values"), (1, "stride")]  # the third graph's is the first's
+
+
 def test_calls_of_one_kind_are_compared_once(bureau):
     found, said, _ = looked(bureau, LATER.format(key="0", step="x = torch.randn(4, 4)"))
     assert [call for _, call, _ in found.compared.compared] == [1, 2, 6]
     assert "its first result (and 2 further) agreed" in said
+
+
+MANY_GRAPHS = """
+import torch
+
+torch._dynamo.config.recompile_limit = 16
+
+def model(x, k):
+    return x.sin() * k
+
+for k in range(1, 11):
+    f = torch.compile(model, backend="aot_eager", dynamic=False)
+    f(torch.randn(k), k)
+    f(torch.randn(k), k)
+"""
+
+
+def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
+    first = bureau.capture(MANY_GRAPHS)
+    comparing = Comparing(Tolerance(), last_calls=dict(first.calls), seconds=0.0)
+    compared = bureau.capture(MANY_GRAPHS, comparing=comparing)
+    assert [(number, call) for number, call, _ in compared.compared] == [(number, 1) for number in range(1, 9)]
+    assert [number for number, _ in compared.not_compared] == [9, 10] and compared.bounded > 0
+    said = str(nothing_failed(Program("failing.py"), first, compared))
+    assert "of 8 of the 10 of Dynamo's its first result agreed with eager's, the rest was not compared" in said
+    assert "graph 9 not compared: comparing had taken" in said
+    assert "further calls were not compared once comparing had taken" in said
+
+
+def test_every_chosen_call_is_compared_within_the_bound(bureau):
+    first = bureau.capture(MANY_GRAPHS)
+    comparing = Comparing(Tolerance(), last_calls=dict(first.calls), seconds=600.0)
+    compared = bureau.capture(MANY_GRAPHS, comparing=comparing)
+    assert len(compared.compared) == 20 and compared.not_compared == () and not compared.bounded
 
 
 @pytest.mark.parametrize("read", ["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"])

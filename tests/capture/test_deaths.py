@@ -2,14 +2,17 @@
 
 import pytest
 import torch
-from vocabulary import source_of
+from vocabulary import in_child, source_of
 
+from minifier.capturing.capture import capture
+from minifier.capturing.script import Program
 from minifier.fx.tensors import StoredTensors
+from minifier.process.progress import Ui
 
 pytestmark = pytest.mark.timeout(120)
 
 HEAD = """
-import os, threading
+import os, signal, threading
 import torch
 import oddlib.deadly
 
@@ -182,3 +185,41 @@ def test_a_backend_that_opens_or_closes_all_files(bureau, how, said):
     assert failing.unsaved == "" and failing.failure.message == said
     _summary, case = bureau.reduce()
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]
+
+
+class Listening(Ui):
+    """Keeps the printed lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize(
+    ("kills", "said"), [(1, ["running it again"]), (2, ["running it again", "again: that counts"])]
+)
+def test_a_script_that_is_killed_twice_is_said_to_fail_by_that(bureau, kills, said):
+    path = bureau.folder / "failing.py"
+    path.write_text(
+        script(
+            f"""
+            with open(__file__ + ".runs", "a+") as runs:
+                runs.write("x")
+                runs.seek(0)
+                number = len(runs.read())
+            if number <= {kills}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            """
+        )
+    )
+
+    def work():
+        listening = Listening()
+        captured = capture(Program(str(path), ()), bureau.graphs, ui=listening)
+        return captured.was_killed, listening.lines
+
+    was_killed, lines = in_child(work, bureau.folder, 60)
+    assert was_killed is (kills > 1) and len(lines) == len(said)
+    assert all(part in line for part, line in zip(said, lines, strict=True))

@@ -124,8 +124,9 @@ def test_time_in_which_everything_stood_still_does_not_count(tmp_path, monkeypat
     status.enter(Stage.COMPILE, 1, 0)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    for later in (0.3, 0.6, 60.0, 60.3, 63.0):  # a minute between two looks: somebody pressed Ctrl-Z
+    for later, suspended in ((0.3, 0), (0.6, 0), (60.0, 59.4), (60.3, 0), (63.0, 2.7)):  # somebody pressed Ctrl-Z
         monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
+        child.excuse(suspended)
         watch([child])
     assert ended == []
     for later in (64.0, 65.0, 66.0, 67.0, 68.0, 69.0):

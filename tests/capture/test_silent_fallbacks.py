@@ -122,6 +122,66 @@ def test_the_line_that_tells_of_a_caught_exception(library, caplog):
     assert line == "WARNING UserWarning: no: no such tile\nand more"
 
 
+NAMED = """
+import logging
+
+log = logging.getLogger("named.otherwise")
+log.setLevel(logging.ERROR)
+
+def logs(how):
+    try:
+        raise ValueError("no tile")
+    except ValueError as error:
+        how(log, error)
+
+def logs_by_level(log, error):
+    log.log(logging.DEBUG, "gave up: %s", error)
+
+def logs_a_warning(log, error):
+    log.warning("gave up: %s", error)
+
+def logs_with_an_adapter(log, error):
+    logging.LoggerAdapter(log, {}).info("gave up: %s", error)
+
+def logs_if_enabled(log, error):
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("gave up: %s", error)
+
+def logs_behind_a_guard():
+    if log.isEnabledFor(logging.DEBUG):
+        raise AssertionError("a dump that costs much")
+    log.debug("all is well")
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ("logs_by_level", "DEBUG named.otherwise: gave up: no tile"),
+        ("logs_a_warning", "WARNING named.otherwise: gave up: no tile"),
+        ("logs_with_an_adapter", "INFO named.otherwise: gave up: no tile"),
+        ("logs_if_enabled", "DEBUG named.otherwise: gave up: no tile"),
+    ],
+)
+def test_suppressed_records_are_heard_however_they_are_logged(library, caplog, how, line):
+    exec(NAMED, library.__dict__)
+    watch = watched(lambda: library.logs(getattr(library, how)))
+    assert watch.logged == [line] and watch.first_line == line
+    assert caplog.records == [] and not library.log.isEnabledFor(logging.WARNING)
+
+
+def test_a_level_is_as_it_is_where_nothing_is_caught(library):
+    exec(NAMED, library.__dict__)
+    assert watched(library.logs_behind_a_guard).logged == ["DEBUG named.otherwise: all is well"]
+
+
+def test_other_loggers_stay_silent(library, caplog):
+    def logs():
+        logging.getLogger("somebody.else").debug("not heard")
+
+    assert watched(logs).logged == [] and caplog.records == []
+
+
 def test_the_function_that_is_looked_for(library):
     assert watched(lambda: library.calls_back(swallows)).entered is False
     assert watched(lambda: passes_on(str)).entered is True
@@ -155,6 +215,117 @@ def test_a_graph_that_runs_in_eager_is_told(bureau):
 @pytest.mark.timeout(250)
 def test_a_graph_that_goes_to_inductor_is_told(bureau):
     assert_told(bureau, "quiet_inductor", "handed the graph to inductor")
+
+
+PIECES = """
+import torch
+import minifier_backends.pieces
+
+with torch.no_grad():
+    torch.compile(lambda x: torch.relu(x.sin()), backend="pieces")(torch.randn(4))
+"""
+
+
+@pytest.mark.timeout(250)
+def test_a_backend_that_is_made_of_inductor_runs_its_graphs_itself(bureau):
+    found, said, _ = looked(bureau, PIECES)
+    assert [(seen.is_whole, seen.is_plain) for seen in found.compared.fallbacks] == [(False, True)]
+    assert "pieces hands work to inductor:\n    graph 1: it compiled with inductor, as a whole or in parts" in said
+    assert "itself" not in said and "caught" not in said and "--fallbacks" not in said
+    assert bureau.capture(PIECES, silent_fallbacks=True).failing == ()
+
+
+LAZY = """
+import torch
+from torch.fx.passes.split_module import split_module
+
+class Piece(torch.nn.Module):
+    def __init__(self, gm, is_refused):
+        super().__init__()
+        self.gm, self.is_refused = gm, is_refused
+
+    def forward(self, *args):
+        try:
+            if self.is_refused:
+                raise NotImplementedError("no kernel for this piece")
+            return torch.sin(*args)
+        except NotImplementedError:
+            return self.gm(*args)
+
+def pieces(gm):
+    gm = split_module(gm, gm, lambda node: int(node.target is torch.relu))
+    for number, refused in enumerate([{first}, True]):
+        setattr(gm, f"submod_{{number}}", Piece(gm.get_submodule(f"submod_{{number}}"), refused))
+    return gm
+
+def lazy(gm, inputs):
+    runs = {runs}
+    return lambda *args: runs(*args)
+
+with torch.no_grad():
+    torch.compile(lambda x: torch.relu(x.sin()), backend=lazy)(torch.randn(4))
+"""
+
+
+@pytest.mark.timeout(250)
+@pytest.mark.parametrize(
+    ("first", "runs", "is_whole", "deed"),
+    [
+        ("True", "Piece(gm, True)", True, "ran the graph with torch"),
+        ("True", "pieces(gm)", True, "ran the graph with torch"),
+        ("False", "pieces(gm)", False, "ran a part of the graph with torch"),
+    ],
+    ids=["a graph", "all pieces", "a piece"],
+)
+def test_a_graph_that_runs_with_torch_after_an_exception_is_told(bureau, first, runs, is_whole, deed):
+    found, said, _ = looked(bureau, LAZY.format(first=first, runs=runs))
+    assert [seen.is_whole for seen in found.compared.fallbacks] == [is_whole]
+    assert ("lazy ran none of 1 graph itself" in said) is is_whole
+    assert f"graph 1: it caught NotImplementedError: no kernel for this piece and {deed}" in said
+
+
+CAREFUL_AND_WRONG = """
+import logging
+import torch
+
+log = logging.getLogger(__name__)
+
+
+def half_off(x):
+    return torch.relu(x) + 0.5
+
+
+def careful(gm, inputs):
+    for node in gm.graph.nodes:
+        try:
+            if node.target is torch.sigmoid:
+                raise NotImplementedError("no kernel for sigmoid")
+        except NotImplementedError as error:
+            log.log(logging.DEBUG, "falling back: %s", error)
+        if node.target is torch.relu:
+            node.target = half_off
+    gm.recompile()
+    return gm.forward
+"""
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.timeout(250)
+def test_a_fallback_is_told_beside_a_failure(project):
+    project.write(CAREFUL_AND_WRONG, "careful.py")
+    script = """
+    import torch
+    from careful import careful
+
+    x = torch.compile(torch.sigmoid, backend=careful)(torch.randn(4))
+    torch.compile(torch.relu, backend=careful)(x)
+    """
+    done = project.run(script)
+    assert done.code == 0 and done.ops == (1, 1), done.stderr
+    told = "graph 1: it caught NotImplementedError: no kernel for sigmoid and returned the graph as it was"
+    assert told in done.stderr and "careful ran 1 of 2 graphs itself" in done.stderr
+    assert any(line.startswith(told) for line in done.result["backend_fallbacks"])
+    assert "Fallbacks of the backend" in (done.out / "report.md").read_text()
 
 
 @pytest.mark.timeout(150)

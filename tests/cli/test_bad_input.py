@@ -213,7 +213,7 @@ def test_a_case_whose_backend_is_not_there(project, case):
     data = json.loads((case / "case.json").read_text())
     data["backend"]["imports"] = ["import surely_missing_module"]
     (case / "case.json").write_text(json.dumps(data))
-    done = project.minify("reduce", "--out", project.out, case)
+    done = project.minify("reduce", "--trust", "--out", project.out, case)
     assert done.code == 4 and "surely_missing_module" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -221,5 +221,11 @@ def test_a_case_whose_failure_is_gone(project, case):
     data = json.loads((case / "case.json").read_text())
     data["backend"].update(imports=[], expression="'eager'", name="eager", options=None)
     (case / "case.json").write_text(json.dumps(data))
-    done = project.minify("reduce", "--out", project.out, case)
+    done = project.minify("reduce", "--trust", "--out", project.out, case)
     assert done.code == 4 and "does not show the failure" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_script_in_the_place_of_a_command(refusing):
+    refusing.write("import torch")
+    done = refusing.minify("failing.py", "--epochs", "1")
+    refused(done, 2, "minify run failing.py --epochs 1")

@@ -6,12 +6,25 @@ import signal
 import time
 
 import pytest
-from scripts import ONE_OP, SLOW
+from failing_scripts import ONE_OP, SLOW
 from vocabulary import tree
 
 from minifier.passes.table import TABLE
 
 pytestmark = pytest.mark.timeout(240)
+WAITS_AGAIN = """
+import pathlib
+import time
+import torch
+
+print("run")
+torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))
+mark = pathlib.Path({mark!r})
+if mark.exists():
+    mark.with_suffix(".again").touch()
+    time.sleep(100)
+mark.touch()
+"""
 FOOTER = "\n\n# RuntimeError: no lowering for tanh\n# torch 2.13.0, Python 3.11\n"
 
 
@@ -36,16 +49,14 @@ def test_check_says_whether_a_failure_is_still_there(project, text, code, said):
 
 
 def test_check_ends_a_script_that_does_not_end(project):
-    project.write("import time\ntime.sleep(100)" + FOOTER, "repro.py")
-    started = time.monotonic()
+    project.write("import time\ntime.sleep(1000)" + FOOTER, "repro.py")
     assert project.minify("check", "--timeout", "3", "repro.py").code == 125
-    assert time.monotonic() - started < 40
 
 
 def test_check_leaves_nothing_in_the_folder_of_the_repro(project):
     project.write("open('left.txt', 'w').close()" + FOOTER, "repro.py")
     before = tree(project.folder)
-    assert project.minify("check", ".").code == 0 and tree(project.folder) == before
+    assert project.minify("check", "--trust", ".").code == 0 and tree(project.folder) == before
 
 
 def test_reduce_takes_a_case_and_check_knows_its_failure(project, bureau):
@@ -57,6 +68,9 @@ def test_reduce_takes_a_case_and_check_knows_its_failure(project, bureau):
     text = done.repro.replace("torch.tanh", "torch.sin")
     (project.out / "repro.py").write_text(text)
     assert project.minify("check", project.out / "repro.py").code == 0
+    (project.out / "repro.py").write_text("raise ValueError('no more')\n")
+    other = project.minify("check", project.out / "repro.py")
+    assert other.code == 125 and "+ type " in other.stderr and "+ message " in other.stderr, other.stderr
 
 
 def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify, project):
@@ -71,11 +85,11 @@ def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify
     again = project.minify("reduce", project.out)
     assert again.code == 0 and again.ops[1] == 3 and again.result["one_minimal"] is True
     lines = [json.loads(line) for line in (project.out / "journal.jsonl").read_text().splitlines()]
-    asked = [line["ops"] for line in lines if line["phase"] not in ("check", "simplify")]
+    asked = [line["ops"] for line in lines if line["phase"] not in ("check", "simplify", "again")]
     assert len(lines) > spent and len(asked) == len(set(asked)), "a probe of the journal was made again"
 
 
-def wait_for(condition, process, seconds=60):
+def wait_for(condition, process, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -101,6 +115,33 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     assert "minifier/" not in done.stderr
 
 
+def test_a_second_interrupt_ends_the_run_without_verification(project):
+    project.write(SLOW)
+    process = project.start_warm("run", "--out", project.out, "failing.py")
+    journal = project.out / "journal.jsonl"
+    wait_for(lambda: journal.exists() and journal.read_text().count('"prefix"') >= 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    another = time.monotonic() + 0.4  # earlier, it would count as the same press
+    wait_for(
+        lambda: time.monotonic() > another and "interrupted: ending the search" in process.printed_errors(), process
+    )
+    os.killpg(process.pid, signal.SIGINT)
+    done = project.finish(process, 60)
+    assert done.code == 3 and "`minify reduce" in done.stderr, done.stderr
+    assert not (project.out / "repro.py").exists() and (project.out / "case").exists() and project.litter() == []
+
+
+def test_an_interrupt_while_results_are_compared_ends_as_python_does(project):
+    mark = project.root / "mark"
+    project.write(WAITS_AGAIN.format(mark=str(mark)))
+    process = project.start_warm("run", "--out", project.out, "failing.py")
+    wait_for(mark.with_suffix(".again").exists, process)
+    os.killpg(process.pid, signal.SIGINT)
+    done = project.finish(process, 60)
+    assert done.code == 130 and "was interrupted before a backend call had failed" in done.stderr, done.stderr
+    assert done.stdout == "run\n", "what the second run prints is not shown"
+
+
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_while_the_script_runs(project, send):
     mark = project.root / "mark"
@@ -109,7 +150,7 @@ def test_an_interrupt_while_the_script_runs(project, send):
     wait_for(mark.exists, process)
     send(process.pid, signal.SIGINT)
     done = project.finish(process, 60)
-    assert done.code == 3 and "interrupted" in done.stderr and not project.out.exists() and project.litter() == []
+    assert done.code == 130 and "interrupted" in done.stderr and not project.out.exists() and project.litter() == []
     assert "minifier/" not in done.stderr
 
 
@@ -142,15 +183,6 @@ def test_without_torch_one_message_says_what_to_do(project):
     )
 
 
-def test_an_older_torch_is_refused_before_it_is_imported(project):
-    project.write("raise ImportError('torch was imported')", "torch.py")
-    project.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0+cu128\n", "torch-2.11.0.dist-info/METADATA")
-    done = project.run("print('never run')\n", path=(project.folder,), fresh=True)
-    assert (done.code, done.stdout) == (2, "")
-    said = "minify: torch 2.11.0+cu128 is installed here; this tool works with torch 2.12 or later."
-    assert done.stderr.splitlines() == ["minify: loading torch", said]
-
-
 def test_the_version_is_printed(project):
     import minifier
 
@@ -162,5 +194,9 @@ def test_without_out_each_run_has_a_folder_of_its_own(project):
     (project.folder / "minify-out" / "my_model-1").mkdir(parents=True)
     done = project.finish(project.start_warm("run", "--quiet", "my_model.py"), 150)
     made = project.folder / "minify-out" / "my_model-2"
-    assert done.code == 0 and (made / "repro.py").exists() and done.stderr.splitlines()[-1] == str(made / "repro.py")
+    assert (
+        done.code == 0
+        and (made / "repro.py").exists()
+        and "\nrepro     minify-out/my_model-2/repro.py\n" in done.stderr
+    )
     assert done.says == []

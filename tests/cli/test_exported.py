@@ -52,7 +52,6 @@ def test_an_exported_program_is_reduced(exported, name):
         (["model.pt2"], "`minify run --backend NAME model.pt2`"),
         (["model.pt2", "--backend", "eager"], "`minify run --backend NAME model.pt2`"),
         (["--backend", "eager", "gone.pt2"], "is not an exported program"),
-        (["--backend", "eager", "compilers.py"], "--backend is for exported programs"),
     ],
 )
 def test_what_is_wrong_is_said(exported, arguments, said):
@@ -161,5 +160,5 @@ def test_a_package_that_works_does_as_without_the_tool(project, soak):
     plain = project.python(script, project.root / "plain.pt2", timeout=200)
     assert plain.returncode == 0, plain.stderr
     done = project.minify("run", "--out", project.out, "failing.py", project.root / "other.pt2", timeout=280)
-    assert done.code == 1 and done.stdout == plain.stdout * 2, done.stderr
+    assert done.code == 1 and done.stdout == plain.stdout, done.stderr  # the second run prints nothing
     assert "it changes tensors that it holds" in done.stderr

@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
+from failing_scripts import DEFINITION, ONE_OP
 from layers import sampled
-from scripts import DEFINITION, ONE_OP
 from vocabulary import CASES, in_child, source_of
 from warm_command import warm_command, warm_python
 

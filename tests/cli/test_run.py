@@ -1,10 +1,11 @@
 """`minify run` from end to end: a script in, a verified repro out."""
 
 import json
+import shlex
 import zipfile
 
 import pytest
-from scripts import DEFINITION, ONE_OP, OPS, TWO_OPS
+from failing_scripts import DEFINITION, ONE_OP, OPS, TWO_OPS
 from vocabulary import CASES, run_alone
 
 pytestmark = pytest.mark.timeout(240)
@@ -47,9 +48,17 @@ def test_one_op(minify, project):
     assert wanted <= {path.name for path in done.out.iterdir()}
     assert not list(done.out.glob(".*")), "half-written files were left"
     lines = done.stderr.splitlines()
-    assert "no lowering for tanh" in lines[-4] and f"{OPS} ops -> 1 (minimal)" in lines[-3]
-    assert "3 of 3" in lines[-2] and lines[-1] == str(done.out / "repro.py")
+    assert "no lowering for tanh" in lines[-6] and f"from {OPS} ops to 1, minimal; " in lines[-4]
+    assert "3 of 3" in lines[-3] and lines[-2] == f"repro     {done.out / 'repro.py'}"
     assert "Warning" not in done.stderr.partition("Traceback")[0], "warnings that the script did not cause"
+
+    shown = project.minify("show", done.out)
+    assert shown.code == 0 and shown.stdout.splitlines() == lines[-6:], "the last lines once more"
+    filed = project.minify("report", "--github", done.out)
+    title = "[oddlib_tanh] LoweringError compiling torch.tanh"
+    command = shlex.join(["gh", "issue", "create", "--title", title, "--body-file", str(done.out / "issue.md")])
+    assert filed.code == 0 and filed.stdout.splitlines()[-1] == command
+    assert "def fn(x):\n    return torch.tanh(x)\n" in (done.out / "issue.md").read_text()
 
     alone = run_alone(done.out / "repro.py", project.root / "elsewhere", fresh=True)
     assert (
@@ -139,7 +148,7 @@ def test_of_two_nearly_equal_errors_the_one_that_was_met(minify, project):
     assert "fusion.cc:120" in done.result["failure"]["message"] and "layer_norm" in done.repro
     (other,) = done.result["others"]
     assert "fusion.cc:188" in other["message"] and other["ops"] == 1
-    assert other["near"] and "raised at the same place by 1 op, not followed" in done.stderr
+    assert other["near"] and "raised at the same place by 1 op\n" in done.stderr
     assert f"minify reduce {done.out / other['case']}" in done.stderr
     done = project.minify("reduce", "--verify", "1", "--out", project.folder.parent / "other", done.out / other["case"])
     assert done.code == 0 and "fusion.cc:188" in (project.folder.parent / "other" / "repro.py").read_text()

@@ -1,9 +1,9 @@
 """What a script may do, and how a backend may be given: captured, reduced, and shown once."""
 
 import pytest
+from failing_scripts import DEFINITION
 from forked_script import run_forked
 from layers import sampled
-from scripts import DEFINITION
 from vocabulary import CASES
 
 from minifier.emit.repro import Template, write_repro

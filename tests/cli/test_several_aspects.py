@@ -50,15 +50,48 @@ SCRIPT = '''
 
 
 @pytest.mark.parametrize(
-    ("hard", "result", "sought"),
+    ("hard", "result"),
     [
-        ("F.hardtanh", "flipped, y", "dtype"),
-        ("torch.tanh", "y.sum(-1)", "values"),  # only an op within the graph is wrong in dtype too
+        ("F.hardtanh", "flipped, y"),
+        ("torch.tanh", "y.sum(-1)"),  # only an op within the graph is wrong in dtype too
     ],
 )
-def test_the_op_that_is_wrong_in_dtype_is_found(minify, hard, result, sought):
+def test_the_op_that_is_wrong_in_dtype_and_values_is_found(minify, hard, result):
     done = minify(SCRIPT.replace("HARD", hard).replace("RESULT", result))
     assert done.code == 0 and done.ops[1] == 1, done.stderr
     assert "torch.bitwise_xor(x" in done.repro and "in eager of " in done.repro
     assert done.result["verified"]["control"] == "passed"
-    assert f"wrong-result (compare): {sought}" in done.stdout + done.stderr
+    assert "wrong-result (compare): values" in done.stdout + done.stderr
+
+
+VALUES_BEHIND_A_DTYPE = """
+    import torch
+
+
+    class Wrong(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            result = super().call_function(target, args, kwargs)
+            if target is torch.exp:
+                return result.double()
+            return result + 0.25 if target is torch.relu else result
+
+
+    def wrong_backend(gm, inputs):
+        return Wrong(gm).run
+
+
+    def fn(x):
+        y = torch.relu(torch.sin(x) - 0.5) * 3
+        return torch.exp(y)
+
+
+    x = torch.rand(4, 4)
+    out = torch.compile(fn, backend=wrong_backend)(x)
+    assert torch.allclose(out.float(), fn(x)), "wrong values"
+"""
+
+
+def test_values_are_sought_where_an_assertion_names_a_dtype_first(minify):
+    done = minify(VALUES_BEHIND_A_DTYPE)
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    assert "return torch.relu(x)" in done.repro

@@ -2,14 +2,19 @@
 
 import json
 import os
+import pty
 import re
+import select
+import signal
 import subprocess
 import sys
+import time
 import zipfile
+from dataclasses import replace
 
 import pytest
 from layers import sampled
-from screens import in_a_terminal, without_figures
+from screens import Shown, in_a_terminal, set_size, without_figures, without_lines_after_silence
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -76,7 +81,7 @@ def exact(gm, inputs):
 
 torch.compile(lambda x: x.exp(), backend=exact)(torch.linspace(0, 1, 4096).sin())
 """
-COLOUR = re.compile(r"\x1b\[[\d;]*m")
+COLOUR = re.compile(r"\x1b\[[1-9][\d;]*m")
 FAILS = "NotImplementedError in chatty.chatty (compile): no tanh"
 
 
@@ -86,24 +91,32 @@ def test_each_line_has_its_row(project, no_colour):
     project.write(FAILING)
     shown = in_a_terminal(project, "run", "--out", str(project.out), "failing.py", NO_COLOR=no_colour, COLUMNS="200")
     assert shown.code == 0
-    assert [without_figures(row) for row in shown.rows[:10]] == [
-        "minify: running failing.py",
+    bundled, last = 5, next(i for i, row in enumerate(shown.rows) if row.startswith("failed "))
+    assert "".join(shown.rows[bundled:last]).startswith("minify: bundle.zip holds repro.py (")
+    rows = [*shown.rows[:bundled], *shown.rows[last:]]
+    assert [without_figures(row) for row in rows[:10]] == [
         "chatty: imported",
         "of the script",
         "caught",
         f"minify: graph 1 (7 ops) fails: {FAILS}",
         "chatty: imported",
-        "minify: reduced from 7 ops to 1",
-        f"chatty: {FAILS}",
-        "7 ops -> 1 (minimal) in N probes, N s in all",
-        "verified: the same failure in 3 of 3 fresh interpreters; with eager it passes",
+        "failed    chatty: NotImplementedError compiling Tensor.tanh: no tanh",
+        "where     failing.py:6",
+        "reduced   from 7 ops to 1, minimal; N probes, N s",
+        "verified  3 of 3 fresh interpreters show the same failure; with eager it passes",
+        "needs",
     ]
-    last = f"run it with PYTHONPATH={project.folder}, where the script's own modules are{project.out}/repro.py"
-    wrapped = "".join(shown.rows[10:])  # by the terminal, perhaps at a space
-    assert wrapped.replace(" ", "") == last.replace(" ", "")
-    assert shown.statuses[0] == "minify: loading torch"
-    waiting = re.compile(r"minify: verifying the repro: interpreter 1 of 3, \d+ s")
-    assert any(map(waiting.fullmatch, shown.statuses))
+    last = f"PYTHONPATH={project.folder}, where the script's own modules arerepro{project.out}/repro.pynext"
+    wrapped = "".join(rows[10:])  # by the terminal, perhaps at a space
+    assert wrapped.replace(" ", "") == f"{last}minify report --github {project.out}".replace(" ", "")
+    assert shown.statuses[:2] == ["minify: loading torch", "minify: running failing.py"]
+    assert {
+        "minify: running failing.py (graph 1: 7 ops → chatty, failed)",
+        "minify: reducing (calling the backend again)",
+        "minify: verifying the repro: interpreter 1 of 3",
+        "minify: running the repro with aot_eager",
+        "minify: writing the reports",
+    } <= set(shown.statuses)
     assert bool(COLOUR.search(shown.written)) is not bool(no_colour)
 
 
@@ -121,37 +134,113 @@ def test_a_narrower_window_and_an_interrupt(project):
             done.add("interrupted")
             os.write(terminal, b"\x03")
 
-    shown = in_a_terminal(project, "run", "--verify", "1", "--out", "../out", "failing.py", meanwhile=meanwhile)
+    arguments = ["--verify", "1", "--out", "../out", "failing.py"]
+    shown = in_a_terminal(project, "run", "--workers", "1", *arguments, meanwhile=meanwhile)
     assert shown.code == 3 and done == {"narrowed", "interrupted"}
-    assert "minify: interrupted: ending the search" in shown.rows
+    assert "minify: interrupted: ending the search" in "".join(shown.rows)
     assert not [row for row in shown.rows if row.startswith(("minify: reducing", "minify: verifying"))]
-    assert shown.rows[-1].endswith("out/repro.py") and shown.screen.cursor.x == 0
+    block = shown.rows[next(i for i, row in enumerate(shown.rows) if row.startswith("failed ")) :]
+    assert block[0].startswith("failed    slow: NotImplementedError compiling ") and len(block[0]) <= 60
+    assert shown.rows[-2:] == ["repro     ../out/repro.py", "next      minify reduce ../out"]
+    assert shown.screen.cursor.x == 0
 
 
 def test_nothing_is_left_of_the_status_line_when_a_run_ends_early(project):
     project.write("print('nothing here')")
     shown = in_a_terminal(project, "run", "--out", "../out", "failing.py", columns=60)
     assert shown.code == 1
-    assert shown.rows[:2] == ["minify: running failing.py", "nothing here"]
-    assert shown.rows[2].startswith("minify: ") and shown.statuses == ["minify: loading torch"]
+    assert shown.rows[0] == "nothing here"
+    assert shown.rows[1].startswith("minify: failing.py ended with exit status 0")
+    assert shown.statuses == ["minify: loading torch", "minify: running failing.py"]
+
+
+ERASED = "\x1b[J\x1b8"  # the last of what removes the status line
+STOPPED = """
+import os
+import signal
+from minifier.display.console import Console
+from minifier.process.forked_step import run_step
+from minifier.process.progress import Phase, Progress
+
+os.setpgrp()  # as a shell does: the group of pytest may be orphaned, and is never stopped then
+
+
+def work():
+    return signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL
+
+with Console() as console:
+    console.show(Progress(Phase.REPORTS))
+    if run_step(work).status:
+        raise SystemExit("the script has a handler of ours")
+    os.kill(os.getpid(), signal.SIGTSTP)
+    console.show(Progress(Phase.VERIFYING))
+raise SystemExit(7)
+"""
+
+
+def feed_until(shown, terminal, text, times, seconds=60):
+    """Show what is written until the text was written so many times."""
+    end = time.monotonic() + seconds
+    while shown.written.count(text) < times:
+        assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], shown.written
+        shown.feed(os.read(terminal, 4096))
+
+
+def test_ctrl_z_gives_the_shell_the_whole_screen(project):
+    shown = Shown(60, 10)
+    terminal, of_process = pty.openpty()
+    set_size(terminal, shown.lines, shown.columns)
+    command = [sys.executable, "-c", STOPPED]
+    environment = project.environment(TERM="xterm")
+    process = subprocess.Popen(command, env=environment, stderr=of_process)
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), status
+        feed_until(shown, terminal, ERASED, times=1)
+        assert shown.statuses == ["minify: writing the reports"] and shown.rows == []
+        assert shown.screen.margins is None
+        os.kill(process.pid, signal.SIGCONT)
+        feed_until(shown, terminal, ERASED, times=2)
+        assert process.wait(60) == 7
+        assert shown.statuses[-1] == "minify: verifying the repro" and shown.rows == []
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+        os.close(of_process)
+
+
+def test_the_status_line_ends_with_a_killed_run(project):
+    project.write("import time\nprint('begun', flush=True)\ntime.sleep(100)")
+
+    sent = []
+
+    def meanwhile(shown, terminal):
+        if not sent and "begun" in shown.rows and shown.screen.margins is not None:
+            sent.append(os.kill(shown.pid, signal.SIGTERM))
+
+    shown = in_a_terminal(project, "run", "failing.py", meanwhile=meanwhile)
+    assert shown.code == 128 + signal.SIGTERM and shown.rows == ["begun"] and shown.screen.margins is None
 
 
 def test_a_pipe_gets_a_line_for_each_phase(project):
     project.write(CHATTY, "chatty.py")
-    project.write(f"import time\ntime.sleep(10.5)\n{FAILING}")
+    project.write(f"import time\ntime.sleep(12)\n{FAILING}")
     done = project.minify("run", "--verify", "1", "--out", project.out, "failing.py")
     assert done.code == 0 and done.stdout == "of the script\ncaught\n"
     assert "\r" not in done.stderr and "\x1b" not in done.stderr
-    timed = re.compile(r": (.*, )?\d+ s( \(.*\))?$")
-    assert "minify: running failing.py: 10 s" in done.stderr.splitlines()
-    assert [line for line in done.says if not timed.search(line)] == [
+    assert re.search(r"(?m)^minify: running failing\.py: \d+ s$", done.stderr), done.stderr
+    *lines, bundled = replace(done, stderr=without_lines_after_silence(done.stderr)).says
+    assert bundled.startswith("bundle.zip holds repro.py (") and "report.md (" in bundled
+    assert lines == [
         "loading torch",
         "running failing.py",
         f"graph 1 (7 ops) fails: {FAILS}",
         "reducing",
-        "reduced from 7 ops to 1",
+        "writing the repro",
         "verifying the repro",
-        "trying the repro with the backends eager and aot_eager",
+        "running the repro in eager mode",
+        "running the repro with aot_eager",
         "writing the reports",
     ]
 
@@ -182,10 +271,22 @@ def test_for_programs_and_for_the_curious(project):
     assert re.fullmatch(r"probe 1: check, 7 ops: SAME in [\d.]+ s", probes[0]) and not COLOUR.search(done.stderr)
 
 
-def test_programs_are_told_why_there_is_no_result(minify):
-    done = minify("print('nothing here')", given=["--json"])
+COMPILED = "import torch\n\n\n@torch.compile(backend={backend!r})\ndef f(x):\n    return x.sin()\n\n\n{call}\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [
+        ("print('nothing here')", "nothing-compiled"),
+        (COMPILED.format(backend="eager", call="f(torch.ones(2))"), "nothing-failed"),
+        (COMPILED.format(backend="eager", call="f(torch.ones(2)) + torch.ones(3)"), "fails-by-itself"),
+        (COMPILED.format(backend="egaer", call="f(torch.ones(2))"), "no-such-backend"),
+    ],
+)
+def test_programs_are_told_why_there_is_no_result(minify, script, cause):
+    done = minify(script, given=["--json"])
     told = json.loads(done.stdout.splitlines()[-1])
-    assert done.code == 1 and told["status"] == "nothing" and told["reason"] in done.stderr
+    assert done.code == 1 and (told["status"], told["cause"]) == ("nothing", cause) and told["reason"] in done.stderr
 
 
 def test_completion(project):

@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from minifier.case.graph import Graph
-from minifier.compare import Comparison, compare
+from minifier.compare import BackwardPass, Comparison, compare
 from minifier.failure import Tolerance
 from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
@@ -55,10 +55,6 @@ class Capture:
     def build(self, graph: Graph | None = None) -> torch.fx.GraphModule:
         return build_graph(graph or self.graph, self.tensors)
 
-    @property
-    def names(self) -> list[str]:
-        return [node.name for node in self.graph.placeholders]
-
     def compare(
         self, compiled: Callable[..., Any], measure: Tolerance | None = None, *, backward: bool = False
     ) -> Comparison:
@@ -68,7 +64,8 @@ class Capture:
             self.eager_runs += 1
             return self.build(graph)
 
-        return compare(compiled, self.graph, self.inputs, build, measure, backward=backward, names=self.names)
+        gradients = BackwardPass() if backward else None
+        return compare(compiled, self.graph, self.inputs, build, measure, backward=gradients)
 
 
 def capture_of(gm: torch.fx.GraphModule, values: Sequence[Any]) -> Capture:

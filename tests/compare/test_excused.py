@@ -58,9 +58,14 @@ def test_an_overflow_that_the_compiled_result_avoids():
     assert captured.compare(lambda x: (x * 1e30,), STRICT).differences
 
 
-def test_rounding_and_unwritten_memory_need_no_excuse():
+@pytest.mark.parametrize("filled", [False, True], ids=["as it is", "NaN in eager"])
+def test_rounding_and_unwritten_memory_need_no_excuse(filled):
     (captured,) = captures(lambda x: (torch.cumsum(x, 0), torch.empty(3)), X)
-    right = captured.compare(lambda x: (torch.cumsum(x.double(), 0).float(), torch.ones(3)))
+    torch.use_deterministic_algorithms(filled)  # fills new memory with NaN
+    try:
+        right = captured.compare(lambda x: (torch.cumsum(x.double(), 0).float(), torch.ones(3)))
+    finally:
+        torch.use_deterministic_algorithms(False)
     assert (right.differences, right.excused) == ((), ())
 
 

@@ -1,5 +1,7 @@
 """Which op parts from eager, each compiled alone."""
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from compare_captures import capture_of, captures
@@ -38,7 +40,7 @@ def faulty(gm, inputs):
     return lambda *args: Faulty(gm).run(*args)
 
 
-def found(seconds, compile=faulty):
+def found(compile=faulty, ended=lambda: False):
     captured = captures(model, torch.randn(6, 4), torch.randn(4, 5))[0]
     Values(captured.build()).run(*captured.inputs())
 
@@ -46,20 +48,31 @@ def found(seconds, compile=faulty):
         return [VALUES[node.name].clone() for node in graph.placeholders]
 
     order = [node.name for node in captured.graph.ops]
-    return divergent_ops(captured.graph, order, inputs, captured.build, compile, seconds)
+    lasting = itertools.takewhile(lambda _: not ended(), order)
+    return divergent_ops(captured.graph, lasting, inputs, captured.build, compile)
 
 
 def test_the_op_is_found():
-    ((name, difference),) = found(60)
+    ((name, difference),) = found()
     assert name == "sigmoid" and difference.aspect is Aspect.VALUES
 
 
 def test_no_time_no_ops():
-    assert found(0) == []
+    assert found(ended=lambda: True) == []
+
+
+def test_no_op_is_compiled_after_the_order_has_ended():
+    compiled = []
+
+    def noting(gm, inputs):
+        compiled.append(gm)
+        return faulty(gm, inputs)
+
+    assert found(noting, ended=lambda: len(compiled) == 1) == [] and len(compiled) == 1
 
 
 def test_a_compiler_that_works():
-    assert found(60, lambda gm, inputs: gm.forward) == []
+    assert found(lambda gm, inputs: gm.forward) == []
 
 
 def test_the_capture_reads_its_own_graphs():

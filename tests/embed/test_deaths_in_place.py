@@ -37,7 +37,7 @@ def dies(gm, inputs):
 def fn(x):
     return (x.sin() + 1).tanh().cos()
 
-with minifier.capture(sys.argv[1], keep_inputs=KEEP):
+with minifier.capture(sys.argv[1], OPTIONS):
     compiled = torch.compile(fn, backend=dies)
     compiled(torch.randn(2, 3))
     compiled(torch.full((2, 3), 200.0))
@@ -58,14 +58,16 @@ def test_a_death_while_compiling_is_reduced(project):
 
 
 def test_a_death_in_a_call_needs_its_inputs(project):
-    assert ran(project, AT_RUNNING.replace("KEEP", "False")).returncode == -signal.SIGABRT
+    assert ran(project, AT_RUNNING.replace("OPTIONS", "compare=False")).returncode == -signal.SIGABRT
     done = project.minify("reduce", "--verify", "1", project.out)
     assert done.code == 4 and "keep_inputs=True" in done.stderr
     assert list(project.out.glob("unfinished-*/status"))  # for who has another idea
 
 
-def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project):
-    assert ran(project, AT_RUNNING.replace("KEEP", "True")).returncode == -signal.SIGABRT
+@pytest.mark.parametrize("options", ["keep_inputs=True, compare=False", "compare=True"])
+def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project, options):
+    """They are kept for a comparison as well."""
+    assert ran(project, AT_RUNNING.replace("OPTIONS", options)).returncode == -signal.SIGABRT
     done = project.minify("reduce", "--verify", "1", project.out)
     assert done.code == 0 and done.ops[1] == 1, done.stderr
     assert "SIGABRT" in str(done.result["failure"]) and done.result["failure"]["stage"] == "run"
@@ -98,7 +100,7 @@ def dies(gm, inputs):
 
     return run
 
-with minifier.capture(sys.argv[1]):
+with minifier.capture(sys.argv[1], compare=False):
     torch.compile(torch.sin, backend=dies)(torch.ones(2))
 """
 

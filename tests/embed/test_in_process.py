@@ -226,3 +226,48 @@ def test_under_minify_run_the_script_is_as_without(project, text):
     assert done.code == 0 and done.ops[1] == 1, done.stderr
     assert 'torch.compile(fn, backend="oddlib_tanh")(x)' in done.repro and "minifier" not in done.repro
     assert not (project.root / "unused").exists()
+
+
+WRONG = """
+def mine(gm, inputs):
+    def run(*args):
+        results = gm.forward(*args)
+        return [2 * each for each in results] if any("tanh" in str(node.target) for node in gm.graph.nodes) else results
+    return run
+
+def fn(x):
+    return (x.sin() + 1).tanh().cos()
+
+{begin}
+compiled(torch.randn(2, 3))
+compiled(torch.randn(2, 3))
+print("went on")
+"""
+WRAPPED = "compiled = torch.compile(fn, backend=minifier.wrap(mine, **ONCE))"
+WITHIN = """
+compiled = torch.compile(fn, backend=mine)
+capturing = minifier.capture(sys.argv[1])
+capturing.__enter__()
+import atexit
+atexit.register(capturing.__exit__, None, None, None)
+"""
+
+
+@pytest.mark.parametrize("begin", [WRAPPED, WITHIN], ids=["wrap", "capture"])
+def test_a_wrong_result_is_found_and_the_program_goes_on(project, begin):
+    done = ran(project, WRONG.format(begin=begin))
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert done.stderr.count("UserWarning: minifier: a result of graph 1 is wrong:") == 1, done.stderr
+    if begin is WITHIN:
+        assert f"`minify reduce {project.out}` makes a repro of it" in done.stderr
+        assert project.minify("reduce", "--verify", "1", project.out).code == 0
+    else:
+        assert f"; the repro is {project.out / 'repro.py'}" in done.stderr
+    repro = (project.out / "repro.py").read_text()
+    assert "tanh()" in repro and "sin()" not in repro and "minifier" not in repro and project.litter() == []
+
+
+def test_without_comparing_a_wrong_result_is_not_looked_for(project):
+    done = ran(project, WRONG.format(begin=WRAPPED.replace("**ONCE", "compare=False, **ONCE")))
+    assert (done.returncode, done.stdout) == (0, "went on\n") and "minifier" not in done.stderr
+    assert not project.out.exists()

@@ -1,19 +1,23 @@
 """`pytest --minify` in a project of its own."""
 
+import re
+from xml.etree import ElementTree
+
 import pytest
 from vocabulary import Project
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 TESTS = """
 import pytest
 import torch
 import oddlib
+import wronglib
 
 
-def compiled(fn):
+def compiled(fn, backend="oddlib_tanh"):
     torch._dynamo.reset()
-    return torch.compile(fn, backend="oddlib_tanh")
+    return torch.compile(fn, backend=backend)
 
 
 def test_works():
@@ -24,6 +28,10 @@ def test_fails_in_the_backend():
     compiled(lambda x: (x.sin() + 1).tanh())(torch.ones(2, 3))
 
 
+def test_fails_alike():
+    compiled(lambda x: (x.cos() * 2).tanh() + 1)(torch.ones(4))
+
+
 def test_expects_it():
     with pytest.raises(Exception):
         compiled(torch.tanh)(torch.ones(2))
@@ -31,26 +39,83 @@ def test_expects_it():
 
 def test_fails_by_itself():
     assert compiled(torch.sin)(torch.ones(2)).sum() == 7
+
+
+def test_is_wrong():
+    x = torch.ones(4)
+    torch.testing.assert_close(compiled(lambda x: x.cos() + 1, "wrong_cos")(x), x.cos() + 1)
+"""
+WRONG = """
+from torch._dynamo import register_backend
+
+
+@register_backend
+def wrong_cos(gm, inputs):
+    def run(*args):
+        out = gm(*args)
+        is_odd = any("cos" in str(node.target) for node in gm.graph.nodes)
+        return tuple(each * 1.5 for each in out) if is_odd else out
+
+    return run
+"""
+DIFFERS = """
+import torch
+
+
+def test_eager_differs():
+    actual = torch.compile(torch.sin, backend="eager")(torch.ones(2))
+    torch.testing.assert_close(actual, torch.zeros(2))
 """
 
 
-def pytest_on(project: Project, *options: str) -> str:
+def pytest_on(project: Project, *options: str, of: str = "") -> str:
+    project.write(WRONG, "wronglib.py")
     project.write(TESTS, "test_models.py")
-    done = project.python("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options)
-    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    done = project.python("-m", "pytest", "-p", "no:cacheprovider", *options, "test_models.py", "-k", of)
+    assert "failed" in done.stdout, done.stdout + done.stderr
     return done.stdout
 
 
+def table(said: str) -> list[list[str]]:
+    """Return the cells of the table's rows."""
+    lines = said.partition("failure  ")[2].splitlines()[1:]
+    return [re.split(r" {2,}", line) for line in lines[: next(i for i, line in enumerate(lines) if line[0] == "=")]]
+
+
 @pytest.mark.usefixtures("soak")
-def test_a_test_that_fails_in_a_backend_has_a_repro_in_its_report(project):
-    said = pytest_on(project, "--minify", "--minify-options", "--verify 1")
-    section = said.partition("- minify -")[2]
-    assert "return x.tanh()" in section and 'torch.compile(fn, backend="oddlib_tanh")' in section
-    assert said.count("- minify -") == 1, "the other failure has nothing to do with a backend"
-    (folder,) = (project.folder / "minify-out").iterdir()
-    assert folder.name == "test_models-py-test_fails_in_the_backend-1" and (folder / "report.md").exists()
+def test_each_distinct_failure_has_one_repro_after_the_tests(project):
+    said = pytest_on(project, "--minify", "--minify-options", "--verify 1", "-n2", "--junit-xml=junit.xml")
+    assert "4 failed, 2 passed" in said
+    place, wrong = "minify-out/test_models-py-test_fails_", "minify-out/test_models-py-test_is_wrong-1/repro.py"
+    rows = sorted(table(said), key=lambda row: row[1], reverse=True)
+    assert [row[1:3] for row in rows] == [["2", "1"], ["1", "1"]]
+    assert rows[0][-1].startswith(place) and rows[1][-1] == wrong and rows[1][0].startswith("wrong_cos")
+    sections = said.split("- minify -")[1:]
+    assert len(sections) == 3, "the failure of the test itself has nothing to do with a backend"
+    assert sum("return x.tanh()" in each or "return torch.tanh(x)" in each for each in sections) == 1
+    assert sum("the same failure as test_models.py::test_fails_" in each for each in sections) == 1
+    assert len(list((project.folder / "minify-out").iterdir())) == 2
+    properties = ElementTree.parse(project.folder / "junit.xml").iter("property")
+    named = {each.get("name"): each.get("value") for each in properties}
+    assert len(named) == 3 and named["minify test_models.py::test_is_wrong"] == wrong
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_difference_that_eager_shows_too_has_no_repro(project):
+    project.write(DIFFERS, "test_eager.py")
+    done = project.python("-m", "pytest", "-p", "no:cacheprovider", "--minify", "test_eager.py")
+    (row,) = table(done.stdout)
+    assert row[0].startswith("test_eager.py::test") and row[-1].startswith("none: see minify-out/")
+    assert "no repro shows this failure" in done.stdout
+
+
+def test_without_time_each_failure_is_named_all_the_same(project):
+    said = pytest_on(project, "--minify", "--minify-budget", "0", of="fails")
+    assert [row[1:] for row in table(said)] == [["2", "none: --minify-budget was used up"]]
+    assert (project.folder / "minify-out" / "test_models-py-test_fails_in_the_backend-1" / "case").exists()
 
 
 def test_without_the_option_nothing_is_different(project):
-    assert "- minify -" not in pytest_on(project)
+    said = pytest_on(project, of="fails")
+    assert "- minify -" not in said and "= minify =" not in said
     assert not (project.folder / "minify-out").exists()

@@ -188,7 +188,7 @@ def test_the_users_comparison_is_taken_apart():
 )
 def test_a_flaky_failure_is_tried_until_it_shows(rate, attempts, sentence):
     text = write_repro(replace(CASES["flaky"], rate=rate), Template.COMPILE_FUNCTION).text
-    assert f"for attempt in range({attempts}):\n    torch._dynamo.reset()\n" in text
+    assert f"for attempt in range({attempts}):\n    torch.compiler.reset()\n" in text
     assert text.endswith(f"# Shows in about {sentence} attempts.\n")
 
 

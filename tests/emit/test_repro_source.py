@@ -95,7 +95,7 @@ def test_the_script_runs_to_its_end(name, tmp_path):
     for number, captured in enumerate(GRAPHS[name]()):
         (folder := tmp_path / str(number)).mkdir()
         repro = write_repro(case_of(captured, folder), Template.COMPILE_FUNCTION)
-        torch._dynamo.reset()
+        torch.compiler.reset()
         exec(compile(repro.text, "repro.py", "exec"), {"__name__": "__main__", "__file__": str(repro.write(folder))})
 
 
@@ -345,3 +345,13 @@ def test_the_footer_says_error_and_versions_and_stays_a_comment(tmp_path):
     text = write_repro(case_of(captured, tmp_path), Template.COMPILE_FUNCTION).text
     error, versions = text.splitlines()[-2:]
     assert error == "# RuntimeError: no lowering" and f"torch {torch.__version__}" in versions
+
+
+def test_the_footer_quotes_one_line_of_a_log_message(tmp_path):
+    (captured,) = compiled_graphs(torch.sin, seeded(2))
+    case = case_of(captured, tmp_path)
+    fingerprint = replace(case.failure.fingerprint, kind=Kind.SILENT_FALLBACK)
+    failure = replace(case.failure, fingerprint=fingerprint, message="DEBUG acme: gave up\nIt's no use (")
+    text = write_repro(replace(case, failure=failure), Template.COMPILE_FUNCTION).text
+    assert text.splitlines()[-2] == "# Nothing is raised: the failure is this line of the log. DEBUG acme: gave up"
+    ast.parse(text)

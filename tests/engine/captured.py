@@ -11,7 +11,7 @@ import torch
 from fake_prober import seen_failure
 
 from minifier.case import BackendReference, BackendSource, Case, Graph, Input, ScalarInput, Script, State, TensorInput
-from minifier.case.store import TENSORS
+from minifier.case.stored import TENSORS
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.read import read_graph

@@ -68,8 +68,8 @@ def make_lab(folder: Path) -> Callable[..., tuple[ProbeRunner, FakeProber]]:
         prober = FakeProber(fault, workers, interrupt_at)
         out = folder / f"lab-{len(list(folder.iterdir()))}"
         out.mkdir()
-        bench = PreparedCase(case, StoredTensors(case.tensors))
-        lab = ProbeRunner(bench, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
+        prepared = PreparedCase(case, StoredTensors(case.tensors))
+        lab = ProbeRunner(prepared, out, workers=workers, prober=prober, run_jobs=run_here, **settings)
         return lab, prober
 
     return make
@@ -115,9 +115,9 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
         out.mkdir(exist_ok=True)
         save(case, source)
 
-        def elsewhere(bench: PreparedCase, _scratch: Path) -> FakeProber:
+        def elsewhere(prepared: PreparedCase, _scratch: Path) -> FakeProber:
             if fault is None:
-                probers.append(BackendProber(workers, interrupt_at, interrupt, bench=bench))
+                probers.append(BackendProber(workers, interrupt_at, interrupt, prepared=prepared))
             else:
                 probers.append(FakeProber(fault, workers, interrupt_at, interrupt))
             return probers[-1]

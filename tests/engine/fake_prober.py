@@ -195,14 +195,14 @@ class BackendProber(FakeProber):
     """Calls the real backend in this process, as a probe's child does: for backends that raise and do no more."""
 
     fault: Fault = field(init=False)
-    bench: PreparedCase = field(kw_only=True)
+    prepared: PreparedCase = field(kw_only=True)
 
     def __post_init__(self) -> None:
         self.fault = self._evaluated
 
     def _evaluated(self, case: Case) -> ChildEnd:
         try:
-            answer = evaluate(self.bench, case, self.bench.case.failure.fingerprint.stage)
+            answer = evaluate(self.prepared, case, self.prepared.case.failure.fingerprint.stage)
         except Exception:
             return ChildEnd(None, 0.01, status=0, fault=traceback.format_exc())
         return ChildEnd(answer, 0.01, status=0)

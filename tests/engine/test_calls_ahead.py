@@ -89,8 +89,8 @@ def test_a_failure_in_a_call_ahead_is_not_the_failure_sought(tmp_path):
         return gm.forward
 
     case = replace(chain("tanh"), graph=graph.graph, inputs=graph.inputs, tensors=graph.tensors)
-    bench = PreparedCase(case, StoredTensors(case.tensors), _backend=refuses_second)
-    prober = BackendProber(bench=bench)
+    prepared = PreparedCase(case, StoredTensors(case.tensors), _backend=refuses_second)
+    prober = BackendProber(prepared=prepared)
 
     def verdict(number: int) -> Verdict:
         seen.clear()
@@ -117,6 +117,6 @@ def test_a_late_call_comes_between_the_calls_of_the_case(tmp_path, late, order):
         calls=1 + late,
     )
     call = replace(call_ahead(replace(case, graph=other.graph, inputs=other.inputs)), calls=2 - late, late=late)
-    bench = PreparedCase(case, StoredTensors(case.tensors), _backend=records)
-    (end,) = BackendProber(bench=bench).probe([replace(case, ahead=(call,))], Stage.RUN, Limits(60.0))
+    prepared = PreparedCase(case, StoredTensors(case.tensors), _backend=records)
+    (end,) = BackendProber(prepared=prepared).probe([replace(case, ahead=(call,))], Stage.RUN, Limits(60.0))
     assert end.result == passes().result and "".join(made) == order

@@ -98,10 +98,10 @@ def test_a_backend_that_fails_on_nothing_is_told(make_lab):
 def test_values_are_recorded_where_the_failure_is_at_run_time(make_lab):
     case = chain("cos", "tanh", "exp", failing=AT_RUN)
     lab, prober = make_lab(case, when(has("tanh"), AT_RUN))
-    assert lab.bench.recorded is None
+    assert lab.prepared.recorded is None
     check(lab)
     assert prober.until == {Stage.RUN}
-    assert all(name in lab.bench.recorded for name in ("cos", "tanh", "exp"))
+    assert all(name in lab.prepared.recorded for name in ("cos", "tanh", "exp"))
     (cut,) = with_ops(case, ["tanh"]).inputs
     assert cut.source == Recorded("cos")
 
@@ -109,7 +109,7 @@ def test_values_are_recorded_where_the_failure_is_at_run_time(make_lab):
 def test_nothing_is_recorded_where_the_failure_is_one_of_compiling(make_lab):
     lab, _ = make_lab(CASE, TANH)
     check(lab)
-    assert lab.bench.recorded is None
+    assert lab.prepared.recorded is None
 
 
 def test_a_graph_that_fails_in_eager_as_well_is_no_fault_of_the_backend(make_lab):

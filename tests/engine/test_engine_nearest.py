@@ -80,7 +80,7 @@ SIZES = {
 @pytest.mark.parametrize("sentence", SIZES)
 def test_a_size_is_tried_larger_to_tell_what_is_needed_of_it(make_lab, sentence):
     lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(SIZES[sentence]))
-    made = simplified(lab, lab.bench.case)
+    made = simplified(lab, lab.prepared.case)
     before = len(prober.asked)
     assert with_needs(made).needs == (sentence,)
     larger = [case.inputs[0].meta.shape for case in prober.asked[before:]]
@@ -117,7 +117,7 @@ def test_of_inputs_without_elements_it_is_told_whether_they_are_needed(make_lab,
 
 def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
     lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
-    made = simplified(lab, lab.bench.case)
+    made = simplified(lab, lab.prepared.case)
     made.budget = replace(made.budget, max_probes=lab.total)
     before = len(prober.asked)
     assert with_needs(made).needs == ("a size of 5",) and len(prober.asked) == before

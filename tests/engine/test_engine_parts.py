@@ -53,7 +53,7 @@ def test_an_op_that_is_needed_whole_stays(make_lab):
     case = composite(SOFTMAX)
     lab, prober = make_lab(case, when(has("softmax"), raises()))
     made, ended = reduce_parts(lab, case, Budget())
-    assert made == case and ended is Ending.PROVED and len(prober.asked) == 1 and lab.bench.case is case
+    assert made == case and ended is Ending.PROVED and len(prober.asked) == 1 and lab.prepared.case is case
 
 
 def test_ops_that_all_are_needed_stay_one(make_lab):
@@ -61,7 +61,7 @@ def test_ops_that_all_are_needed_stay_one(make_lab):
     case = composite(SOFTMAX)
     lab, _ = make_lab(case, when(lambda case: has("softmax")(case) or has("exp", "sum")(case), raises()))
     made, ended = reduce_parts(lab, case, Budget())
-    assert made == case and ended is Ending.PROVED and lab.bench.case is case
+    assert made == case and ended is Ending.PROVED and lab.prepared.case is case
 
 
 def test_an_op_without_parts_costs_nothing(make_lab):
@@ -101,7 +101,7 @@ def test_parts_end_with_the_budget_and_leave_the_op(make_lab, probes):
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
     made, ended = reduce_parts(lab, case, Budget(max_probes=probes))
     assert (made, ended) == (case, Ending.MAX_PROBES) and len(prober.asked) == probes
-    assert lab.bench.case is case
+    assert lab.prepared.case is case
 
 
 def test_the_journal_tells_the_parts_from_the_search(make_lab):

@@ -8,7 +8,7 @@ from chains import chain, names
 from fake_prober import flaky, hangs, has, passes, planned, raises, when
 
 from minifier.case.ops import with_ops
-from minifier.errors import NoRepro
+from minifier.errors import NoRepro, OtherMessage
 from minifier.failure import Stage, Verdict
 from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
 
@@ -201,6 +201,16 @@ def test_each_form_that_a_race_shows_on_the_whole_graph_is_the_failure(reduce, p
     assert names(done.case) == ["tanh"] and done.case.rate == 1
     assert {form.types for form in done.case.failure.fingerprint.forms} <= {("ValueError",), ("KeyError",)}
     assert done.case.failure.fingerprint.types == ("IndexError",) and done.summary.others == ()
+
+
+@pytest.mark.parametrize("again", [0, 1, 5])
+def test_a_message_that_is_drawn_each_time_is_no_race(reduce, again):
+    messages = [f"engine {first}{second} has no kernel" for first in "abcde" for second in "vwxyz"]
+    drawn = [raises(message) for message in messages]
+    drawn.insert(again, sought := raises("engine of the run has no kernel"))
+    plan = iter(drawn)
+    with pytest.raises(OtherMessage, match=r"shows other messages: .*has no kernel"):
+        reduce(chain(*OPS, failing=sought), lambda case: next(plan) if has("tanh")(case) else passes())
 
 
 def test_a_form_that_only_the_confirmation_shows_is_one_too(reduce):

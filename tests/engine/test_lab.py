@@ -25,7 +25,9 @@ from minifier.case.ops import with_ops
 from minifier.failure import Aspect, Difference, Kind, Stage, Verdict
 from minifier.probe.children import ChildEnd
 from minifier.reduction.journal import ranges
-from minifier.reduction.probe_runner import surely
+from minifier.reduction.probe_conditions import miss_chance, set_rate, set_timeout, set_workers
+from minifier.reduction.rates import surely
+from minifier.reduction.save_reduced import as_sighted
 
 CASE = chain("cos", "sin", "tanh", "exp")
 ALONE = {name: with_ops(CASE, [name]) for name in ("cos", "sin", "tanh", "exp")}
@@ -88,7 +90,7 @@ def test_what_runs_short_alone_stays_open(make_lab):
 
 def test_a_hang_that_is_sought_is_no_lack_of_time(make_lab):
     lab, prober = make_lab(chain("tanh", failing=hangs()), lambda case: hangs(), workers=2)
-    assert verdicts(lab.probe([lab.bench.case] * 2)) == [Verdict.SAME] * 2 and len(prober.rounds) == 1
+    assert verdicts(lab.probe([lab.prepared.case] * 2)) == [Verdict.SAME] * 2 and len(prober.rounds) == 1
 
 
 def test_other_failures_are_kept_aside_with_their_smallest_case(make_lab):
@@ -157,10 +159,10 @@ def test_a_case_is_told_in_the_words_of_its_last_sighting(make_lab):
     lab, _ = make_lab(CASE, fault)
     lab.probe([CASE])
     lab.probe([ALONE["tanh"]])
-    assert lab.as_sighted(ALONE["tanh"]).failure.traceback == "another place"
-    assert lab.as_sighted(CASE).failure.traceback == "RuntimeError: no lowering\n"
-    assert lab.as_sighted(ALONE["cos"]) == ALONE["cos"], "nothing was seen there"
-    assert lab.as_sighted(ALONE["tanh"]).failure.fingerprint == CASE.failure.fingerprint
+    assert as_sighted(lab, ALONE["tanh"]).failure.traceback == "another place"
+    assert as_sighted(lab, CASE).failure.traceback == "RuntimeError: no lowering\n"
+    assert as_sighted(lab, ALONE["cos"]) == ALONE["cos"], "nothing was seen there"
+    assert as_sighted(lab, ALONE["tanh"]).failure.fingerprint == CASE.failure.fingerprint
 
 
 def test_a_case_has_the_aspects_that_it_shows(make_lab):
@@ -171,17 +173,17 @@ def test_a_case_has_the_aspects_that_it_shows(make_lab):
     alone = with_ops(case, ["tanh"])
     lab.probe([case])
     lab.probe([alone])
-    assert lab.as_sighted(case).failure.fingerprint == case.failure.fingerprint
-    failure = lab.as_sighted(alone).failure
+    assert as_sighted(lab, case).failure.fingerprint == case.failure.fingerprint
+    failure = as_sighted(lab, alone).failure
     assert failure.fingerprint == replace(case.failure.fingerprint, aspects=("dtype", "values"))
-    assert failure.message == dtype.sentence and failure.differences == (dtype, values)
+    assert failure.message == f"{values.sentence}; {dtype.sentence}" and failure.differences == (dtype, values)
 
 
 def test_how_long_a_probe_waited_is_not_told(make_lab):
     hang = chain("tanh", failing=hangs())
     lab, _ = make_lab(hang, lambda case: hangs())
     lab.probe([hang])
-    assert lab.as_sighted(hang) == hang
+    assert as_sighted(lab, hang) == hang
 
 
 # Seconds of a failing run, the user's limit, whether a hang is sought; the limit of each probe from then on.
@@ -199,7 +201,7 @@ TIMEOUTS = [
 def test_the_time_limit_is_ten_times_a_failing_run(make_lab, seconds, given, hang, limit):
     lab, _ = make_lab(chain("tanh", failing=hangs()) if hang else CASE, TANH, timeout=given)
     assert lab.limits.seconds == (given or 300.0)
-    lab.calibrate(seconds)
+    set_timeout(lab, seconds)
     assert lab.limits.seconds == limit
 
 
@@ -218,17 +220,17 @@ def test_probes_are_made_one_by_one_where(make_lab, why):
     case, settings, seconds, may = ALONE_BECAUSE[why]
     lab, _ = make_lab(case, TANH, **settings)
     lab.may_spread = may
-    lab.spread(seconds)
+    set_workers(lab, seconds)
     assert lab.workers == 1
 
 
 def test_slow_probes_are_made_at_once_as_far_as_memory_goes(make_lab, monkeypatch):
     for free, workers in ((2**40, 8), (3 * 2**31, 3), (2**20, 1)):
-        monkeypatch.setattr("minifier.reduction.probe_runner.cores", lambda: 8)
-        monkeypatch.setattr("minifier.reduction.probe_runner.room", lambda free=free: free)
+        monkeypatch.setattr("minifier.reduction.probe_conditions.cores", lambda: 8)
+        monkeypatch.setattr("minifier.reduction.probe_conditions.room", lambda free=free: free)
         lab, _ = make_lab(CASE, TANH)
         lab.may_spread = True
-        lab.spread(0.6)
+        set_workers(lab, 0.6)
         assert lab.workers == workers
 
 
@@ -236,25 +238,25 @@ def test_probes_on_another_device_are_made_one_by_one(make_lab):
     (item,) = CASE.inputs
     lab, _ = make_lab(replace(CASE, inputs=(replace(item, meta=replace(item.meta, device="cuda:0")),)), TANH)
     lab.may_spread = True
-    lab.spread(60.0)
+    set_workers(lab, 60.0)
     assert lab.workers == 1
 
 
 @pytest.mark.parametrize(("shown", "tries"), [(1, 2), (3, 4), (12, 24), (1, 24)])
 def test_a_candidate_that_fails_as_often_is_missed_once_in_a_thousand_times(make_lab, shown, tries):
     lab, _ = make_lab(CASE, TANH)
-    lab.expect(shown, tries)
+    set_rate(lab, shown, tries)
     assert lab.rate == shown / tries
-    assert lab.misses(surely(shown, tries)) <= 0.001 < (1 - surely(shown, tries)) ** (lab.repeats - 1)
+    assert miss_chance(lab, surely(shown, tries)) <= 0.001 < (1 - surely(shown, tries)) ** (lab.repeats - 1)
     lab.last_seconds = 1.1  # dear: once in a hundred, of the rate as it was met
-    lab.expect(shown, tries)
-    assert lab.misses(shown / tries) <= 0.01 < (1 - shown / tries) ** (lab.repeats - 1)
+    set_rate(lab, shown, tries)
+    assert miss_chance(lab, shown / tries) <= 0.01 < (1 - shown / tries) ** (lab.repeats - 1)
 
 
 def test_a_failure_of_every_try_is_tried_once(make_lab):
     lab, _ = make_lab(CASE, TANH)
     lab.repeats = 5
-    lab.expect(24, 24)
+    set_rate(lab, 24, 24)
     assert (lab.rate, lab.repeats) == (1.0, 1)
 
 
@@ -274,13 +276,13 @@ def test_another_case_may_be_tried_beside_and_stay(make_lab):
     lab.probe([ALONE["cos"]])
     other = chain("tanh", "cos")
     with lab.beside("parts", other):
-        assert lab.bench.case is other and lab.position == {"tanh": 0, "cos": 1}
+        assert lab.prepared.case is other and lab.position == {"tanh": 0, "cos": 1}
         lab.probe([other])
-    assert lab.bench.case is CASE and lab.contradicts(ALONE["cos"]) and lab.sighted == {}
+    assert lab.prepared.case is CASE and lab.contradicts(ALONE["cos"]) and lab.sighted == {}
     with lab.beside("parts", other) as keep:
         lab.probe([other])
         keep()
-    assert lab.bench.case is other and list(lab.sighted) == ["0-1"]
+    assert lab.prepared.case is other and list(lab.sighted) == ["0-1"]
 
 
 def test_jobs_that_end_badly_give_nothing_and_their_faults_are_kept(make_lab):

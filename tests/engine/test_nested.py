@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from minifier.case import Case, Script, State
 from minifier.emit.repro import Template, write_repro
+from minifier.interfaces.declared import TORCH
 from minifier.passes.bodies import bodies
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.op_search import reduce_bodies
@@ -69,22 +70,22 @@ WRAPPER = "tag_activation_checkpoint"
 def test_a_wrapper_that_is_not_needed_goes_first(make_lab, folder):
     lab, prober = make_lab(case_of(wrapped, folder, X), when(anywhere("tanh"), raises()))
     without_wrappers(lab)
-    assert len(prober.asked) == 1 and WRAPPER not in all_ops(lab.bench.case) and not inner_ops(lab.bench.case)
-    assert lab.position == {name: place for place, name in enumerate(names(lab.bench.case))}
+    assert len(prober.asked) == 1 and WRAPPER not in all_ops(lab.prepared.case) and not inner_ops(lab.prepared.case)
+    assert lab.position == {name: place for place, name in enumerate(names(lab.prepared.case))}
 
 
 def test_a_wrapper_that_is_needed_stays(make_lab, folder):
     case = case_of(wrapped, folder, X)
     lab, prober = make_lab(case, when(anywhere("tanh", WRAPPER), raises()))
     without_wrappers(lab)
-    assert lab.bench.case is case and len(prober.asked) == 1
+    assert lab.prepared.case is case and len(prober.asked) == 1
 
 
 def test_one_of_two_wrappers_is_left(make_lab, folder):
     lab, prober = make_lab(case_of(two_wrapped, folder, X), when(inside("relu"), raises()))
     without_wrappers(lab)
-    assert targets(lab.bench.case).count(WRAPPER) == 1 and "relu" in inner_ops(lab.bench.case)
-    assert "tanh" in targets(lab.bench.case)
+    assert targets(lab.prepared.case).count(WRAPPER) == 1 and "relu" in inner_ops(lab.prepared.case)
+    assert "tanh" in targets(lab.prepared.case)
     assert len(prober.asked) == 3, "both at once, then each alone"
 
 
@@ -92,7 +93,7 @@ def test_the_inner_of_two_wrappers_is_left(make_lab, folder):
     fault = when(lambda case: inside("tanh")(case) and all_ops(case).count(WRAPPER) >= 1, raises())
     lab, _ = make_lab(case_of(nested, folder, X), fault)
     without_wrappers(lab)
-    assert all_ops(lab.bench.case).count(WRAPPER) == 1 and "abs" in targets(lab.bench.case)
+    assert all_ops(lab.prepared.case).count(WRAPPER) == 1 and "abs" in targets(lab.prepared.case)
 
 
 @pytest.mark.parametrize(("op", "asked"), [("exp", 1), ("tanh", 2)])
@@ -100,7 +101,7 @@ def test_either_branch_may_take_the_place_of_both(make_lab, folder, op, asked):
     lab, prober = make_lab(case_of(branches, folder, P, X), when(anywhere(op), raises()))
     without_wrappers(lab)
     # With the op in a branch that is not taken it is gone, and so is the failure.
-    assert op in targets(lab.bench.case) and "cond" not in targets(lab.bench.case)
+    assert op in targets(lab.prepared.case) and "cond" not in targets(lab.prepared.case)
     assert len(prober.asked) == asked
 
 
@@ -116,8 +117,13 @@ def test_graphs_without_wrappers_cost_nothing(make_lab, folder):
     assert prober.asked == []
 
 
+without_values = pytest.mark.xfail(TORCH < (2, 9), reason="bodies have no known values in torch 2.8", strict=True)
 # Of the other branch one op stays: a body has to give back an op's result, and no input.
-BODIES = [(wrapped, "tanh", ["tanh"], 4), (wrapped, "exp", ["exp"], 4), (branches, "tanh", ["add", "tanh"], 6)]
+BODIES = [
+    (wrapped, "tanh", ["tanh"], 4),
+    (wrapped, "exp", ["exp"], 4),
+    pytest.param(branches, "tanh", ["add", "tanh"], 6, marks=without_values),
+]
 
 
 @pytest.mark.parametrize(("function", "needed", "left", "probes"), BODIES)
@@ -164,7 +170,7 @@ def test_a_body_is_proved_with_patience(make_lab, folder):
     lab, prober = make_lab(case, fault)
     lab.allow(2.0)
     made, _ = reduce_bodies(lab, case, Budget())
-    assert len(inner_ops(made)) <= least and 20.0 in prober.limits and lab.limits.seconds == 20.0
+    assert len(inner_ops(made)) <= least and lab.limits.seconds == max(prober.limits) >= 15.0
 
 
 def cond_of_many(p, x, y, w):
@@ -181,7 +187,7 @@ HANDED_ON = {
 }
 
 
-@pytest.mark.parametrize("function", HANDED_ON)
+@pytest.mark.parametrize("function", [pytest.param(cond_of_many, marks=without_values), checkpoint_of_many])
 def test_operands_that_no_body_reads_are_not_handed_on(reduce, folder, function):
     graph = captured(function, (P, torch.randn(4, 8), torch.randn(4, 8), torch.randn(8, 8)), folder)
     done = reduce(refused_case(graph, "cos_inside"), None)

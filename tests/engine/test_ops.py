@@ -6,12 +6,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from chains import chain, names, random_tree
-from fake_prober import FakeProber, hangs, has_node, passes, raises, run_here, when
+from case_samples import call, meta, method, output, placeholder
+from chains import case_of, chain, names, random_tree
+from fake_prober import FakeProber, hangs, has, has_node, passes, raises, run_here, targets, when
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minifier.case.ops import with_ops
+from minifier.case import Ref
+from minifier.case.ops import atoms, with_ops
 from minifier.failure import Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
@@ -66,8 +68,8 @@ def planted(draw: st.DrawFn):
 def alone(case, fault, workers):
     """What the search leaves of the Case, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = PreparedCase(case, StoredTensors(None))
-        lab = ProbeRunner(bench, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
+        prepared = PreparedCase(case, StoredTensors(None))
+        lab = ProbeRunner(prepared, Path(folder), workers=workers, prober=FakeProber(fault, workers), run_jobs=run_here)
         made, result = reduced(lab, case)
         lab.journal.close(finished=True)
         return made, result
@@ -212,3 +214,37 @@ def test_hangs_that_are_sought_rest_on_nothing(make_lab):
     lab.allow(2.0)
     made, _ = reduced(lab, case)
     assert names(made) == ["tanh"] and set(prober.limits) == {2.0}
+
+
+X4 = meta(4, storage=0)
+# A view that is read after a change of its tensor: one atom.
+CHANGED = case_of(
+    placeholder("x", X4),
+    method("view", "view", Ref("x"), -1, value=X4),
+    method("add_", "add_", Ref("x"), 1, value=X4),
+    call("cos", "torch.cos", Ref("view"), value=meta(4, storage=1)),
+    output("add_", "cos"),
+)
+
+
+@pytest.mark.parametrize("needed", [("view",), ("add_",), ("view", "add_"), ("add_", "cos")])
+def test_an_in_place_op_and_its_views_are_searched_apart_in_the_end(make_lab, needed):
+    assert ("view", "add_") in atoms(CHANGED.graph)
+    lab, _ = make_lab(CHANGED, when(has_node(*needed), raises()))
+    made, result = reduced(lab, CHANGED)
+    assert names(made) == list(needed) and result.one_minimal
+
+
+def test_an_answer_about_a_part_of_an_atom_is_none_about_the_atom(make_lab):
+    lab, prober = make_lab(CHANGED, when(has_node("view"), raises()))
+    made, _ = reduced(lab, CHANGED, known={"1": False, "0": True})  # of add_ alone, and of the view alone
+    assert names(made) == ["view"] and prober.ops_asked == [["view", "add_"]]
+
+
+def test_passes_are_told_whose_candidates_all_show_another_failure(reduce):
+    case = chain("cos", "sin", "tanh", "exp", "abs", "floor")
+    done = reduce(case, when(lambda each: len(each.graph.ops) == 6, raises(), raises("no room")))
+    assert targets(done.case) == ["cos", "sin", "tanh", "exp", "abs", "floor"]
+    assert "delete" in done.summary.hidden and done.summary.hiding.endswith("which may hide this one")
+    done = reduce(case, when(has("tanh"), raises(), when(has("sin"), raises("no room"))))
+    assert (done.summary.hidden, done.summary.hiding) == ((), "")

@@ -87,7 +87,7 @@ LEFT = {
     "softmax": Left(f"{FUNCTIONAL}.softmax(x, dim=-1)", ONE, (8, 7)),
     "layer_norm": Left(f"{FUNCTIONAL}.layer_norm(x, (1,))", ONE, (10, 5)),
     "relu_before_sin": Left(
-        "a = x.relu()\n    return a.sin()", ONE, (15, 18), (), ("bypass: op a_3", "bypass: op a_4")
+        "a = x.relu()\n    return a.sin()", ONE, (15, 19), (), ("bypass: op a_3", "bypass: op a_4")
     ),
     "cast_and_back": Left("return x.sin()", ONE, (14, 19)),
     "requires_grad": Left(

@@ -4,8 +4,9 @@ import signal
 
 import pytest
 from chains import chain, names
-from fake_prober import dies, exhausts, hangs, passes, raises
+from fake_prober import dies, exhausts, hangs, has, passes, raises, when
 
+from minifier.case.call_ahead import call_ahead
 from minifier.errors import NoRepro
 from minifier.report.outcome import Outcome, Status
 
@@ -47,3 +48,67 @@ def test_what_never_answers_leaves_the_proof_open(reduce, answer):
     assert not done.summary.one_minimal and done.summary.unanswered == 1 and not done.summary.stopped_because
     outcome = Outcome(Status.REDUCED, CASE, done.case, done.summary, None, None, "", 1.0, 2.0)
     assert outcome.proved == "minimal but for 1 candidate that gave no answer"
+
+
+def killed(condition, times, otherwise):
+    """A fault whose candidates that meet the condition give no answer in so many probes, each of three children."""
+    asked = []
+
+    def fault(case):
+        if condition(case) and len(asked) < 3 * times:
+            asked.append(case)
+            return dies(signal.SIGKILL)
+        return otherwise(case)
+
+    return fault
+
+
+def is_empty(case):
+    return not case.graph.ops
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_the_graph_without_ops_is_asked_again_if_one_op_is_left(reduce, times):
+    done = reduce(CASE, killed(is_empty, times, when(has("tanh"), raises())), passes=())
+    assert names(done.case) == ["tanh"] and not done.case.any_graph
+    assert done.summary.one_minimal is (times == 1) and done.summary.unanswered == int(times > 1)
+
+
+def test_a_graph_without_ops_that_fails_when_it_is_asked_again_shows_that_any_graph_does(reduce):
+    done = reduce(CASE, killed(is_empty, 1, lambda case: raises()), passes=())
+    assert len(names(done.case)) == 1 and done.case.any_graph and done.summary.unanswered == 0
+
+
+def test_the_graph_without_ops_does_not_matter_to_a_proof_of_two_ops(reduce):
+    done = reduce(CASE, killed(is_empty, 100, when(has("tanh", "neg"), raises())), passes=())
+    assert names(done.case) == ["tanh", "neg"] and done.summary.one_minimal and done.summary.unanswered == 0
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_calls_ahead_are_asked_for_again(reduce, times):
+    calls = tuple(call_ahead(chain(op, shape=(size, 3))) for size, op in enumerate(("exp", "abs", "neg"), 5))
+    case = chain("sin", "tanh", ahead=calls)
+    fault = killed(lambda case: case.ahead == (), times, when(has("tanh"), raises()))
+    done = reduce(case, fault, passes=())
+    assert names(done.case) == ["tanh"] and bool(done.case.ahead) is (times > 1)
+    assert done.summary.one_minimal is (times == 1) and done.summary.unanswered == int(times > 1)
+
+
+def of_size(*sizes):
+    return lambda case: any(item.meta.shape[-1] in sizes for item in case.inputs)
+
+
+@pytest.mark.parametrize(("times", "needs"), [(1, ("sizes: size 8",)), (100, ())])
+def test_a_row_of_a_pass_without_an_answer_is_no_need(reduce, times, needs):
+    """Of the sizes below 8, the last that is tried, 7, gives no answer for a while."""
+    fault = killed(of_size(7), times, when(of_size(8), raises()))
+    done = reduce(chain("tanh", shape=(1, 8)), fault, passes=("sizes",))
+    assert done.case.inputs[0].meta.shape == (1, 8) and done.summary.needs == needs
+    assert done.summary.one_minimal and done.summary.unanswered == int(times > 1)
+    assert done.summary.passes["sizes"] == ("fixpoint" if times == 1 else "unanswered")
+
+
+def test_a_row_that_fails_when_it_is_asked_again_is_made(reduce):
+    fault = killed(of_size(1), 1, when(of_size(1, 8), raises()))
+    done = reduce(chain("tanh", shape=(1, 8)), fault, passes=("sizes",))
+    assert done.case.inputs[0].meta.shape == (1, 1) and done.summary.unanswered == 0

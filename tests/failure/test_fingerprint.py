@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from minifier.case.encode import pack, unpack
+from minifier.case.decode import unpack
+from minifier.case.encode import pack
 from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage, matches, same
 from minifier.failure.fingerprint import failure_of, of_exception
 from minifier.failure.observed import describe
@@ -242,3 +243,13 @@ def test_a_message_that_varies_is_told_by_its_function_and_half_of_its_words():
     assert not same(sought, message("out of memory"))
     assert not same(sought, seen(raised(schedule, "no kernel for tanh in session birch")))
     assert not same(sought, seen(raised(lower, "no kernel for tanh in session birch", ValueError)))
+
+
+def test_memory_that_runs_out_again_while_the_first_refusal_is_handled():
+    def link(kind, *frames):
+        return {"type": kind, "bases": ["Exception"], "message": "", "frames": [[*f, "/a/file.py", 1] for f in frames]}
+
+    first = link("MemoryError", ("torch._dynamo.output_graph", "call_user_compiler"), ("lib.backend", "compile_it"))
+    again = link("MemoryError", ("torch._dynamo.utils", "dynamo_timed"), ("json.encoder", "encode"))
+    assert of_exception(Stage.COMPILE, [again, first]) == of_exception(Stage.COMPILE, [first])
+    assert of_exception(Stage.COMPILE, [first]).site.function == "compile_it"

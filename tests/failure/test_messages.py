@@ -64,5 +64,6 @@ def test_a_group_names_its_source_and_has_both_kinds_of_pairs(group):
 
 def test_the_compilers_are_those_that_people_use():
     assert {compiler for compiler, *_ in GROUPS} == {
-        "cpp", "dynamo", "inductor", "mlir", "onnxruntime", "openvino", "thunder", "triton", "tvm",
+        "coreml", "cpp", "dynamo", "executorch", "hidet", "inductor", "mlir", "onnxruntime", "openvino", "tensorrt",
+        "thunder", "triton", "tvm", "xla",
     }  # fmt: skip

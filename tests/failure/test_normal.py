@@ -23,6 +23,13 @@ SAME = [
     ("lost\n\nWhile executing %add : [num_users=1]", "lost\n\nWhile executing %mul : [num_users=2]"),
     ("lost\n\nOriginal traceback:\n  File a.py", "lost"),
     ("lost\n\nfrom user code:\n  File a.py, line 3", "lost\n\nfrom user code:\n  File b.py, line 7"),
+    ("used 21.95G of 1.5 GiB, 0B are left", "used 530.00M of 64 KiB, 12.0K are left"),
+    ("got tensor[2,3,bool]", "got tensor[4,bool]"),
+    ("one of {<Op(a='x')>, <Op(a='y')>}", "one of {<Op(a='y')>, <Op(a='x')>}"),
+    ("one of {torch.float16, torch.int8}", "one of {torch.int8, torch.float16}"),
+    ("no kernel for node {fused[/a/b...c]}", "no kernel for node {fused[d]}"),
+    ("'triton__0d1d2' is too large", "'triton_poi_fused_cat_12' is too large"),
+    ("prog(3): error: x\n1 error detected in prog(3).", "prog(4): error: x\n2 errors detected in prog(4)."),
     ("lost\n\nSet TORCHDYNAMO_VERBOSE=1 for more", "lost"),
 ]
 
@@ -31,6 +38,9 @@ DIFFERENT = [
     ("cannot fuse: unsupported producer layer_norm", "cannot fuse: missing producer"),
     ("expected float32", "expected bfloat16"),
     ("kernel failed", "kernel failed twice"),
+    ("not valid: error 0xc26", "not valid: error 0xc24"),
+    ("Error Code 2", "Error Code 4"),
+    ("a 2D kernel", "a 3D kernel"),
     ("aten.add.Tensor is unknown", "aten.add.Scalar is unknown"),
 ]
 
@@ -172,6 +182,12 @@ def test_of_more_than_20_000_characters_both_ends_are_looked_at():
         ("it died with Command a", "it died with Command a"),
         ("Command a was lost", "Command a was lost"),
         ("g++ died with no word", "g++ died with no word"),
+        (
+            "command 'cc -O2 -fPIC /tmp/q/kernel_3.c -o /tmp/q/k.so -lm' exited with status 1",
+            "command 'cc <flags>' exited with status 1",
+        ),
+        ("give -a or --all-of-it", "give -a or --all-of-it"),
+        ("between -inf -nan", "between -inf -nan"),
     ],
 )
 def test_a_compilers_command_line_is_left_out(message, normal):
@@ -196,6 +212,9 @@ def test_a_message_is_split_into_names_places_and_signs():
         ("it failed:", "it failed:"),
         ("a:\nb:\nc:\nd:\ne", "a: b: c:"),
         ("x" * 301, "x" * 300 + " ..."),
+        ("C++ compile error\n\nOutput:\n/tmp/k.cpp:3:9: error: no exp", "C++ compile error: no exp"),
+        ("'cc -O2 -o k.so' failed\nk.c:1:2: fatal error: no a.h\nmore", "'cc ...' failed: no a.h"),
+        ("k.c:1:2: error: no exp", "k.c:1:2: error: no exp"),
     ],
 )
 def test_the_headline_of_a_message(message, expected):

@@ -79,7 +79,7 @@ def test_a_wrong_value_that_no_result_depends_on_is_not_followed(bureau, guilty_
     )
     summary, case = bureau.reduce(captured.failing[0].number)
     assert [node.target for node in case.graph.ops] == ["torch.relu"]
-    assert sorted(op.partition("_")[0] for op, _ in summary.parting) == ["b", "relu"]  # the report lists both
+    assert sorted(op.partition("_")[0] for op, _ in summary.divergent) == ["b", "relu"]  # the report lists both
 
 
 def test_of_two_wrong_values_that_one_op_reads_each_is_followed(bureau):

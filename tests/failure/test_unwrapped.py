@@ -1,5 +1,7 @@
 """Exceptions that only say where another one was raised: they are no part of a failure's identity."""
 
+import inspect
+
 import pytest
 
 from minifier.failure import Frame, Stage, same
@@ -30,7 +32,9 @@ def lower(wrap, *error):
 def lowering(target):
     from torch._inductor.exc import LoweringException
 
-    return lambda inner: LoweringException(inner, target, [f"TensorBox(StorageBox(\n  {target}\n))"], {}, "File x")
+    operands = [f"TensorBox(StorageBox(\n  {target}\n))"]
+    stack = ["File x"] if "stack_trace" in inspect.signature(LoweringException).parameters else []  # not in 2.8
+    return lambda inner: LoweringException(inner, target, operands, {}, *stack)
 
 
 def caught(wrap):
@@ -103,6 +107,19 @@ def test_an_exception_that_says_something_of_its_own_is_no_wrapper():
 
 def test_a_hidden_context_that_is_not_quoted_is_no_cause():
     assert seen(lambda: lower(lambda error: KeyError("no table"))).types == ("KeyError",)
+
+
+def test_a_hidden_context_is_quoted_past_another():
+    def work():
+        try:
+            evaluate()
+        except ValueError:
+            try:
+                raise KeyError("no table")
+            except KeyError:
+                raise RuntimeError("ValueError: Exponent must be non-negative.") from None
+
+    assert seen(work) == seen(evaluate)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Which frames of an exception are the backend's, and what a failure keeps of them."""
 
+import contextlib
+from dataclasses import replace
+
 import pytest
 
 from minifier.capturing import observer
-from minifier.failure import Fingerprint, Frame, Kind, Stage
+from minifier.failure import Fingerprint, Frame, Kind, Stage, same
 from minifier.failure.fingerprint import failure_of, of_exception, was_wrapped, without_wrappers
 from minifier.probe import evaluate
 
@@ -168,3 +171,84 @@ def test_frames_of_this_tool_are_left_out_of_the_traceback(file, is_own):
     assert failure.traceback == (REST if is_own else f"{head}\n{own}{tail}")
     assert (failure.type, failure.message, failure.hints) == ("KeyError", "no", (("a",),))
     assert failure.fingerprint == of_exception(Stage.RUN, [link(kind="KeyError")])
+
+
+TRACED = """Data-dependent branching
+
+from user code:
+   File "/home/me/model.py", line 28, in forward
+    spread = self.reset()
+             ^^^^^^^^^^^^
+  File "{}", line 101, in drawn
+    if mean < low:
+       ^^^^^^^^^^
+
+Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "path"),
+    [
+        ("/opt/lib/python3.11/site-packages/torch/nn/init.py", "torch/nn/init.py"),
+        ("/usr/lib/python3/dist-packages/acme/ops.py", "acme/ops.py"),
+        (contextlib.__file__, "contextlib.py"),
+        ("/home/me/layers.py", ""),
+        ("definitions.py", ""),
+    ],
+)
+def test_the_line_of_a_package_that_dynamo_traced_is_kept_and_the_scripts_own_is_not(file, path):
+    traced = seen(link(("torch._dynamo.symbolic_convert",), message=TRACED.format(file))).traced
+    assert traced == (f"{path}, drawn: if mean < low:" if path else "")
+
+
+def test_other_lines_are_other_failures_only_where_that_is_asked_for():
+    messages = (TRACED.format("/lib/site-packages/acme/ops.py"), TRACED.format("definitions.py"))
+    acme, script = (seen(link(("torch._dynamo.symbolic_convert",), message=message)) for message in messages)
+    assert acme.message == script.message and same(acme, script)
+    assert not same(replace(acme, at_traced=True), script) and not same(replace(script, at_traced=True), acme)
+    assert same(replace(acme, at_traced=True), acme)
+
+
+UNSUPPORTED = """Attempted to call function marked as skipped
+  Explanation: Dynamo does not know how to trace the builtin `{module}.{name}.` This function is a Python builtin.
+  Hint: If it is a Python builtin, please file an issue
+  Hint: If it is a third-party extension, please wrap it
+  Hint: Or use `torch.compiler.allow_in_graph`.
+
+  Developer debug context: module: {module}, qualname: {name}, skip reason: <missing reason>
+
+ For more details about this graph break, please visit: https://example.org/gb0007.html
+
+from user code:
+   File "definitions.py", line 9, in f
+    return x, {module}.{name}(0)
+"""
+PRINTED = """Failed to trace builtin operator
+  Explanation: Dynamo does not know how to trace `print` with argument types {types} (has_kwargs {kwargs})
+  Hint: Avoid calling builtin `print` with argument types {types}.
+  Hint: Use a function that can be reordered
+  Hint: Or leave it out
+
+  Developer debug context: builtin print [{variables}] {kwargs}
+
+ For more details about this graph break, please visit: https://example.org/gb0059.html
+"""
+
+
+def broken(message):
+    return replace(seen(link(("torch._dynamo.symbolic_convert",), message=message)), at_traced=True)
+
+
+def test_what_dynamo_does_not_support_is_told_from_its_explanation():
+    """A long message is cut to two lines, which both have in common."""
+    sleep, draw = (UNSUPPORTED.format(module=m, name=n) for m, n in (("time", "sleep"), ("posix", "urandom")))
+    assert broken(sleep).message == broken(draw).message and not same(broken(sleep), broken(draw))
+    assert same(broken(sleep), broken(sleep)) and same(replace(broken(sleep), at_traced=False), broken(draw))
+
+
+def test_the_arguments_of_what_dynamo_does_not_support_may_change():
+    one = PRINTED.format(types="['str', 'int']", variables="<class 'A'>, <class 'A'>", kwargs=True)
+    other = PRINTED.format(types="[]", variables="", kwargs=False)
+    assert broken(one).graph_break == broken(other).graph_break != "" and same(broken(one), broken(other))
+    assert broken("no graph break").graph_break == ""

@@ -18,6 +18,14 @@ CHAIN = """
     return c,
 """
 
+SHARED = """
+    x: float32[2]
+    a = torch.sin(x)
+    b = torch.cos(a)
+    c = torch.neg(a)
+    return b, c
+"""
+
 
 def test_an_op_is_bypassed_by_each_operand_of_its_shape():
     found = made("bypass", case_of(CHAIN))
@@ -161,11 +169,34 @@ def test_the_last_result_stays():
     assert first(single) == single
 
 
-@pytest.mark.parametrize("name", ["bypass", "outputs", "merge"])
+@pytest.mark.parametrize("name", ["bypass", "outputs", "merge", "withheld"])
 def test_graphs_of_aotautograd_keep_their_inputs_and_results(name):
-    text = CHAIN.replace("return c,", "return a, c")
+    text = SHARED if name == "withheld" else CHAIN.replace("return c,", "return a, c")
     assert names(name, case_of(text)) != []
     assert names(name, case_of(text, level=Level.AOT_FORWARD)) == []
+
+
+def test_an_op_goes_without_its_operand_as_a_result():
+    found = made("withheld", case_of(SHARED))
+    assert list(found) == ["op b", "op c"]
+    assert is_shown(found["op b"][0], SHARED.replace("    b = torch.cos(a)\n", "").replace("b, c", "c,"))
+    assert is_shown(found["op c"][0], SHARED.replace("    c = torch.neg(a)\n", "").replace("b, c", "b,"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [CHAIN, SHARED.replace("b, c", "a, b, c"), SHARED.replace("torch.neg(a)", "torch.neg(x)")],
+    ids=["nothing else reads the operand", "the operand is a result already", "its operand is an input"],
+)
+def test_an_op_whose_operand_would_be_no_new_result_has_no_row(text):
+    assert names("withheld", case_of(text)) == []
+
+
+def test_an_op_between_others_becomes_an_input_and_its_operand_no_result():
+    text = SHARED.replace("torch.neg(a)", "torch.neg(b)").replace("return b, c", "d = torch.abs(a)\n    return c, d")
+    (candidate,) = made("withheld", case_of(text))["op b"]
+    expected = "x: float32[2]\nb: float32[2]\na = torch.sin(x)\nc = torch.neg(b)\nd = torch.abs(a)\nreturn c, d"
+    assert is_shown(candidate, expected)
 
 
 def chain(length):

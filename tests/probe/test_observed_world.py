@@ -172,9 +172,9 @@ def worlds(tmp_path_factory):
         return taken()
 
     def probe(case):
-        bench = prepare_case(case)
+        prepared = prepare_case(case)
         (folder / "scratch").mkdir()
-        (ended,) = run_children([lambda: evaluate(bench, case, Stage.COMPILE)], Limits(60), folder / "scratch")
+        (ended,) = run_children([lambda: evaluate(prepared, case, Stage.COMPILE)], Limits(60), folder / "scratch")
         assert "refuses tanh" in ended.result["traceback"], ended
 
     def repro(case):

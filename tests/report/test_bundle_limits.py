@@ -13,8 +13,8 @@ from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import UsageError
 from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
-from minifier.report.bundle import write_bundle
-from minifier.report.finished import read_finished, write_reports
+from minifier.report.bundle import BundleEntry, plan_bundle, write_bundle
+from minifier.report.finished import Consent, read_finished, write_reports
 from minifier.report.markdown import LIMIT, markdown
 from minifier.report.outcome import Outcome, Status
 
@@ -24,7 +24,7 @@ BLOCKS = st.one_of(
     st.builds(Code, LINES, st.sampled_from(["", "python", "diff"])),
     LINES.map(lambda text: Items(tuple(text.splitlines()))),
     LINES.map(lambda text: Table(("a",), tuple((line,) for line in text.splitlines()))),
-    LINES.map(lambda text: Folded("more", Code(text))),
+    LINES.map(lambda text: Folded("more", (Code(text),))),
 )
 SECTIONS = st.builds(Section, st.text("abc", min_size=1), st.tuples(BLOCKS), weight=st.integers(0, 3))
 
@@ -69,31 +69,53 @@ def finished(tmp_path):
 @pytest.mark.parametrize("include", [False, True])
 def test_values_go_along_if_the_user_says_so(finished, include):
     out, outcome = finished
-    with zipfile.ZipFile(write_reports(out, outcome, include).path) as bundle:
+    with zipfile.ZipFile(write_reports(out, outcome, Consent(include)).bundle) as bundle:
         assert ("inputs.safetensors" in bundle.namelist()) is include
         assert {"repro.py", "report.md", "report.html", "result.json", "minimal/case.json"} <= set(bundle.namelist())
         assert "/somewhere" not in bundle.read("minimal/case.json").decode()
 
 
-def test_what_is_too_large_is_left_out_and_listed(finished):
+def test_what_is_too_large_is_left_out_and_listed(tmp_path):
+    page = "".join(str(hash(n)) for n in range(40_000))
+    entries = [
+        BundleEntry.of("repro.py", "x = 1"),
+        BundleEntry.of("report.html", page),
+        BundleEntry.of("inputs.safetensors", "y" * 9000),
+    ]
+    plan, path = plan_bundle(entries, limit=60_000), tmp_path / "bundle.zip"
+    write_bundle(path, plan)
+    assert plan.left_out == (("report.html", len(page)),) and path.stat().st_size <= 60_000
+    with zipfile.ZipFile(path) as file:
+        assert file.namelist() == ["repro.py", "inputs.safetensors", "LEFT_OUT.txt"]
+        assert f"report.html: {len(page)} bytes" in file.read("LEFT_OUT.txt").decode()
+    assert not list(tmp_path.glob(".bundle*"))
+
+
+def test_the_entries_of_the_bundle_are_named_before_anything_is_written(finished):
     out, outcome = finished
-    write_reports(out, outcome, True)
-    (out / "report.html").write_text("".join(str(hash(n)) for n in range(40_000)))
-    bundle = write_bundle(out, outcome, True, limit=60_000)
-    assert [name for name, _ in bundle.left_out] == ["report.html"] and bundle.path.stat().st_size <= 60_000
-    with zipfile.ZipFile(bundle.path) as file:
-        assert "report.html" not in file.namelist() and "inputs.safetensors" in file.namelist()
-        assert "report.html: " in file.read("LEFT_OUT.txt").decode()
-    assert not list(out.glob(".bundle*"))
+    said = []
+
+    def announce(text):
+        said.append(text)
+        assert not (out / "report.md").exists() and not (out / "bundle.zip").exists()
+
+    written = write_reports(out, outcome, Consent(True), announce)
+    with zipfile.ZipFile(written.bundle) as bundle:
+        sizes = {entry.filename: entry.file_size for entry in bundle.infolist()}
+    assert sizes == dict(written.entries) and len(sizes) == 8
+    assert said[0].startswith("bundle.zip holds repro.py (14 bytes), report.md (")
+    assert "inputs.safetensors (10.0 KiB)" in said[0]
+    listed = (out / "report.md").read_text().partition("### Files in bundle.zip\n")[2]
+    assert all(f"- `{name}`, " in listed for name in sizes) and "- `inputs.safetensors`, 10.0 KiB\n" in listed
 
 
 def test_a_finished_run_is_read_back_as_it_was(finished):
     out, outcome = finished
-    write_reports(out, outcome, True)
+    write_reports(out, outcome, Consent(True))
     reports = [(out / name).read_text() for name in ("report.md", "report.html", "result.json")]
-    again, include = read_finished(out)
-    assert include and again.repro.text == outcome.repro.text and again.environment == "Python: 3"
-    write_reports(out, again, include)
+    again, consent = read_finished(out)
+    assert consent == Consent(True) and again.repro.text == outcome.repro.text and again.environment == "Python: 3"
+    write_reports(out, again, consent)
     assert [(out / name).read_text() for name in ("report.md", "report.html", "result.json")] == reports
 
 

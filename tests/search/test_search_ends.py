@@ -46,11 +46,14 @@ def test_a_deadline_in_the_past_ends_at_once() -> None:
 
 
 def test_a_deadline_ends_with_the_best_so_far() -> None:
-    def slow(candidate: Atoms) -> bool:
-        time.sleep(0.01)
+    deadline = time.monotonic() + 1
+
+    def slow_after_a_success(candidate: Atoms) -> bool:
+        if PLANTED <= candidate < PROBLEM.everything:
+            time.sleep(max(0, deadline - time.monotonic()))
         return candidate >= PLANTED
 
-    result = reduce(PROBLEM, FakeProber(slow), budget=Budget(deadline=time.monotonic() + 0.1))
+    result = reduce(PROBLEM, FakeProber(slow_after_a_success), budget=Budget(deadline=deadline))
     assert result.ended is Ending.DEADLINE
     assert PLANTED <= result.kept < PROBLEM.everything
 

@@ -95,9 +95,9 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", sampled(FORMS, 2))
-def test_a_backend_that_a_package_makes(bureau, tmp_path, form):
+def test_a_backend_that_a_package_makes(processes, tmp_path, form):
     made, given, lines = FORMS[form]
-    text = minified(bureau, tmp_path, SCRIPT.format(made=made, given=given))
+    text = minified(tmp_path, SCRIPT.format(made=made, given=given))
     for line in lines:
         assert line in text, text
     assert "relu" not in text and "oddlib.authored.refuse" not in text

@@ -144,9 +144,9 @@ def strict(gm, inputs):
 
 
 @pytest.mark.parametrize("form", sampled(BACKENDS, 2))
-def test_a_backend_that_the_script_defines(bureau, tmp_path, form):
+def test_a_backend_that_the_script_defines(processes, tmp_path, form):
     defined, given, written = BACKENDS[form]
-    text = minified(bureau, tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))
+    text = minified(tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))
     assert written is None or f"backend={written})" in text, text
     assert "UNSUPPORTED = " in text and "LoweringError" in text and "unrelated" not in text and "relu" not in text
 
@@ -200,7 +200,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-def test_what_the_graph_calls_of_the_script(bureau, tmp_path, content):
+def test_what_the_graph_calls_of_the_script(processes, tmp_path, content):
     defined, call, written = CONTENTS[content]
     backend = f"""
 
@@ -219,5 +219,5 @@ def fn(x):
 
 torch.compile(fn, backend=strict)(torch.randn(4))
 """
-    text = minified(bureau, tmp_path, HEAD + source_of(defined) + backend, plain=False)
+    text = minified(tmp_path, HEAD + source_of(defined) + backend, plain=False)
     assert written in text and call in text and "half" not in text and "unrelated" not in text

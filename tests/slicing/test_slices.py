@@ -552,6 +552,112 @@ def test_an_op_defined_with_a_library_brings_the_library():
     assert "half" not in found
 
 
+OPS_BY_HELPERS = """
+import torch
+
+LIB = torch.library.Library("bank", "DEF")
+
+
+def define(schema, kernel):
+    LIB.define(schema)
+    LIB.impl(schema.partition("(")[0], kernel, "CPU")
+
+
+def kernel_of(schema):
+    def add(kernel):
+        define(schema, kernel)
+        return kernel
+
+    return add
+
+
+@kernel_of("swish(Tensor x) -> Tensor")
+def swish(x):
+    return x * torch.sigmoid(x)
+
+
+def half(x):
+    return x / 2
+
+
+define("half(Tensor x) -> Tensor", half)
+"""
+
+
+def test_an_op_that_a_helper_registers_brings_the_helper():
+    found = sliced(OPS_BY_HELPERS, ops=["bank::swish"])
+    assert all(text in found for text in ("LIB = ", "def define", "def kernel_of", "def swish")) and "half" not in found
+    found = sliced(OPS_BY_HELPERS, ops=["bank::half"])
+    assert all(text in found for text in ("LIB = ", "def define", "def half", "\ndefine(")) and "swish" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+        import torch
+
+        LIB = torch.library.Library("bank", "DEF")
+        KERNELS = {"swish": lambda x: x * torch.sigmoid(x)}
+        for name, kernel in KERNELS.items():
+            LIB.define(f"{name}(Tensor x) -> Tensor")
+            LIB.impl(name, kernel, "CPU")
+        """,
+        """
+        import torch
+
+        NAMESPACE = "ba" + "nk"
+
+
+        @torch.library.custom_op(f"{NAMESPACE}::swish", mutates_args=())
+        def swish(x: torch.Tensor) -> torch.Tensor:
+            return x * torch.sigmoid(x)
+        """,
+    ],
+    ids=["its name", "its namespace"],
+)
+def test_an_op_with_a_computed_name_brings_what_registers_ops(text):
+    module = source_of(text)
+    assert sliced(f"{module}\n\nprint(1)\n", ops=["bank::swish"]).strip() == module.strip()
+
+
 def test_an_op_of_a_shared_library_brings_the_loading():
     module = 'import torch\n\ntorch.ops.load_library("libfast.so")\nprint("loaded")\n'
     assert sliced(module, ops=["fast::add"]) == 'import torch\n\ntorch.ops.load_library("libfast.so")\n'
+
+
+IMPORTED_MAKERS = """
+    from torch.library import define, impl
+
+    NAMESPACE = "dev" + str(3)
+
+
+    def add_op(name, function):
+        define(f"{NAMESPACE}::{name}", "(Tensor x) -> Tensor")
+        impl(f"{NAMESPACE}::{name}", "default", function)
+
+
+    add_op("my_halve", lambda x: x / 2)
+"""
+NAMED_ELSEWHERE = """
+    import torch
+
+    lib = torch.library.Library("devx", "FRAGMENT")
+    NOTES = "devx::halve"
+
+
+    def make(names):
+        for name in names:
+            lib.define(f"{name}(Tensor x) -> Tensor")
+
+
+    make(("ha" + "lve",))
+"""
+
+
+def test_a_namespace_that_is_computed_for_imported_functions():
+    assert sliced(f"{source_of(IMPORTED_MAKERS)}\nprint(1)\n", ops=["dev3::my_halve"]) == source_of(IMPORTED_MAKERS)
+
+
+def test_a_statement_that_only_names_an_op_does_not_register_it():
+    assert sliced(NAMED_ELSEWHERE, ops=["devx::halve"]).rstrip().endswith('make(("ha" + "lve",))')

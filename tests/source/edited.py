@@ -2,15 +2,17 @@
 
 import textwrap
 
-import libcst as cst
-
+from minifier.source.located import Located
 from minifier.source.passes import PASSES
+from minifier.source.patches import Patch, patched
 
 FORMS = ("classes", "tuples", "targets", "aliases", "displays", "returns")
 
 
 def edited(text, *passes):
     """Return the script after each edit of these passes, all of them by default."""
-    module = cst.parse_module(textwrap.dedent(text).lstrip("\n"))
-    results = [result for each in PASSES if not passes or each.name in passes for result in each.edits(module)]
-    return [result.code for result in results if result.code is not None]
+    located = Located(textwrap.dedent(text).lstrip("\n"))
+    listers = [each.begin() for each in PASSES if not passes or each.name in passes]
+    edits = [edit for lister in listers for edit in lister(located)]
+    texts = [patched(located.source, edit) if isinstance(edit, Patch) else edit.code for edit in edits]
+    return [code for code in texts if code is not None]

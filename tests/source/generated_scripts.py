@@ -15,7 +15,10 @@ _GENERATOR = 0x20  # inspect.CO_GENERATOR
 class Fault:
     """A fault: lines of the compiled function, and a test of the calls of marked functions that fail together.
 
-    `needs` are the texts that a repro must have. `most` is the number of statements that a person would keep.
+    `needs` are the texts that a repro must have. `most` is the number of statements that a person would keep. `error`
+    is the failure that the script shows. The last of these calls raises it. With `is_wrong` its result is wrong, and
+    the script's own check raises. With a `backend`, the definition of one, the backend raises. `whole` are the
+    definitions that have to stay as they are.
     """
 
     name: str
@@ -23,6 +26,13 @@ class Fault:
     fails: Callable[[list[Call]], bool]
     needs: tuple[str, ...]
     most: int
+    error: str
+    is_wrong: bool = False
+    backend: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return ("\n".join(self.backend),) if self.backend else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,10 @@ class Call:
     has_gradients: bool
 
 
-MARKED = ("erfcx", "sinc", "heaviside", "roll", "sgn", "xlogy")
+# Functions of torch whose calls in compiled code are noted; a call of `DECOY` always fails, in a way of its own.
+DECOY = "rad2deg"
+MARKED = ("erfcx", "sinc", "heaviside", "roll", "sgn", "xlogy", "exp2", "floor", DECOY)
+CHECK = 'assert torch.allclose(result, expected), "compiled and eager differ"'
 
 
 def _one(name: str) -> Callable[[list[Call]], bool]:
@@ -43,13 +56,14 @@ def _one(name: str) -> Callable[[list[Call]], bool]:
 
 
 FAULTS = (
-    Fault("op", ("x = torch.special.erfcx(x)",), _one("erfcx"), ("erfcx",), 5),
+    Fault("op", ("x = torch.special.erfcx(x)",), _one("erfcx"), ("erfcx",), 5, "Refused: erfcx"),
     Fault(
         "pair",
         ("x = torch.sinc(x)", "x = torch.heaviside(x, x)"),
         lambda calls: {"sinc", "heaviside"} <= {call.name for call in calls},
         ("sinc", "heaviside"),
         6,
+        "Refused: heaviside",
     ),
     Fault(
         "value",
@@ -57,6 +71,7 @@ FAULTS = (
         lambda calls: any(call.name == "roll" and call.arguments[1:] == (3,) for call in calls),
         ("roll", "3"),
         5,
+        "Refused: roll",
     ),
     Fault(
         "no gradients",
@@ -64,6 +79,7 @@ FAULTS = (
         lambda calls: any(call.name == "sgn" and not call.has_gradients for call in calls),
         ("sgn", "no_grad"),
         6,
+        "Refused: sgn",
     ),
     Fault(
         "generator",
@@ -71,6 +87,7 @@ FAULTS = (
         lambda calls: any(call.name == "sgn" and call.codes[0].co_flags & _GENERATOR for call in calls),
         ("sgn", " for "),
         5,
+        "Refused: sgn",
     ),
     Fault(
         "twice",
@@ -78,6 +95,7 @@ FAULTS = (
         lambda calls: sum(call.name == "xlogy" for call in calls) > 1,
         ("xlogy",),
         6,
+        "Refused: xlogy",
     ),
     Fault(
         "recursion",
@@ -85,12 +103,41 @@ FAULTS = (
         lambda calls: any(call.name == "sgn" and call.codes[0] in call.codes[1:] for call in calls),
         ("sgn", "deeper"),
         7,
+        "Refused: sgn",
+    ),
+    Fault(
+        "own check",
+        ("x = torch.exp2(x)",),
+        _one("exp2"),
+        ("exp2", CHECK),
+        6,
+        "AssertionError: compiled and eager differ",
+        is_wrong=True,
+    ),
+    Fault(
+        "own backend",
+        ("x = torch.floor(x)",),
+        _one("floor"),
+        ("floor", "# each call is looked at", "backend=strict"),
+        4,
+        "ValueError: no floor",
+        backend=(
+            "def strict(graph, inputs):",
+            "    # each call is looked at",
+            "    for call in graph.calls:  # in order",
+            '        if call.name == "floor":',
+            '            raise ValueError("no floor")',
+            "    return graph",
+        ),
     ),
 )
 
 
 class Script:
-    """Draws a script: a model of a few methods, its fault somewhere in them, and a call of the compiled model."""
+    """Draws a script: a model of a few methods, its fault somewhere in them, and a call of the compiled model.
+
+    Some scripts read `sys.argv`, use `random`, or call `DECOY` behind the fault, which fails alike.
+    """
 
     def __init__(self, seed: int, fault: Fault, size: int = 8) -> None:
         self.draw = random.Random(seed)
@@ -98,16 +145,30 @@ class Script:
         self.names = itertools.count(1)
         self.top: list[str] = []
         self.init: list[str] = []
+        self.has_arguments, self.has_random, self.has_decoy = (self.draw.random() < 0.25 for _ in range(3))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the failure shows only after the compiled call, or at its end."""
+        return self.fault.is_wrong or bool(self.fault.backend)
 
     def text(self) -> str:
         """Return the source."""
         bodies = [self._statements(self.size) for _ in range(self.draw.randint(1, 3))]
-        body = self.draw.choice(bodies)
-        body.insert(self.draw.randint(0, len(body)), list(self.fault.lines))
+        body = bodies[-1] if self.fault.is_wrong else self.draw.choice(bodies)
+        place = self.draw.randint(0, len(body))
+        body.insert(len(body) if self.fault.is_wrong else place, list(self.fault.lines))  # nothing evens out the result
+        if self.has_decoy and not self.is_late:
+            body.append([f"x = torch.{DECOY}(x)"])
         methods = [self._method(n, body) for n, body in enumerate(bodies)]
         makers = [self._as_class, self._as_functions]
         definitions, call = self.draw.choice(makers)(methods)
         head = ["import math", "import torch", "from torch import nn", ""]
+        if self.has_random:
+            head = ["import random", *head, "random.seed(3)"]
+            body[0].append("x = x * (1 + random.random())")
+        if self.has_arguments:
+            head = ["import sys", "", 'sys.argv[1:] = ["4"]', "", *head]
         if self.draw.random() < 0.5:
             head = ['"""A model."""', *head]
         return "\n".join([*head, *self.top, *definitions, "", *self._main(call)]) + "\n"
@@ -141,8 +202,12 @@ class Script:
         return [signature, *(f"    {line}" for lines in body for line in lines), "    return x"]
 
     def _main(self, call: str) -> list[str]:
-        lines = ["torch.manual_seed(0)", f'compiled = torch.compile({call}, backend="eager")']
-        lines += self.draw.choice([["data = torch.randn(4, 8)"], ["size = 4", "data = torch.randn(size, 8)"]])
+        backend = "strict" if self.fault.backend else '"eager"'
+        lines = ["torch.manual_seed(0)", f"compiled = torch.compile({call}, backend={backend})"]
+        if self.has_arguments:
+            lines += ["size = int(sys.argv[1])", "data = torch.randn(size, 8)"]
+        else:
+            lines += self.draw.choice([["data = torch.randn(4, 8)"], ["size = 4", "data = torch.randn(size, 8)"]])
         run = self.draw.choice(
             [
                 ["print(compiled(data).sum())"],
@@ -155,15 +220,19 @@ class Script:
                 ],
             ]
         )
-        if self.draw.random() < 0.3:
-            return [
-                "def main():",
-                *(f"    {line}" for line in [*lines, *run]),
-                "",
-                'if __name__ == "__main__":',
-                "    main()",
-            ]
-        return [*lines, *run]
+        if self.fault.is_wrong:
+            lines[1:2] = [f"model_run = {call}", 'compiled = torch.compile(model_run, backend="eager")']
+            run = ["expected = model_run(data.clone())", "result = compiled(data.clone())", CHECK]
+        if self.has_decoy and self.is_late:
+            run = [*run, f'torch.compile(torch.{DECOY}, backend="eager")(data)']
+        is_nested = self.draw.random() < 0.3
+        definition = [*self.fault.backend, ""] if self.fault.backend else []
+        if not is_nested:
+            return [*definition, *lines, *run]
+        if self.draw.random() < 0.5:
+            lines, definition = [*definition, *lines], []
+        main = [f"    {line}" if line else "" for line in [*lines, *run]]
+        return [*definition, "def main():", *main, "", 'if __name__ == "__main__":', "    main()"]
 
     def _statements(self, count: int) -> list[list[str]]:
         makers = [self.draw.choice(_STATEMENTS) for _ in range(self.draw.randint(2, count))]

@@ -7,23 +7,29 @@ scripts.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
+import random
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from minifier import search
+from minifier.failure import Verdict
 from minifier.source.missing_names import missing_names
+from minifier.source.recording import Recorded, instrumented, recording
 from minifier.source.reduce import ReducedSource, reduce_source
 from minifier.source.tree import Tree
-from tests.source.generated_scripts import FAULTS, MARKED, Call, Fault, Script
+from tests.source.generated_scripts import CHECK, DECOY, FAULTS, MARKED, Call, Fault, Script
 
+FILE = "<script>"
 _MAX_RUN_SECONDS = 1.0  # of processor time; an edit may make a loop endless
 
 
@@ -36,36 +42,76 @@ class InProcessLab:
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
-        self.whole: tuple[str, ...] = ()
+        self.whole = fault.whole
         self.workers, self.total, self.phase = 1, 0, "check"
-        self._fails: dict[str, bool] = {}
+        self.moved: Sequence[tuple[str, str]] = ()
+        self._verdicts: dict[str, Verdict] = {}
 
     def holds(self, sources: Sequence[str]) -> list[bool]:
         """Return for each text whether the fault shows in compiled code, and the text passes in eager mode."""
         for text in sources:
-            if text not in self._fails:
-                self._fails[text] = self._shows(text)
-        return [self._fails[text] for text in sources]
+            if text not in self._verdicts:
+                self._verdicts[text] = self._judged(text)
+        return [self._verdicts[text] is Verdict.SAME for text in sources]
 
-    def _shows(self, text: str) -> bool:
+    def verdict(self, source: str) -> Verdict | None:
+        """Return the verdict on a text; None if `holds` was not asked about it."""
+        return self._verdicts.get(source)
+
+    def recorded(self, source: str) -> Recorded:
+        """Return what a run of the text in eager mode showed of its values."""
+        with recording() as recorded:
+            run(instrumented(source), None)
+        return recorded
+
+    def warn(self, sentence: str) -> None:
+        """Raise: no pass meets an error in a generated script."""
+        raise AssertionError(sentence)
+
+    def _judged(self, text: str) -> Verdict:
         try:
-            if missing_names(text):
-                return False
+            if missing_names(text) or (self.fault.is_wrong and CHECK not in text):
+                return Verdict.INVALID
         except (SyntaxError, ValueError):
-            return False
+            return Verdict.INVALID
         self.total += 1
-        return outcome(text, self.fault) == "Refused" and outcome(text, None) == ""
+        if outcome(text, None):
+            return Verdict.INVALID
+        shown = outcome(text, self.fault)
+        return Verdict.SAME if shown == self.fault.error else Verdict.OTHER if shown else Verdict.PASS
 
 
 def outcome(text: str, fault: Fault | None) -> str:
-    """Run the script; return the name of the exception, or "". Without a fault torch.compile does nothing."""
+    """Run the script; return its exception as in the last line of a traceback, or ""."""
+    _, error = run(text, fault)
+    return "" if error is None else f"{type(error).__name__}: {error}"
+
+
+def run(text: str, fault: Fault | None) -> tuple[list[Call], BaseException | None]:
+    """Run the script; return the calls of marked functions in compiled code, and the script's exception.
+
+    Without a fault torch.compile does nothing.
+    """
     calls: list[Call] = []
-    with _patched(calls, fault), contextlib.redirect_stdout(io.StringIO()), _limited():
-        try:
-            exec(compile(text, "<script>", "exec"), {"__name__": "__main__"})
-        except BaseException as error:
-            return type(error).__name__
-    return ""
+    random.seed(0)
+    torch.manual_seed(0)
+    arguments = sys.argv
+    sys.argv = ["repro.py"]
+    try:
+        with _patched(calls, fault), contextlib.redirect_stdout(io.StringIO()), _limited():
+            exec(compile(text, FILE, "exec"), {"__name__": "__main__"})
+    except BaseException as error:
+        return calls, error
+    finally:
+        sys.argv = arguments
+    return calls, None
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """What a backend is called with."""
+
+    calls: tuple[Call, ...]
 
 
 @contextlib.contextmanager
@@ -73,15 +119,22 @@ def _patched(calls: list[Call], fault: Fault | None) -> Iterator[None]:
     """Replace torch.compile and the marked functions."""
     depth = [0]
 
-    def compile_(model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    def compile_(model: Callable[..., Any], *, backend: object = "inductor") -> Callable[..., Any]:
+        if not callable(model) or not (callable(backend) or isinstance(backend, str)):
+            raise TypeError("nothing to compile, or no backend")
+
+        @functools.wraps(model)
         def compiled(*args: Any, **kwargs: Any) -> Any:
             if not depth[0]:
                 calls.clear()
             depth[0] += 1
             try:
-                return model(*args, **kwargs)
+                result = model(*args, **kwargs)
             finally:
                 depth[0] -= 1
+            if callable(backend) and fault is not None:
+                backend(_Graph(tuple(calls)), args)
+            return result
 
         return compiled
 
@@ -90,12 +143,14 @@ def _patched(calls: list[Call], fault: Fault | None) -> Iterator[None]:
             result = function(*args, **kwargs)
             if depth[0] and fault is not None:
                 codes, frame = [], sys._getframe(1)
-                while frame is not None and frame.f_code.co_filename == "<script>":
+                while frame is not None and frame.f_code.co_filename == FILE:
                     codes.append(frame.f_code)
                     frame = frame.f_back  # type: ignore[assignment]
                 calls.append(Call(name, args, tuple(codes) or (call.__code__,), torch.is_grad_enabled()))
-                if fault.fails(calls):
+                if name == DECOY or (fault.fails(calls) and not fault.is_wrong and not fault.backend):
                     raise Refused(name)
+                if fault.is_wrong and fault.fails([calls[-1]]):
+                    return result + 1
             return result
 
         return call
@@ -132,7 +187,16 @@ def _limited() -> Iterator[None]:
 def reduced(text: str, fault: Fault) -> tuple[ReducedSource, InProcessLab]:
     """Reduce a failing script in this process."""
     lab = InProcessLab(fault)
-    return reduce_source(lab, text, (), search.Budget()), lab  # type: ignore[arg-type]
+    return reduce_source(lab, text, traced_lines(text, fault), search.Budget()), lab
+
+
+def traced_lines(text: str, fault: Fault) -> list[int]:
+    """Return the script's lines in the traceback of its failure, innermost last."""
+    _, error = run(text, fault)
+    assert error is not None
+    return [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE and frame.lineno
+    ]
 
 
 def smaller_set(text: str, fault: Fault, than: int) -> str | None:
@@ -149,7 +213,7 @@ def main(count: int, first: int = 0) -> None:
     for seed in range(first, first + count):
         fault = FAULTS[seed % len(FAULTS)]
         text = Script(seed, fault).text()
-        assert outcome(text, fault) == "Refused" and not outcome(text, None), (seed, outcome(text, None), text)
+        assert outcome(text, fault) == fault.error and not outcome(text, None), (seed, outcome(text, None), text)
         began = time.process_time()
         try:
             result, lab = reduced(text, fault)

@@ -28,6 +28,10 @@ def made(text):
         ("x = -a\n", "x = a\n"),
         ("def f(a):\n    return (a * b)\n", "def f(a):\n    return a * b\n"),
         ("x = a[1:2]\n", "x = a\n"),
+        ("x = a[:, k]\n", "x = a[k]\n"),
+        ("x = a[:, k]\n", "x = k\n"),
+        ("x = [f(1)][0]\n", "x = f(1)\n"),
+        ("def f(x, /):\n    return x\n", "def f(x):\n    return x\n"),
         ("x = a if b else c\n", "x = c\n"),
         ("x = [a, b]\n", "x = [b]\n"),
         ("x = f'{a} and {b}'\n", "x = b\n"),
@@ -39,6 +43,7 @@ def made(text):
         ("class A(B, metaclass=C):\n    a\n", "class A(B):\n    a\n"),
         ("from a import b, c\n", "from a import c\n"),
         ("with a as b, c:\n    d\n", "with c:\n    d\n"),
+        ("with a as b:\n    d\n", "with a:\n    d\n"),
     ],
 )
 def test_among_the_edits(text, among):
@@ -134,6 +139,29 @@ def test_an_imported_value_may_stand_for_its_expression():
 )
 def test_an_edit_that_libcst_refuses_is_left_out(text, among):
     assert among in made(text) and all(compile(code, "edit.py", "exec") for code in made(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        (
+            "def f(x, *, a=1, b):\n    b\nf(1, a=2, b=3)\n",
+            ["def f(*, a=1, b):\n    b\nf(a=2, b=3)\n", "def f(x, *, b):\n    b\nf(1, b=3)\n"],
+        ),
+        ("def f(x, *, a):\n    x\nf(1, a=2)\n", ["def f(x):\n    x\nf(1)\n"]),
+        ("def f(x, y, /):\n    x\nf(1, 2)\n", ["def f(x, /):\n    x\nf(1)\n"]),
+        ("def f(x, *rest, k):\n    x, k\nf(1, 2, *z, k=3)\n", ["def f(x, *, k):\n    x, k\nf(1, k=3)\n"]),
+        ("def f(x, **rest):\n    x\nf(1, a=2, **z)\n", ["def f(x):\n    x\nf(1)\n"]),
+        (
+            "class A:\n    def f(self, x, *rest):\n        x\n\n\nA().f(1, 2)\n",
+            ["class A:\n    def f(self, x):\n        x\n\n\nA().f(1)\n"],
+        ),
+        ("def f(x, backend):\n    x\nf(1, b)\n", []),
+        ("def f(*a, **b):\n    g(*a, **b)\nf(1, c=2)\n", []),
+    ],
+)
+def test_a_parameter_of_any_kind_goes_if_nothing_reads_it(text, results):
+    assert edited(text, "parameters") == results
 
 
 def test_a_static_method_has_no_self():

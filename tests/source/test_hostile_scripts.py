@@ -3,27 +3,12 @@
 import pytest
 
 from minifier import search
+from minifier.source import reduce
+from minifier.source.passes import SourcePass
+from minifier.source.patches import difference
 from minifier.source.reduce import reduce_source
-from minifier.source.reduce_script import of_its_backend
 from tests.source.edited import edited
-
-
-class Lab:
-    """Texts that `holds` accepts show the failure; each is asked once, as in the laboratory of a run."""
-
-    whole, workers, phase = (), 1, ""
-
-    def __init__(self, accepts):
-        self.accepts, self.known, self.asked = accepts, {}, 0
-
-    @property
-    def total(self):
-        return len(self.known)
-
-    def holds(self, sources):
-        self.asked += len(sources)
-        assert self.asked < 3000, "the reduction does not end"
-        return [self.known.setdefault(source, self.accepts(source)) for source in sources]
+from tests.source.fake_lab import FakeLab
 
 
 @pytest.mark.parametrize(
@@ -39,14 +24,28 @@ class Lab:
     ],
 )
 def test_what_libcst_refuses_is_no_candidate(text):
-    done = reduce_source(Lab(lambda source: source.strip() != ""), text, (), search.Budget())
-    assert done.minimal and len(done.source) <= len(text)
+    lab = FakeLab(lambda source: source.strip() != "")
+    done = reduce_source(lab, text, (), search.Budget())
+    assert done.minimal and len(done.source) <= len(text) and lab.warnings == []
+
+
+def test_a_pass_that_fails_is_told_and_the_search_goes_on(monkeypatch):
+    def lister(located):
+        yield difference(located.source, located.source.replace("2", "3"))
+        raise TypeError("no node\nof this kind")
+
+    passes = [SourcePass("faulty", "", lambda: lister), *reduce.COARSE_PASSES]
+    monkeypatch.setattr(reduce, "COARSE_PASSES", passes)
+    lab = FakeLab(lambda source: "f(" in source)
+    done = reduce_source(lab, "a = 2\nf(1 + a)\n", (), search.Budget())
+    assert done.minimal and done.source == "f()\n"
+    assert set(lab.warnings) == {"the pass faulty could not list all its edits: TypeError: no node"}
 
 
 def test_modules_that_import_each_other(tmp_path):
     (tmp_path / "ca.py").write_text("import cb\ndef y(n): return cb.x(n)\n")
     (tmp_path / "cb.py").write_text("import ca\ndef x(n): return ca.y(n - 1)\n")
-    lab = Lab(lambda source: "y(" in source and "import" in source)
+    lab = FakeLab(lambda source: "y(" in source and "import" in source)
     assert reduce_source(lab, "import ca\nca.y(3)\n", (), search.Budget(), [str(tmp_path)]).minimal
 
 
@@ -54,7 +53,7 @@ def test_an_import_that_is_replaced_by_itself_leaves_the_other_edits(tmp_path):
     package = tmp_path / "pkg"
     package.mkdir()
     (package / "__init__.py").write_text("from pkg import sub\n")
-    lab = Lab(lambda source: "from pkg import sub" in source and "fail" in source)
+    lab = FakeLab(lambda source: "from pkg import sub" in source and "fail" in source)
     done = reduce_source(lab, "from pkg import sub\n# c\nfail(sub.g(1 + 2))\n", (), search.Budget(), [str(tmp_path)])
     assert done.source == "from pkg import sub\nfail()\n"
 
@@ -77,13 +76,6 @@ def test_an_edit_keeps_the_backend(text):
 def test_a_parameter_that_names_the_backend_stays():
     text = 'def compile(fn, backend="inductor"):\n    return torch.compile(fn, backend=backend)\ncompile(g, "my")\n'
     assert all('"my"' in code for code in edited(text, "parameters"))
-
-
-def test_assignments_that_the_backend_reads_stay():
-    text = (
-        "LIMIT = 50\nOTHER = 3\ndef my(gm, inputs):\n    return gm if LIMIT else None\ntorch.compile(g, backend=my)\n"
-    )
-    assert "LIMIT = 50" in of_its_backend(text, None) and "OTHER = 3" not in of_its_backend(text, None)
 
 
 def test_an_attribute_of_a_call_is_put_where_it_is_used_once_only():

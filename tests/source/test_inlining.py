@@ -1,12 +1,17 @@
 """Edits that put a definition where it is used."""
 
+import re
 import textwrap
 
 import pytest
 
+from minifier import search
+from minifier.case import EAGER
 from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.source.reduce import reduce_source
 from minifier.source.reduce_script import ReducedScript
 from tests.source.edited import FORMS, edited
+from tests.source.fake_lab import FakeLab
 
 
 def codes(text, *passes):
@@ -55,6 +60,12 @@ def test_a_function_that_does_more_stays(text):
         ("def f(a):\n    b = g(a)\n    return b + a\ny = f(x)\n", "a = x\nb = g(a)\ny = b + a"),
         ("def f(x):\n    g(x)\n    return\nf(x)\n", "g(x)\nNone"),
         ("def f(x):\n    for y in x:\n        g(y)\nf(x)\n", "for y in x:\n    g(y)"),
+        ("def f(x):\n    for y in x:\n        g(y)\nz = f(x)\n", "for y in x:\n    g(y)\nz = None"),
+        ("def f():\n    def g():\n        return 1\n    g()\nf()\n", "def g():\n    return 1\ng()"),
+        (
+            "def h():\n    return f()\ndef f():\n    if x:\n        pass\n",
+            "def h():\n    if x:\n        pass\n    return None",
+        ),
         (
             "def h(x):\n    def f(a):\n        b = a\n        return b\n    return f(x)\n",
             "def h(x):\n    a = x\n    b = a\n    return b",
@@ -73,7 +84,6 @@ def test_a_function_that_is_called_once(text, result):
         "def f(a):\n    return f(a - 1)\ny = f(x)\n",
         "def f(a):\n    return a * a\ny = f(x + 1)\n",  # computed twice
         "def f(a):\n    if a:\n        return 1\n    return 2\ny = f(x)\n",
-        "def f(a):\n    for b in a:\n        g(b)\ny = f(x)\n",
         "def f(a, b):\n    return a + b\ny = f(x)\n",
         "def f(a, b):\n    return a + b\ny = f(*x)\n",
     ],
@@ -112,11 +122,11 @@ def test_a_value_that_is_used_once(text, result):
         "a = x + 1\ndef f():\n    return a\n",
         "a = x + 1\nb = lambda: a\n",
         "a = x + 1\nb = [a for _ in y]\n",
-        f"a = x + 1\n{'g' * 100}(a)\n",
+        f"a = x + 1\n{'g' * 120}(a)\n",
     ],
 )
 def test_a_value_that_is_used_more_often_stays(text):
-    assert codes(text, *FORMS) == []
+    assert codes(text, *(form for form in FORMS if form != "targets")) == []
 
 
 def test_an_unused_value_gives_way_to_its_sub_expression():
@@ -130,13 +140,19 @@ def test_equal_numbers_change_together():
         source(each)
         for each in (
             "a = f(1, 16, 0.05)\nb = g(1, 1, 1.0)",
-            "a = f(2, 16, 0.05)\nb = g(2, 1, 1.0)",
             "a = f(4, 1, 0.05)\nb = g(4, 1, 1.0)",
-            "a = f(4, 2, 0.05)\nb = g(4, 1, 1.0)",
             "a = f(4, 16, 1.0)\nb = g(4, 1, 1.0)",
         )
     ]
     assert codes("a = f(1, 2, 0.0)\n", "numbers") == ["a = f(1, 1, 0.0)"]
+
+
+@pytest.mark.parametrize(("fewest", "most_probes"), [(1, 1), (3, 3), (37, 14), (999, 14)])
+def test_the_smallest_number_that_fails_is_found_by_bisection(fewest, most_probes):
+    lab = FakeLab(lambda source: (match := re.fullmatch(r"f\((\d+)\)\n", source)) and int(match[1]) >= fewest)
+    reduced = reduce_source(lab, "f(1000)\n", (), search.Budget())
+    tried = [text for text in lab.verdicts if re.fullmatch(r"f\(\d+\)\n", text) and text != "f(1000)\n"]
+    assert reduced.source == f"f({fewest})\n" and len(tried) <= most_probes
 
 
 def test_comments_go():
@@ -149,8 +165,10 @@ def test_a_block_begins_without_a_blank_line():
     text = "class A:\n    def f(self):\n        # why\n        return 1\n"
     blank = text.replace("class A:\n", "class A:\n\n").replace("        # why", "\n        # why")
     failure = Failure(Fingerprint(Stage.COMPILE, Kind.EXIT), "exit", "exit status 1")
-    assert ReducedScript(blank, 9, 2, True, (), 0.0, 0.0, failure, (), ()).text.startswith(
-        text + "\n# exit: exit status 1\n"
+    assert (
+        ReducedScript(blank, 9, 2, True, (), 0.0, 0.0, failure, (), ())
+        .text(EAGER)
+        .startswith(text + "\n# exit: exit status 1\n")
     )
 
 
@@ -167,8 +185,5 @@ def test_a_function_of_some_lines_that_is_called_once(text, result):
     assert result in made(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["def f():\n    g(1)\n    h(2)\nk(f())\n", "def f(x):\n    y = g(x)\n    return y\nk(lambda: f(a))\n"]
-)
-def test_a_function_stays_whose_lines_cannot_go_ahead_of_its_call(text):
-    assert made(text) == []
+def test_a_function_stays_whose_lines_cannot_go_ahead_of_its_call():
+    assert made("def f(x):\n    y = g(x)\n    return y\nk(lambda: f(a))\n") == []

@@ -3,25 +3,24 @@
 import pytest
 
 from minifier import search
-from minifier.source.reduce import _simplified, reduce_source
+from minifier.source.reduce import reduce_source
+from tests.source.fake_lab import FakeLab
 
 SOURCE = "a = 1\nb = f(a, 2)\nc = g(b)\nh(a, b, c, 4)\nfail(a + b)\n"
 
 
-class InterruptedLab:
+class InterruptedLab(FakeLab):
     """Every source with `fail` shows the failure; the n-th question is interrupted."""
 
-    whole, workers, phase, total = (), 1, "", 0
-
-    def __init__(self, asked):
-        self.left = asked
+    def __init__(self, left):
+        super().__init__(lambda source: "fail" in source)
+        self.left = left
 
     def holds(self, sources):
-        self.total += len(sources)
         self.left -= len(sources)
         if self.left < 0:
             raise KeyboardInterrupt
-        return ["fail" in source for source in sources]
+        return super().holds(sources)
 
 
 def test_without_an_interruption_it_is_minimal():
@@ -37,13 +36,14 @@ def test_what_was_reached_stays(asked):
 
 
 @pytest.mark.parametrize("budget", [search.Budget(max_probes=0), search.Budget(deadline=0.0)])
-def test_edits_end_with_the_budget(budget):
-    """The search over statements has its own count."""
+def test_no_probe_is_made_without_a_budget(budget):
     lab = InterruptedLab(1000)
-    assert _simplified(lab, SOURCE, budget, ()) == (SOURCE, False) and lab.total == 0
+    done = reduce_source(lab, SOURCE, (), budget)
+    assert (done.source, done.minimal, lab.total) == (SOURCE, False, 0)
 
 
-def test_edits_within_the_budget():
+@pytest.mark.parametrize("most", range(1, 15))
+def test_one_budget_for_statements_and_edits(most):
     lab = InterruptedLab(1000)
-    smaller, is_finished = _simplified(lab, SOURCE, search.Budget(max_probes=5), ())
-    assert (lab.total, is_finished) == (5, False) and "fail" in smaller and len(smaller) < len(SOURCE)
+    done = reduce_source(lab, SOURCE, (), search.Budget(max_probes=most))
+    assert lab.total <= most and "fail" in done.source and (not done.minimal or done.source == "fail()\n")

@@ -54,12 +54,36 @@ def test_fewer_names(text, among):
     ],
 )
 def test_what_has_no_plainer_form(text):
-    assert [each for each in made(text) if "(x)" not in each] == []
+    assert edited(text, *(each for each in FORMS if each != "targets")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "results"),
+    [
+        ("a = f(x)\n", ["f(x)\n"]),
+        ("last = x[:, k]\n", ["x[:, k]\n"]),
+        ("a += x.y\n", ["x.y\n"]),
+        ("a: int = x + 1\n", ["x + 1\n", "a = x + 1\n"]),
+        ("a = b = f(x)\n", ["b = f(x)\n", "a = f(x)\n"]),
+        ("if (a := f(x)):\n    b\n", ["if f(x):\n    b\n"]),
+        ("a = x\nb = 1\nc: int\n", []),  # without the target nothing would be computed
+    ],
+)
+def test_a_target_goes(text, results):
+    assert edited(text, "targets") == results
 
 
 @pytest.mark.parametrize("text", ["a, *b = x, y\nf(b)\n", "a, b = b, a\nf(a)\n", "a, b = x\nf(a)\n"])
 def test_a_tuples_value_that_is_no_variables_own(text):
     assert edited(text, "aliases") == []
+
+
+def test_a_value_is_put_into_a_line_of_up_to_120_characters():
+    used = "f(" + "x" * 55 + ", {0})\n"
+    for length in (60, 61):
+        value = "g(" + "y" * (length - 3) + ")"
+        results = [used.format(value)] if length == 60 else []
+        assert edited(f"a = {value}\n" + used.format("a"), "aliases") == results
 
 
 def test_a_module_without_state_is_a_function():

@@ -117,7 +117,7 @@ def planted_faults_are_found(seeds, tmp_path):
         import torch._dynamo  # noqa: F401
 
         from minifier.source.failing_statement import lines_of
-        from minifier.source.reduce_script import _first_failure
+        from minifier.source.first_runs import KnownRun, first_failure
 
         found = []
         for seed in seeds:
@@ -125,8 +125,7 @@ def planted_faults_are_found(seeds, tmp_path):
             scratch = tmp_path / str(seed)
             scratch.mkdir()
             lab = SourceLab(scratch, scratch / "journal.jsonl", None, workers=2)
-            failure = _first_failure(lab, source, None, None)
-            lab.sought = failure.fingerprint
+            source, failure = first_failure(lab, source, None, KnownRun(), "script")
             reduced = reduce_source(lab, source, lines_of(failure), search.Budget())
             found.append((reduced.minimal, lab.total, reduced.statements, reduced.source, len(source.splitlines())))
         return found

@@ -1,12 +1,17 @@
 """How a candidate of a script is run: it counts only if it passes in eager mode, and its random numbers are seeded."""
 
+import json
+from dataclasses import replace
+
 import pytest
 import torch
 from vocabulary import in_child
 
-from minifier.failure import Verdict
+from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
 from minifier.probe.verdicts import seen
-from minifier.source.probe import SourceLab, in_eager, seeded
+from minifier.source.other_scripts import write_others
+from minifier.source.probe import SourceLab
+from minifier.source.run_source import in_eager, seeded
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
 FAILING = """
@@ -86,6 +91,99 @@ def test_a_failure_that_eager_shows_too_is_none(tmp_path):
         return lab.holds([FAILING, smaller]), lab.counts[Verdict.INVALID]
 
     assert in_child(work, tmp_path, 100) == ([True, False], 1)
+
+
+WRITES = """
+import os
+import torch
+
+is_first = not os.path.exists("written")
+open("written", "w").close()
+
+@torch.compile(backend="eager", fullgraph=True)
+def f(x):
+    torch._dynamo.graph_break()
+    return x
+
+if is_first:
+    f(torch.ones(2))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+def test_eager_mode_and_the_compiled_run_are_one_probe_and_do_not_meet(tmp_path):
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        lab.sought = seen(lab.run(WRITES), ()).fingerprint
+        dies = "import os, torch\nos.kill(os.getpid(), 11)\n"
+        return lab.holds([WRITES, dies]), lab.total, lab.counts[Verdict.INVALID]
+
+    assert in_child(work, tmp_path, 100) == ([True, False], 2, 1)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+def test_other_failures_are_kept_with_the_shortest_script(tmp_path):
+    calls = "torch._dynamo.graph_break()"
+    other = FAILING.replace(calls, "print(x)")
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        lab.sought = seen(lab.run(FAILING), ()).fingerprint
+        lab.holds([FAILING, other + "# longer\n", other, FAILING.replace(f"    {calls}\n", "    x + 'a'\n")])
+        write_others(lab.others, tmp_path / "others")
+        return [entry.get("failure", "") for entry in map(json.loads, lab.journal.read_text().splitlines())]
+
+    failures = in_child(work, tmp_path, 100)
+    assert [bool(failure) for failure in failures] == [False, True, True, False]
+    (kept,) = (tmp_path / "others").iterdir()
+    assert kept.name == "1.py" and "print(x)" in kept.read_text() and "longer" not in kept.read_text()
+    assert kept.read_text().splitlines()[-1].startswith("# torch._dynamo.exc.Unsupported: ")
+
+
+def test_a_failure_may_be_raised_where_a_function_of_the_script_has_gone(tmp_path):
+    sought = Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",), Frame("__main__", "check"), message="no")
+    lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", sought)
+    in_main = replace(sought, raising=Frame("__main__", "main"))
+    assert not same(lab.expected, in_main)
+    lab.moved = (("check", "main"),)
+    assert same(lab.expected, in_main) and same(lab.expected, sought)
+    lab.moved = (("other", "f"), ("check", "main"), ("main", "<module>"))
+    assert same(lab.expected, replace(sought, raising=Frame("__main__", "<module>")))
+    assert not same(lab.expected, replace(sought, raising=Frame("__main__", "f")))
+    lab.sought = replace(sought, raising=Frame("torch", "check"))
+    assert not same(lab.expected, replace(sought, raising=Frame("torch", "main")))
+
+
+IN_A_PACKAGE = """
+import torch
+
+weight = torch.empty(4)
+
+@torch.compile(backend="eager", fullgraph=True)
+def f(bound):
+    torch.nn.init.trunc_normal_(weight, a=-bound, b=bound)
+
+f(torch.tensor(1.0))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+def test_a_failure_at_another_line_of_the_same_function_of_a_package_is_another(tmp_path):
+    """trunc_normal_ branches on its bounds, if they are tensors, and later on what it has drawn."""
+    with_numbers = IN_A_PACKAGE.replace("a=-bound, b=bound", "a=-1, b=1")
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        sought = seen(lab.run(IN_A_PACKAGE), ()).fingerprint
+        lab.sought = replace(sought, at_traced=True)
+        strict = lab.holds([IN_A_PACKAGE, with_numbers])
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", sought)
+        return strict, lab.holds([with_numbers])
+
+    assert in_child(work, tmp_path, 100) == ([True, False], [True])
 
 
 EXITS = "import sys, torch\nsys.exit({})\n"

@@ -92,3 +92,68 @@ def test_parents_are_what_a_statement_stands_in_and_what_binds_its_names():
 def test_the_innermost_statement_of_a_line():
     tree = Tree("def f():\n    a = [\n        1,\n    ]\n\n\nf()\n")
     assert [tree.at_line(line) for line in (1, 2, 3, 5, 7, 99)] == [0, 1, 1, None, 2, None]
+
+
+TABLES = """
+NAMES = ["a", "b"]
+TABLE = {
+    "a": f,
+    "b": g,
+    **MORE,
+}
+
+
+class Table(Base):
+    inner = {"x": [1, 2]}
+
+    def look_up(self, name):
+        return {"y": 1}[name]
+"""
+
+
+def test_entries_of_tables_and_methods_are_parts_and_bodies_of_functions_are_not():
+    tree = Tree(TABLES, whole_functions=True, entries=True)
+    code = tree.module.code_for_node
+    assert [code(node).split("\n")[0].rstrip(", ") for node in tree.statements] == [
+        'NAMES = ["a", "b"]',
+        '"a"',
+        '"b"',
+        "TABLE = {",
+        '"a": f',
+        '"b": g',
+        "**MORE",
+        "",  # the class, under blank lines
+        'inner = {"x": [1, 2]}',
+        '"x": [1, 2]',
+        "1",
+        "2",
+        "",
+    ]
+    assert all(parent < number for number, parents in enumerate(tree.parents) for parent in parents)
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "left"),
+    [
+        ("a = [1, 2, 3]\n", {3}, "a = [1, 2]\n"),
+        ("a = [1, 2, 3]\n", {1, 2, 3}, "a = []\n"),
+        ("a = {\n    1: b,\n    2: c,\n}\n", {2}, "a = {\n    1: b,\n}\n"),
+        ("a = {\n    1: b,\n    2: c\n}\n", {1}, "a = {\n    2: c\n}\n"),
+        ("a = {\n    1: b,  # one\n    2: c,  # two\n}\n", {2}, "a = {\n    1: b,  # one\n}\n"),
+        ("a = [\n    b,\n    c  # two\n]\n", {2}, "a = [\n    b\n]\n"),
+        ("a = {1: b, **c}\n", {1}, "a = {**c}\n"),
+        ("a = {1: [2]}\n", {1, 2}, "a = {}\n"),
+    ],
+)
+def test_what_is_left_of_a_table(text, taken, left):
+    tree = Tree(text, entries=True)
+    assert tree.code(set(range(len(tree.statements))) - taken) == left
+
+
+def test_whatever_is_taken_out_of_tables_what_is_left_is_python():
+    tree = Tree(TABLES, whole_functions=True, entries=True)
+    everything = set(range(len(tree.statements)))
+    assert tree.code(everything) == TABLES
+    for number in everything:
+        ast.parse(tree.code(everything - {number}))
+        ast.parse(tree.code({number}))

@@ -136,4 +136,4 @@ def test_a_configuration_module_beside_the_script_is_told_of(project):
     )
     assert done.code == 0, done.stderr
     assert "import odd_knobs\n" in done.repro and "odd_knobs.depth = 7\n" in done.repro
-    assert "odd_knobs, beside the failing script, on PYTHONPATH" in done.repro
+    assert "odd_knobs on PYTHONPATH" in done.repro

@@ -102,7 +102,7 @@ def test_only_variables_that_torch_and_compilers_read_belong_to_a_case():
     }  # fmt: skip
     left = {
         "HOME": "x", "TORCH_HOME": "x", "TORCHINDUCTOR_CACHE_DIR": "x", "TORCH_EXTENSIONS_DIR": "x", "TORCH_TRACE": "x",
-        "TORCH_LOGS": "+dynamo", "TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCH_HUB_TOKEN": "x", "http_proxy": "x",
+        "TORCH_LOGS": "+dynamo", "TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCH_HUB_TOKEN": "ab3x9k", "http_proxy": "x",
         "TORCH_LIBRARY": "/home/me/libtorch.so", "TORCHELASTIC_RUN_ID": "3", "PYTHONPATH": "x",
     }  # fmt: skip
     assert dict(variables({**kept, **left})) == kept

@@ -8,6 +8,7 @@ from scripts_of_training import HEAD, OPS, one_step
 from vocabulary import Lines, in_child, source_of
 
 from minifier.case import Drawn
+from minifier.case.run_folder import RunFolder
 from minifier.case.store import load
 from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
@@ -18,7 +19,6 @@ from minifier.workflow.backward_module import keep_forward, limited
 from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.keep_case import keep_case
 from minifier.workflow.reduction import reduce as reduce_case
-from minifier.workflow.run_folder import RunFolder
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -170,3 +170,42 @@ def test_the_graph_of_compiled_autograd(minify, tmp_path):
     assert outcome(done) == ("compile", "exception", "aot-forward", 1)
     assert "no lowering for tanh_backward" in shown(done, tmp_path)
     assert any("cannot be saved" in line for line in done.says)
+
+
+CUSTOM_BACKWARD = """
+import torch
+
+@torch.library.custom_op("clips::scaled", mutates_args=())
+def scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@scaled.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+def backward(ctx, gradient):
+    return torch.from_numpy(gradient.numpy() * 2)
+
+scaled.register_autograd(backward)
+fn = torch.compile(lambda x: torch.ops.clips.scaled(x.sin()).cos(), backend="aot_eager")
+fn(torch.randn(3, requires_grad=True)).sum().backward()
+"""
+IN_PLACE = """
+import torch
+
+fn = torch.compile(lambda x: torch.tanh(x * 2).unsqueeze_(0) + 1, backend="aot_eager")
+y = fn(torch.randn(3, requires_grad=True))
+"""
+
+
+def test_a_backward_that_cannot_be_traced_fails_while_the_graph_is_compiled(minify, tmp_path):
+    done = minify(CUSTOM_BACKWARD)
+    assert outcome(done) == ("compile", "exception", "dynamo", 1)
+    assert ".numpy() is not supported" in run_alone(done.out / "repro.py", tmp_path / "alone").stderr
+
+
+def test_a_backward_that_fails_in_eager_mode_too_is_the_programs_own(minify):
+    """AOTAutograd traces it though the script never runs it: a repro without a backward pass would pass in eager."""
+    done = minify(IN_PLACE)
+    assert done.code == 1 and "backward pass fails without the backend as well" in done.stderr
+    assert not list(done.out.glob("**/repro.py"))

@@ -206,13 +206,21 @@ def links(*frames):
 
 ENGINE = ("torch.autograd.graph", "_engine_run_backward")
 AOT = "torch._functorch._aot_autograd.runtime_wrappers"
+UTILS = "torch._functorch._aot_autograd.utils"
 STAGES = [
     ([], Stage.RUN),
     ([("torch._dynamo.output_graph", "_call_user_compiler")], Stage.COMPILE),
     ([("torch._dynamo.convert_frame", "_compile"), ("torch._dynamo.utils", "run_node")], Stage.COMPILE),
+    ([("torch._dynamo.output_graph", "_call_user_compiler"), ENGINE], Stage.COMPILE),  # of AOTAutograd's joint graph
+    ([ENGINE, ("torch._dynamo.convert_frame", "_compile")], Stage.BACKWARD_RUN),
     ([ENGINE], Stage.BACKWARD_RUN),
     ([ENGINE, (AOT, "_backward_impl")], Stage.BACKWARD_RUN),
     ([ENGINE, (AOT, "_backward_impl"), (AOT, "get_or_compile")], Stage.BACKWARD_COMPILE),
+    ([ENGINE, (AOT, "_backward_impl"), ("backend", "lower")], Stage.BACKWARD_COMPILE),  # before torch 2.12
+    (
+        [ENGINE, (AOT, "_backward_impl"), (UTILS, "call_func_at_runtime_with_args"), ("backend", "run")],
+        Stage.BACKWARD_RUN,
+    ),
 ]
 
 

@@ -53,6 +53,7 @@ def test_an_exception_that_no_frame_of_torch_raises(minify):
     done = minify(script("raise IndexError('no row 3')"))
     assert done.code == 0, done.stderr
     assert done.result["level"] == "source" and "IndexError" in done.result["failure"]["message"] + done.repro
+    assert done.result["backend"]["name"] == "torch.compile"
     assert done.result["verified"]["control"] == "passed" and "tanh" not in done.repro
 
 
@@ -84,11 +85,82 @@ def test_a_script_that_fails_further_on_in_eager_mode(minify):
     assert done.result["verified"]["control"] == "passed"
 
 
-def test_files_of_the_scripts_folder_are_there_in_eager_mode(minify, project):
-    """In an empty folder it would fail in any mode, and that is not its failure."""
+def test_numbers_of_a_file_are_written_into_the_script(minify, project):
     project.write("3", "rows.txt")
     reading = "x = torch.full((4,), float(open('rows.txt').read()))"
     done = minify(script("raise IndexError('no row 3')").replace("x = torch.ones(4)", reading))
-    assert done.code == 4 and not done.out.exists(), done.stderr
-    assert "fails with torch.compile, but not in eager mode" in done.stderr and "by itself" not in done.stderr
-    assert "absolute paths" in done.stderr
+    assert done.code == 0, done.stderr
+    assert "IndexError" in done.repro and "rows.txt" not in done.repro
+
+
+NEEDS_A_FILE = script("raise IndexError('no row 3')").replace(
+    'print("started")', 'if not os.path.exists("rows.txt"):\n        raise RuntimeError("where is rows.txt?")'
+)
+
+
+@pytest.mark.parametrize("options", [(), ("--level", "source")])
+def test_a_script_that_needs_a_file_is_kept(minify, project, options):
+    """In an empty folder it would fail in any mode, and that is not its failure."""
+    project.write("3", "rows.txt")
+    done = minify(NEEDS_A_FILE, given=options)
+    assert done.code == 4, done.stderr
+    assert "by itself" not in done.stderr and "where is rows.txt?, and not IndexError" in done.stderr
+    assert (done.out / "unverified.py").read_text() == (project.folder / "failing.py").read_text()
+    assert done.result["status"] == "no-repro" and "no row 3" in done.result["failure"]["message"]
+
+
+def test_a_script_that_fails_in_an_empty_folder_only_does_not_fail_by_itself(minify, project):
+    project.write("3", "rows.txt")
+    same = NEEDS_A_FILE.replace("RuntimeError", "IndexError").replace("where is rows.txt?", "no row 3")
+    done = minify(same, given=("--level", "source"))
+    assert done.code == 4 and "in an empty folder only" in done.stderr, done.stderr
+
+
+FLAGGED = '''
+    import sys
+
+    import torch
+
+
+    def half_off(x):
+        return torch.relu(x) + 0.5
+
+
+    def flagged(gm, inputs):
+        """Is wrong at relu if the script sets a flag, which no graph shows."""
+        for node in gm.graph.nodes:
+            if node.target is torch.relu and getattr(sys.modules["__main__"], "FLAG", False):
+                node.target = half_off
+        gm.recompile()
+        return gm.forward
+'''
+CHECKS = """
+    import torch
+    from backend_with_a_flag import flagged
+
+    FLAG = True
+
+
+    def fn(x):
+        return torch.relu(torch.sin(x)) * 3
+
+
+    x = torch.rand(4, 4)
+    out = torch.compile(fn, backend=flagged)(x)
+    {check}
+"""
+
+
+def test_a_wrong_result_that_no_graph_shows_again_is_shown_by_the_scripts_own_check(minify, project):
+    project.write(FLAGGED, "backend_with_a_flag.py")
+    done = minify(CHECKS.format(check='assert torch.allclose(out, fn(x)), "wrong values"'))
+    assert done.code == 0, done.stderr
+    assert "reducing the script itself instead" in done.stderr and done.result["level"] == "source"
+    assert "assert torch.allclose" in done.repro and done.result["verified"]["control"] == "passed"
+
+
+def test_without_a_check_there_is_no_repro_of_such_a_result(minify, project):
+    project.write(FLAGGED, "backend_with_a_flag.py")
+    done = minify(CHECKS.format(check="print(out.sum())"))
+    assert done.code == 4 and "does not show the failure" in done.stderr, done.stderr
+    assert "reducing the script itself" not in done.stderr

@@ -12,6 +12,7 @@ from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Terms
 from minifier.case import Level, Node
+from minifier.case.run_folder import RunFolder
 from minifier.case.store import save
 from minifier.emit.repro import Repro
 from minifier.errors import NoRepro, OtherMessage
@@ -27,7 +28,6 @@ from minifier.workflow.attempt import Attempt, FailingCall, Reduced, ReproResult
 from minifier.workflow.fallbacks import FALLBACKS, Fallback, Step, fall_back
 from minifier.workflow.imports_ahead import other_imports
 from minifier.workflow.interrupted_runs import Asked
-from minifier.workflow.run_folder import RunFolder
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -39,7 +39,7 @@ LOST = "the failing call had changed its inputs"
 
 
 def failures(*failing: FailingGraph, **captured: object) -> FoundFailures:
-    run = Captured(StepEnd(0, None, interrupted=False), 2, failing, 1.0, **captured)
+    run = Captured(StepEnd(0, None, interrupted=False), 2, failing, **{"seconds": 1.0, **captured})
     return FoundFailures(Program("failing.py"), run, Path("work"), Path("work/graphs"), Terms())
 
 
@@ -68,7 +68,7 @@ def call(tmp_path):
 
 def test_the_rows_have_names_of_their_own_and_a_step_each():
     names = [each.name for each in FALLBACKS]
-    assert len(set(names)) == len(names) == 19
+    assert len(set(names)) == len(names) == 21
     assert {each.after for each in FALLBACKS} == set(Step)
 
 
@@ -77,6 +77,12 @@ def test_the_architecture_page_has_the_rows_in_their_order():
     table = page.read_text(encoding="utf-8").partition("| after step | name |")[2]
     cells = [line.split("|")[2].strip() for line in table.splitlines()[2:] if line.startswith("|")]
     assert cells == [each.name for each in FALLBACKS]
+
+
+def test_every_row_tells_the_user_what_it_tries(attempt, call):
+    states = {Step.CAPTURE: failures(), Step.CHOOSE: call}
+    for each in FALLBACKS:
+        assert each.sentence(states.get(each.after, attempt)).rpartition("\n")[2], each.name
 
 
 def test_a_script_without_a_failure_is_compared_with_eager():
@@ -184,6 +190,8 @@ def test_a_call_that_may_have_changed_its_inputs_is_recorded_once(attempt, call)
     assert not applies(name, replace(gone, call=None))
     assert not applies(name, replace(gone, call=replace(call, fallbacks=(fallbacks.RECORD_INPUTS,))))
     assert not applies(name, replace(gone, call=replace(call, failing=replace(GRAPH, stage=Stage.COMPILE))))
+    lost = replace(call, failing=replace(GRAPH, inputs_lost=LOST))  # the first recapture went otherwise
+    assert not applies(name, replace(gone, call=lost))
 
 
 def test_tensors_that_the_reduced_graph_holds_become_parameters(attempt):
@@ -251,3 +259,46 @@ def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, mo
     assert (str(after.error), after.fallbacks, ui.lines) == ("c", ("first", "second"), ["first"])
     assert ui.details == ["fallback: first", "fallback: second"]
     assert fall_back(after, Step.VERIFY, Run(Settings(), PhaseClock(ui))) == after
+
+
+def test_a_row_without_an_effect_leaves_the_attempt_and_its_history_alone(attempt, monkeypatch):
+    def row_of(name: str, effect) -> Fallback:
+        return Fallback(name, Step.END, lambda *_: True, effect, lambda _: name)
+
+    def with_an_inner_row(state, _):
+        return replace(state, error=NoRepro("b"), fallbacks=(*state.fallbacks, "inner"))
+
+    run = Run(Settings())
+    monkeypatch.setattr(fallbacks, "FALLBACKS", (row_of("vain", lambda state, _: replace(state)),))
+    assert fall_back(attempt, Step.END, run) is attempt
+    monkeypatch.setattr(fallbacks, "FALLBACKS", (*fallbacks.FALLBACKS, row_of("outer", with_an_inner_row)))
+    assert fall_back(attempt, Step.END, run).fallbacks == ("outer", "inner")
+
+
+def test_the_rows_of_the_capture_are_in_the_history_of_the_failing_call(monkeypatch):
+    compared = Fallback(
+        "compare", Step.CAPTURE, lambda *_: True, lambda _, run: failures(GRAPH, seconds=2.0), lambda _: "comparing"
+    )
+    monkeypatch.setattr(fallbacks, "FALLBACKS", (compared,))
+    found = fall_back(failures(), Step.CAPTURE, Run(Settings()))
+    assert FailingCall.of(found, GRAPH).fallbacks == ("compare",)
+
+
+@pytest.mark.parametrize(
+    ("other", "settings", "does"),
+    [
+        ({"near": True, "ops": 2}, {}, True),
+        ({"near": True, "ops": 1}, {}, False),
+        ({"near": False, "ops": 2}, {}, False),
+        ({"near": True, "ops": 2}, {"max_probes": 12}, False),
+        ({"near": True, "ops": 2}, {"max_probes": 13}, True),
+        ({"near": True, "ops": 2}, {"budget": 0.0}, False),
+    ],
+)
+def test_a_near_failure_is_reduced_while_there_is_a_budget(attempt, other, settings, does):
+    result = ReproResult(CASE, Repro("", None))
+    reduced = replace(REDUCED, summary=replace(SUMMARY, others=(other,)))
+    given = replace(attempt, reduced=reduced, repro_result=result)
+    given = replace(given, run=Run(Settings(**settings)))
+    assert row("reduce another failure of the same place").applies(given, given.run) is does
+    assert not row("reduce another failure of the same place").applies(replace(given, repro_result=None), given.run)

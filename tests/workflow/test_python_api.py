@@ -1,6 +1,9 @@
-"""`minifier.minify`: a run from Python."""
+"""`minifier.run`: a run from Python."""
 
+import ctypes
+import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -8,10 +11,13 @@ import tempfile
 import pytest
 from forked_script import forked_interpreters
 from vocabulary import Lines, in_child
+from warm_command import warm_python
 
 import minifier
+from minifier.case.store import load
 from minifier.errors import NoRepro, NothingToReduce, UsageError
 from minifier.settings import Settings
+from minifier.workflow.interrupted_runs import is_running
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -52,19 +58,35 @@ def scripts(tmp_path):
     return write
 
 
+def process_state():
+    """What a run must leave as it was: open files, the temporary folder, signals, the collector, adopted orphans."""
+    is_adopter = ctypes.c_int()
+    ctypes.CDLL(None).prctl(37, ctypes.byref(is_adopter))
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
+    collector = gc.isenabled(), gc.get_freeze_count()
+    return len(os.listdir("/proc/self/fd")), tempfile.gettempdir(), handlers, collector, is_adopter.value
+
+
 @pytest.mark.usefixtures("processes")
 def test_two_runs_in_one_process(scripts, tmp_path):
     def work():
         os.chdir(tmp_path)
-        before, said, outcomes, own = tempfile.gettempdir(), [], [], []
+        gc.unfreeze()
+        gc.disable()
+        before, said, outcomes, own = process_state(), [], [], []
         for script in (scripts("tanh"), scripts("tanh"), scripts("tanh")):
             ui = Lines()
-            outcomes.append(minifier.minify(script, Settings(verify=2), ui, interpreters=forked_interpreters()))
+            outcomes.append(minifier.run(script, Settings(verify=2), ui, interpreters=forked_interpreters()))
             said.append(ui.lines)
             own.append(subprocess.Popen(["sleep", "100"]))  # the user's, which a run leaves alone
+            assert process_state() == before
+            assert not is_running(outcomes[-1].folder)
+            state = load(outcomes[-1].folder / "case").state
+            assert "ACME" not in dict(state.environment)  # it was set by the process, not by the script
+            os.environ["ACME"] = str(len(own))
         with pytest.raises(NothingToReduce, match=r"cos\.py ended with exit status 0 and no backend call failed"):
-            minifier.minify(str(scripts("cos")))
-        assert tempfile.gettempdir() == before and "acme" not in sys.modules
+            minifier.run(str(scripts("cos")))
+        assert process_state() == before and "acme" not in sys.modules
         assert [process.poll() for process in own] == [None, None, None]
         for process in own:
             process.kill()
@@ -78,13 +100,21 @@ def test_two_runs_in_one_process(scripts, tmp_path):
     assert said[0] == said[1] == said[2] and "graph 1 (2 ops) fails" in said[0][0]
 
 
+@pytest.mark.usefixtures("processes")
+def test_the_ray_part_is_imported_only_for_a_cluster(tmp_path):
+    source = "import sys, minifier.workflow.run as run; print(*sys.modules)"
+    done = warm_python("-c", source, folder=tmp_path, environment={"PATH": os.defpath})
+    assert "minifier.workflow.run" in done.stdout.split(), done.stderr
+    assert not [name for name in done.stdout.split() if name.startswith(("minifier.cluster", "ray"))]
+
+
 def test_a_folder_that_is_not_empty_is_refused_before_anything_runs(scripts, tmp_path):
     def fails(self, progress):
         raise AssertionError("nothing is to be started")
 
     ui = type("Ui", (Lines,), {"show": fails})()
     with pytest.raises(UsageError, match="is not empty"):
-        minifier.minify(scripts("tanh"), Settings(verify=1), ui, out=tmp_path)
+        minifier.run(scripts("tanh"), Settings(verify=1), ui, out=tmp_path)
 
 
 @pytest.mark.usefixtures("processes")
@@ -95,7 +125,7 @@ def test_a_folder_that_was_there_stays_where_there_is_nothing_to_reduce(scripts,
     def work():
         os.chdir(tmp_path)
         with pytest.raises((NothingToReduce, NoRepro)):
-            minifier.minify(scripts("cos"), Settings(verify=1, level="source"), out=out)
+            minifier.run(scripts("cos"), Settings(verify=1, level="source"), out=out)
 
     in_child(work, tmp_path, 100)
     assert out.is_dir() and not list(out.iterdir())

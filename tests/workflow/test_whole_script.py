@@ -6,7 +6,8 @@ import pytest
 
 from minifier.failure import Failure, Fingerprint, Frame, Kind, Stage
 from minifier.settings import Settings
-from minifier.source.reduce_script import ReducedScript, is_of_script
+from minifier.source.first_runs import shows_failure_of_call
+from minifier.source.reduce_script import ReducedScript
 from minifier.workflow.whole_script import time_limit
 
 FAILURE = Failure(Fingerprint(Stage.COMPILE, Kind.EXCEPTION, ("ValueError",)), "ValueError", "no", "")
@@ -33,9 +34,9 @@ def failure_at(function, message="no", kind="ValueError"):
     ],
 )
 def test_a_run_of_the_script_shows_the_captured_failure_wherever_it_is_raised(shown, is_same):
-    assert is_of_script(failure_at("__call__"), replace(shown, stage=Stage.COMPILE)) is is_same
+    assert shows_failure_of_call(failure_at("__call__"), replace(shown, stage=Stage.COMPILE)) is is_same
 
 
 def test_an_end_without_an_exception_is_told_by_more_than_its_types():
     sought, shown = (Fingerprint(Stage.RUN, kind) for kind in (Kind.SIGNAL, Kind.EXIT))
-    assert not is_of_script(sought, shown)
+    assert not shows_failure_of_call(sought, shown)

@@ -1,0 +1,211 @@
+"""Read the outcome of a script's run from what its process wrote, and from how the process ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minifier.capturing.captured import Captured, FailingGraph, FellBack, complete, is_of_torch
+from minifier.capturing.events import read_events
+from minifier.capturing.logged_lines import warnings_logged
+from minifier.capturing.running_calls import Running, RunningCalls
+from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
+from minifier.case import BackendReference
+from minifier.case.decode import unpack
+from minifier.case.store import CASE, load, save
+from minifier.failure import Failure, Kind, Stage
+from minifier.failure.fingerprint import failure_of
+from minifier.failure.stage import stage_shown
+from minifier.interfaces.losses import heard
+from minifier.process.forked_step import StepEnd
+
+_STEPS = ("compiling", "compiled", "declined", "failed", "ran", "traced", "ended")  # events that follow each other
+
+
+def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, watch: Watch) -> Captured:
+    """Return the outcome of a run that ended like this, from the events and Cases in its folder.
+
+    `seconds` is how long the run lasted; `status` and `watch` observed it.
+    """
+    events = read_events(folder)
+    failing: list[FailingGraph] = []
+    repeated: list[FailingGraph] = []
+    seen: set[tuple[str, int | None]] = set()
+    final: dict[str, Any] = {}
+    compiling: dict[int, dict[str, Any]] = {}  # by graph number
+    kept: set[tuple[int, int]] = set()  # (graph, call) whose inputs were saved before the call
+    for event in events:
+        if event["event"] == "compiling":
+            compiling[event["number"]] = event
+        elif event["event"] == "kept" and not event["unsaved"]:
+            kept.add((event["number"], event["call"]))
+        elif event["event"] == "failed":
+            if event["instead"]:
+                failing = [f for f in failing if f.number != event["number"]]
+                repeated = [f for f in repeated if f.number != event["number"]]
+            key = (event["sentence"], event["ops"])
+            failed_before = any(event["number"] == earlier.number for earlier in (*failing, *repeated))
+            failed_before = failed_before and (event["number"], event["call"]) not in kept
+            (repeated if key in seen else failing).append(_failing(event, failed_before))
+            seen.add(key)
+        elif event["event"] == "ended":
+            final = event
+        elif event["event"] == "unsupported":
+            heard(event["sentence"])
+    if watch.has_lingered:
+        end = StepEnd(final.get("status"), None, end.interrupted)
+    call = fatal_call(status, end, watch, folder / STACKS)
+    not_compared = [(e["number"], e["reason"]) for e in events if e["event"] == "not compared"]
+    forwards = [number for number, event in compiling.items() if event["forward"] is None]
+    lost = None
+    if call is not None and call.stage is Stage.COMPARE:
+        lost = forwards.index(call.number) + 1
+        what = _sentence(how_it_ended(end, watch, folder, call))
+        where = " when what was compiled was called once more" if call.call else " in a run of eager"
+        not_compared.append((call.number, what + where))
+    elif call is not None and call.number in compiling:
+        # A hung call may raise when the stack-dump signal interrupts it: ignore that failure.
+        failing = [f for f in failing if (f.number, f.call) != (call.number, call.call) or watch.hung is None]
+        has_case = call.number not in {f.number for f in failing} or (call.number, call.call) in kept
+        failure = how_it_ended(end, watch, folder, call)
+        failing.append(_died(folder, compiling[call.number], call, failure, has_case, kept))
+    if not failing and not repeated and (of_torch := _failure_of_torch(folder, events, compiling, kept)) is not None:
+        failing.append(of_torch)
+    for graph in failing:
+        complete(folder / str(graph.number), seconds - watch.seconds, status.slowest, len(compiling))
+    compared = [event for event in events if event["event"] == "compared"]
+    return Captured(
+        end=end,
+        graphs=len(compiling),
+        failing=tuple(failing),
+        repeated=tuple(repeated),
+        seconds=seconds,
+        error=final.get("error", ""),
+        traceback=final.get("traceback", ""),
+        script_status=final.get("status", end.status),
+        backends=tuple(dict.fromkeys(e["backend"] for e in compiling.values())),
+        environment=tuple((name, value) for name, value in final.get("environment", ())),
+        logged=warnings_logged(events),
+        slowest=status.slowest,
+        trains=any(event["event"] == "backward" for event in events),
+        forwards=tuple(forwards),
+        trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
+        calls=tuple((place, count) for place, count in final.get("calls", ())),
+        compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
+        excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
+        fallbacks=tuple(
+            FellBack(e["number"], e["sentence"], e["is_whole"], e["line"], e["is_plain"])
+            for e in events
+            if e["event"] == "fell back"
+        ),
+        not_compared=tuple(not_compared),
+        bounded=next((event["seconds"] for event in events if event["event"] == "bounded"), 0.0),
+        lost=lost,
+        path=tuple(final.get("path", ())),
+        failure=failure_of_script(end, final),
+        was_killed=end.signal == signal.SIGKILL and watch.hung is None and not watch.exhausted,
+        has_lingered=watch.has_lingered,
+    )
+
+
+def _sentence(failure: Failure) -> str:
+    is_timeout = failure.fingerprint.kind is Kind.TIMEOUT
+    return failure.message if is_timeout else f"the process ended ({failure.message})"
+
+
+def _failing(event: dict[str, Any], failed_before: bool) -> FailingGraph:
+    """Return the failure of a "failed" event; if `failed_before`, the Case has an earlier failure of the graph."""
+    lost = f"graph {event['number']} had failed before in another way" if failed_before else event["inputs_lost"]
+    return FailingGraph(
+        number=event["number"],
+        sentence=event["sentence"],
+        traceback=event["traceback"],
+        ops=event["ops"],
+        backend=event["backend"],
+        stage=Stage(event["stage"]),
+        call=event["call"],
+        unsaved=event["unsaved"],
+        failure=unpack(Failure, event["failure"]),
+        reference=unpack(BackendReference, event["reference"]),
+        inputs_lost=lost,
+        forward=event["forward"],
+    )
+
+
+def _failure_of_torch(
+    folder: Path,
+    events: Sequence[dict[str, Any]],
+    compiling: dict[int, dict[str, Any]],
+    kept: set[tuple[int, int]],
+) -> FailingGraph | None:
+    """Return the failure of torch.compile itself that ended the script at a known graph, or None.
+
+    torch.compile failed while tracing an op, or right after a backend had compiled a graph. In the second case the
+    backend may be the cause: a backend can leave symbols in Dynamo that no guard can express.
+    """
+    steps = [event for event in events if event["event"] in _STEPS][-2:]
+    if [step["event"] for step in steps] not in (["compiled", "ended"], ["traced", "ended"]):
+        return None
+    before, last = steps
+    if not last.get("links") or not is_of_torch(last["error"], last["traceback"]):
+        return None
+    number, while_tracing = before["number"], before["event"] == "traced"
+    event = before if while_tracing else compiling[number]
+    case_folder = folder / str(number)
+    if event.get("forward") is not None or event.get("unsaved") or not (case_folder / CASE).exists():
+        return None
+    links, case = last["links"], load(case_folder)
+    failure = failure_of(stage_shown(links), links, last["traceback"], case.graph.free_names)
+    save(replace(case, failure=failure, through_dynamo=True, while_tracing=while_tracing), case_folder)
+    lost = "" if (number, 0) in kept else f"torch.compile failed after {event['backend']} had compiled graph {number}"
+    return FailingGraph(
+        number=number,
+        sentence=failure.sentence,
+        traceback=failure.traceback,
+        ops=event["ops"],
+        backend=event["backend"],
+        stage=failure.fingerprint.stage,
+        failure=failure,
+        reference=case.backend,
+        inputs_lost=lost,
+    )
+
+
+def _died(
+    folder: Path, event: dict[str, Any], call: Running, failure: Failure, has_case: bool, kept: set[tuple[int, int]]
+) -> FailingGraph:
+    """Return the failure of a backend call in which the process ended, and add this failure to the call's saved Case.
+
+    Unless `has_case`, the Case has an earlier failure of the graph and stays unchanged.
+    """
+    case_folder = folder / str(call.number)
+    unsaved = "the graph could not be saved"
+    reference = None
+    if (case_folder / CASE).exists():
+        case = load(case_folder)
+        reference, unsaved = case.backend, ""
+        if has_case:
+            save(replace(case, failure=failure, calls=max(1, call.call)), case_folder)
+    what, backend, lost = _sentence(failure), event["backend"], ""
+    where = f"while {backend} was compiling"
+    if call.call:
+        where = f"in call {call.call} of what {backend} had compiled"
+        if (call.number, call.call) not in kept:
+            lost = f"{what} {where}, whose inputs are not known"
+    return FailingGraph(
+        number=call.number,
+        sentence=f"{what} {where}",
+        traceback=failure.traceback,
+        ops=event["ops"],
+        backend=backend,
+        stage=call.stage,
+        call=call.call,
+        unsaved=unsaved,
+        failure=failure,
+        reference=reference,
+        inputs_lost=lost,
+        forward=event["forward"],
+    )

@@ -1,0 +1,112 @@
+"""The temporary folder of a run: the one place of all its temporary files, removed by the next run if this one dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from minifier.process.locks import hold, is_free, release
+
+NAME_FILE = "temporary.txt"  # in a run folder: the path of the run's temporary folder, as long as the run lasts
+_PREFIX = "minify-run-"
+_NAME = re.compile(_PREFIX + r"\w+")
+_OWNER = "owner"  # in the temporary folder: locked by the process that made the folder
+_MAX_SECONDS_WITHOUT_OWNER = 60.0  # between the making of a folder and of the file that is locked
+
+
+@dataclass
+class TemporaryFolder:
+    """A folder for all temporary files of this process and its children. `usual` is the user's temporary folder."""
+
+    path: Path
+    usual: str
+    _named_in: list[Path] = field(default_factory=list)
+
+    def name_in(self, place: Path) -> None:
+        """Write the path of this folder into a run folder, and remove the folder of the run that died there."""
+        file = place / NAME_FILE
+        remove_dead(_named(file))
+        file.write_text(f"{self.path}\n", encoding="utf-8", errors="surrogateescape")
+        self._named_in.append(file)
+
+    def forget_names(self) -> None:
+        """Remove the files that name this folder, if they still do."""
+        for file in self._named_in:
+            if self.path in _named(file):
+                file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def usual_folder(self) -> Iterator[None]:
+        """Within the block, let `tempfile` use the user's own temporary folder."""
+        tempfile.tempdir = self.usual
+        try:
+            yield
+        finally:
+            tempfile.tempdir = str(self.path)
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[TemporaryFolder]:
+    """Make the folder for the temporary files of this process, and remove it at the end.
+
+    Removes the folders of dead runs first. Forks of this process use the folder, and leave it.
+    """
+    usual = tempfile.gettempdir()
+    remove_dead(Path(usual).glob(f"{_PREFIX}*"))
+    before, owner = tempfile.tempdir, os.getpid()
+    folder = TemporaryFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)).absolute(), usual)
+    lock = _lock(folder.path)
+    tempfile.tempdir = str(folder.path)
+    try:
+        yield folder
+    finally:
+        tempfile.tempdir = before
+        if os.getpid() == owner:
+            folder.forget_names()
+            shutil.rmtree(folder.path, ignore_errors=True)
+            release(lock)
+
+
+def _lock(folder: Path) -> int:
+    """Lock the file of the owner; nobody sees it before it is locked."""
+    unseen = folder / "unseen"
+    unseen.touch()
+    number = hold(unseen)
+    unseen.rename(folder / _OWNER)
+    return number
+
+
+def remove_dead(folders: Iterable[Path]) -> None:
+    """Remove those folders that a run of this user made and did not remove before it died."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if _is_dead(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_dead(folder: Path) -> bool:
+    """Whether a run of this user made the folder, and has died. A path may come from a file that somebody made up."""
+    status = folder.lstat()
+    if not _NAME.fullmatch(folder.name) or folder.is_symlink() or status.st_uid != os.geteuid():
+        return False
+    owner = folder / _OWNER
+    if owner.is_file() and not owner.is_symlink():
+        return is_free(owner)
+    # It was killed between the two steps; what else has such a name has files.
+    return not any(folder.iterdir()) and time.time() - status.st_mtime > _MAX_SECONDS_WITHOUT_OWNER
+
+
+def _named(file: Path) -> list[Path]:
+    """Return the folder that the file names, as a list of one or none."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="surrogateescape").removesuffix("\n")
+    except OSError:
+        return []
+    return [Path(text)] if os.path.isabs(text) and "\0" not in text else []

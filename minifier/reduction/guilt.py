@@ -1,0 +1,96 @@
+"""Tests whether the ops that a reduction has kept make the results of the whole graph wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from minifier import search
+from minifier.case import Case
+from minifier.case.graph import Node
+from minifier.case.ops import atoms
+from minifier.reduction.causes import Atom
+from minifier.reduction.guilty_ops import is_right
+from minifier.reduction.op_search import reduce_ops
+from minifier.reduction.probe_runner import ProbeRunner
+
+_MAX_SEARCHES = 3  # after a search that ended at innocent ops
+
+
+class Guilt(Enum):
+    """Whether the reduced graph's ops make the whole graph's results wrong."""
+
+    PROVED = "proved"
+    SHARED = "shared"
+    NONE = "none"
+    DOUBTFUL = "doubtful"
+    UNTESTED = "untested"
+
+
+_SENTENCES = {
+    Guilt.PROVED: "with eager's values in the places of what the reduced graph's ops compute, the failure of the whole "
+    "graph is gone",
+    Guilt.SHARED: "the whole graph fails at more than this: its failure is gone only with eager's "
+    "values for {others} too",
+    Guilt.NONE: "the reduced graph's ops are wrong, but the results of the whole graph do not depend on that, but on "
+    "{others}",
+    Guilt.DOUBTFUL: "with eager's values in the places of what the reduced graph's ops compute, the whole graph still "
+    "fails, and the ops at fault are not known",
+    Guilt.UNTESTED: "whether the reduced graph's ops make the results of the whole graph wrong could not be tested",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Whether the ops of a reduced graph are guilty. `others` are the other guilty ops, one for each atom."""
+
+    guilt: Guilt
+    others: tuple[Node, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The sentence for the user. The repro has no names for the other ops: their function and place stand there."""
+        return _SENTENCES[self.guilt].format(others=" and ".join(dict.fromkeys(map(_said, self.others))))
+
+
+def _said(node: Node) -> str:
+    return f"{node.short_target} in {node.place}" if node.place else node.short_target
+
+
+def _last_op(case: Case, group: Atom) -> Node:
+    """Return the atom's last op that does more than pick from a result."""
+    nodes = [case.graph.node(name) for name in reversed(group)]
+    return next((node for node in nodes if node.target != "operator.getitem"), nodes[0])
+
+
+def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
+    """Test whether the ops of a reduced graph make the results of the whole graph wrong.
+
+    Takes one run of the whole graph, unless the guilty ops are known, and all of them are left."""
+    if case.measure.predicate:  # it judges the results of the whole graph, in their order
+        return Charge(Guilt.UNTESTED)
+    causes = runner.causes
+    kept = {node.name for node in reduced.graph.ops}
+    own = [group for group in atoms(case.graph) if not kept.isdisjoint(group)]
+    others = tuple(_last_op(case, group) for group in causes.guilty if group not in own)
+    if causes.known and not others:
+        return Charge(Guilt.PROVED)
+    right = is_right(runner, case, own)
+    if right:
+        return Charge(Guilt.PROVED)
+    if causes.known:
+        return Charge(Guilt.NONE if set(own).isdisjoint(causes.guilty) else Guilt.SHARED, others)
+    return Charge(Guilt.UNTESTED if right is None else Guilt.DOUBTFUL)
+
+
+def at_guilty_ops(
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
+) -> tuple[Case, search.Result, Charge]:
+    """Charge the ops of a reduced graph. Search again without innocent ops, a few times."""
+    for _ in range(_MAX_SEARCHES):
+        charged = charge(runner, case, reduced)
+        if charged.guilt is not Guilt.NONE:
+            return reduced, result, charged
+        runner.prepared.innocent |= {node.name for node in reduced.graph.ops}
+        reduced, result = reduce_ops(runner, case, budget, {})
+    return reduced, result, charge(runner, case, reduced)

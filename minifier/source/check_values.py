@@ -1,0 +1,286 @@
+"""The values that a script's checks compare, in a normal form: values stand in the place of variables.
+
+Anything may stand in the place of a call of compiled code or of the model.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+
+from minifier.source.bindings import DEFINITIONS, FUNCTIONS, Path, bindings, changes, targets
+from minifier.source.own_code import digest
+
+_COMPILING = {"compile", "optimize"}  # functions whose results are compiled code
+_NOT_COMPARED = {"ctx", "kind", "type_comment"}
+_LIMITS = {"torch.finfo", "torch.iinfo"}  # functions of constants that a tolerance is made of
+_MAX_SUBSTITUTED = 100  # variables and calls of a value
+_MESSAGES = {"msg", "err_msg"}  # arguments of assertions
+Scope: TypeAlias = "ast.Module | ast.FunctionDef | ast.AsyncFunctionDef"
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+
+
+class Anything(ast.expr):
+    """Stands for a value of the script's. `is_compiled`: compiled code computes it, or takes part in that."""
+
+    _fields = ()
+
+    def __init__(self, is_compiled: bool) -> None:
+        super().__init__()
+        self.is_compiled = is_compiled
+
+
+class Several(ast.expr):
+    """Stands for a variable that is changed, with all its values, or for a parameter, "", with all its arguments."""
+
+    _fields = ("name", "values")
+
+    def __init__(self, name: str, values: list[ast.expr]) -> None:
+        super().__init__()
+        self.name, self.values = name, values
+
+
+def is_compiled(value: ast.AST) -> bool:
+    """Return whether compiled code takes part in a value."""
+    return any(isinstance(node, Anything) and node.is_compiled for node in ast.walk(value))
+
+
+def matches(pattern: object, other: object) -> bool:
+    """Return whether the other value is the pattern's, where anything stands for anything."""
+    if isinstance(pattern, Anything):
+        return True
+    if isinstance(pattern, Several) and not pattern.name:
+        values = other.values if isinstance(other, Several) and not other.name else [other]
+        return all(any(matches(each, value) for each in pattern.values) for value in values)
+    if type(pattern) is not type(other):
+        return False
+    if isinstance(pattern, Several) and isinstance(other, Several):
+        pairs = [[matches(each, value) for value in other.values] for each in pattern.values]
+        return pattern.name == other.name and all(map(any, pairs)) and all(map(any, zip(*pairs, strict=True)))
+    if isinstance(pattern, list) and isinstance(other, list):
+        return len(pattern) == len(other) and all(map(matches, pattern, other))
+    if isinstance(pattern, ast.AST):
+        names = [name for name in pattern._fields if name not in _NOT_COMPARED]
+        return all(matches(_part(pattern, name), _part(other, name)) for name in names)
+    return pattern == other
+
+
+def _part(node: object, name: str) -> object:
+    part = getattr(node, name, None)
+    if name != "keywords" or not isinstance(node, ast.Call):
+        return part
+    return sorted((each for each in node.keywords if each.arg not in _MESSAGES), key=lambda each: each.arg or "")
+
+
+class Values:
+    """Computes the normal form of expressions of a module."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._calls: dict[str, list[ast.Call]] = {}
+        self._bound: dict[Scope, dict[str, list[ast.AST]]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                self._calls.setdefault(node.func.id, []).append(node)
+            is_local = isinstance(self.parents.get(node), ast.ClassDef) or self._is_of_lambda(node)
+            for name, value in () if is_local else bindings(node):
+                self._bound.setdefault(self.scope(node), {}).setdefault(name, []).append(value)
+        for node in ast.walk(tree):
+            for name, value in changes(node):
+                bound = self._home(name, self.scope(node))[1]
+                if bound and not any(isinstance(each, (Path, *DEFINITIONS)) for each in bound):
+                    bound.append(value)
+        self._active: set[tuple[Scope, str]] = set()
+        self._left = 0  # variables and calls in whose place their values may be put
+
+    def scope(self, node: ast.AST) -> Scope:
+        """Return the function around the node, or the module."""
+        while (node := self.parents[node]) is not self.tree:
+            if isinstance(node, FUNCTIONS):
+                return node
+        return self.tree
+
+    def _is_of_lambda(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.arg) and isinstance(self.parents[self.parents[node]], ast.Lambda)
+
+    def calls_of(self, function: Scope) -> list[ast.Call]:
+        """Return the calls of a function by its name."""
+        return self._calls.get(function.name, []) if isinstance(function, FUNCTIONS) else []
+
+    def value(self, node: ast.expr, bound: Mapping[str, ast.expr] | None = None) -> ast.expr:
+        """Return the normal form of an expression, in which some names have these values."""
+        self._left = _MAX_SUBSTITUTED
+        return self._value(node, self.scope(node), bound or {})
+
+    def _value(self, node: ast.expr, scope: Scope, bound: Mapping[str, ast.expr]) -> ast.expr:
+        if isinstance(node, ast.Name):
+            return bound[node.id] if node.id in bound else self._variable(node.id, scope)
+        if isinstance(node, ast.Attribute):
+            value = self._value(node.value, scope, bound)
+            return Path(f"{value.path}.{node.attr}") if isinstance(value, Path) else _with(node, value=value)
+        if isinstance(node, ast.Call):
+            return self._call(node, scope, bound)
+        if isinstance(node, _COMPREHENSIONS):
+            drawn = [self._value(each.iter, scope, bound) for each in node.generators]
+            anything = Anything(any(map(is_compiled, drawn)))
+            names = {name for each in node.generators for name in targets(each.target)}
+            bound = {**bound, **dict.fromkeys(names, anything)}
+        if isinstance(node, ast.Lambda):
+            anything = Anything(is_compiled=False)
+            bound = {**bound, **{each.arg: anything for each in ast.walk(node.args) if isinstance(each, ast.arg)}}
+        return self._with_values(node, scope, bound)
+
+    def _with_values(self, node: ast.expr, scope: Scope, bound: Mapping[str, ast.expr]) -> ast.expr:
+        def changed(part: object) -> object:
+            if isinstance(part, list):
+                return [changed(each) for each in part]
+            if isinstance(part, ast.expr):
+                return self._value(part, scope, bound)
+            return (
+                _with(part, **{n: changed(v) for n, v in ast.iter_fields(part)}) if isinstance(part, ast.AST) else part
+            )
+
+        return _with(node, **{name: changed(part) for name, part in ast.iter_fields(node)})
+
+    def _variable(self, name: str, scope: Scope) -> ast.expr:
+        home, bound = self._home(name, scope)
+        if not bound:
+            return Path(name)
+        self._left -= 1
+        if self._left < 0 or (home, name) in self._active:
+            return ast.Name(name)
+        self._active.add((home, name))
+        try:
+            values = [self._bound_value(binding, name, home) for binding in bound]
+        finally:
+            self._active.remove((home, name))
+        return values[0] if len(values) == 1 else Several(name, values)
+
+    def _home(self, name: str, scope: Scope) -> tuple[Scope, list[ast.AST]]:
+        """Return the scope that binds a name, and what is bound."""
+        while True:
+            if bound := self._bound.get(scope, {}).get(name):
+                return scope, bound
+            if scope is self.tree:
+                return scope, []
+            scope = self.scope(scope)
+
+    def _bound_value(self, binding: ast.AST, name: str, scope: Scope) -> ast.expr:
+        if isinstance(binding, Path):
+            return binding
+        if isinstance(binding, ast.arg):
+            return self._argument(binding, scope)
+        if isinstance(binding, ast.Starred):  # a loop's variable, say
+            return Anything(is_compiled(self._value(binding.value, scope, {})))
+        if isinstance(binding, ast.expr):
+            return self._value(binding, scope, {})
+        return Anything(self._compiles(binding))
+
+    def _argument(self, parameter: ast.arg, function: Scope) -> ast.expr:
+        """Return the arguments that the function's calls give for a parameter."""
+        assert isinstance(function, FUNCTIONS), "parameters are a function's"
+        calls = self.calls_of(function)
+        given = [_argument(function, call, parameter.arg) for call in calls]
+        values = [self._value(each, self.scope(each), {}) for each in given if each is not None]
+        if not calls or len(values) < len(calls):
+            return Anything(is_compiled=False)
+        return values[0] if len(values) == 1 else Several("", values)
+
+    def _call(self, node: ast.Call, scope: Scope, bound: Mapping[str, ast.expr]) -> ast.expr:
+        """Return the result of a call: anything, if compiled code or the model is called."""
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            of = self._value(function.value, scope, bound)
+            if not isinstance(of, Path) and not hasattr(torch.Tensor, function.attr):  # no method of a value
+                return Anything(self._compiles(function))
+            value = self._with_values(node, scope, bound)
+            return Anything(is_compiled=False) if _makes_data(value) else value
+        if not isinstance(function, ast.Name):
+            return Anything(self._compiles(function))
+        _, values = self._home(function.id, scope)
+        if function.id in bound or not all(isinstance(each, (Path, *FUNCTIONS)) for each in values):
+            return Anything(self._compiles(function))
+        if not values or isinstance(values[0], Path):
+            return self._with_values(node, scope, bound)
+        return self._call_of_own(node, values, scope, bound)
+
+    def _call_of_own(
+        self, node: ast.Call, definitions: Sequence[ast.AST], scope: Scope, bound: Mapping[str, ast.expr]
+    ) -> ast.expr:
+        """Return the result of a function of the script: what it computes from the results of compiled code."""
+        if self._compiles(node.func):
+            return Anything(is_compiled=True)
+        arguments = [self._value(each, scope, bound) for each in (*node.args, *(each.value for each in node.keywords))]
+        self._left -= 1
+        if self._left < 0 or not any(map(is_compiled, arguments)):
+            return Anything(is_compiled=False)
+        definition = definitions[-1]
+        assert isinstance(definition, FUNCTIONS), "as its caller found"
+        result = _only_result(definition)
+        given = {each.arg: _argument(definition, node, each.arg) for each in definition.args.args}
+        if result is not None and all(value is not None for value in given.values()) and not definition.decorator_list:
+            values = {name: self._value(value, scope, bound) for name, value in given.items() if value is not None}
+            return self._value(result, definition, values)
+        return ast.Tuple([Path(digest(ast.dump(definition))), *arguments])
+
+    def _compiles(self, node: ast.AST) -> bool:
+        """Whether the node, or what its names stand for, mentions a function that compiles."""
+        return not self._compiling_names.isdisjoint(_names_in(node))
+
+    @functools.cached_property
+    def _compiling_names(self) -> set[str]:
+        """The names that stand for something that mentions a function that compiles."""
+        read: dict[str, set[str]] = {}
+        for bound in self._bound.values():
+            for name, values in bound.items():
+                read.setdefault(name, set()).update(*map(_names_in, values))
+        found = set(_COMPILING)
+        while more := {name for name, names in read.items() if names & found} - found:
+            found |= more
+        return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    parts = ast.walk(node)
+    return {p.id if isinstance(p, ast.Name) else p.attr for p in parts if isinstance(p, (ast.Name, ast.Attribute))}
+
+
+def _makes_data(call: ast.expr) -> bool:
+    """Whether a call makes a tensor from constants, as `torch.ones(3)` does: the model's input, say."""
+    assert isinstance(call, ast.Call), "the normal form of a call"
+    path = call.func.path if isinstance(call.func, Path) else ""
+    parts = [node for each in (*call.args, *call.keywords) for node in ast.walk(each)]
+    constants = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.keyword, ast.Load, Path)
+    is_made = path.startswith("torch.") and path not in _LIMITS
+    return is_made and all(isinstance(part, constants) for part in parts)
+
+
+def _with(node: ast.AST, **parts: object) -> ast.expr:
+    new: ast.expr = type(node)(**{**dict(ast.iter_fields(node)), **parts})  # type: ignore[assignment]
+    return new
+
+
+def _only_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
+    """Return the expression that is the whole body of the function, but for its docstring."""
+    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+
+
+def _argument(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call, name: str) -> ast.expr | None:
+    """Return the expression that a call, or the parameter's default, gives for a parameter; None if unknown."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return None
+    positional = [*function.args.posonlyargs, *function.args.args]
+    names = [each.arg for each in positional]
+    given = dict(zip(names, call.args, strict=False)) | {each.arg or "": each.value for each in call.keywords}
+    defaults = function.args.defaults
+    known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    known |= {
+        a.arg: d for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if d is not None
+    }
+    return given.get(name, known.get(name))

@@ -1,0 +1,145 @@
+"""Run a source text as a script, in this process."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from minifier.failure import Stage
+from minifier.failure.observed import describe, text
+from minifier.failure.stage import stage_shown
+from minifier.fx.script_definitions import FILE, define
+from minifier.probe.life import AHEAD, fall_silent, imports_told, tell
+from minifier.source.backend_watch import BackendWatch
+from minifier.source.deep_sources import ORDINARY_FRAMES
+from minifier.source.own_check import EXIT_LINE
+from minifier.source.own_code import digest
+
+_SEED = 0
+DRAWN = "drawn"  # the key of what a child tells: the end of its random numbers
+
+
+def run_source(
+    source: str, *, compiled: bool = True, file: str = FILE, watch: BackendWatch | None = None
+) -> dict[str, Any]:
+    """Run the source as `__main__`, and return its exception or {"status": "pass"}.
+
+    If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
+    torch.compile run everything in eager mode. `file` is the script's `__file__`. `watch` watches calls of backends.
+    """
+    if watch is not None:
+        watch.start()
+    with imports_told():
+        result = _run(source, file, compiled=compiled)
+    if result["status"] == "exit":
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(result["code"])
+    return result
+
+
+def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None = None) -> dict[str, Any]:
+    """Run the source in eager mode, in a fork of this process and in a folder of its own; if it passes, compiled.
+
+    Only the compiled run tells facts.
+    """
+    tell(stage=AHEAD)
+    control = os.fork()
+    if control == 0:
+        fall_silent()
+        os.chdir(tempfile.mkdtemp())
+        os._exit(run_source(source, compiled=False, file=file)["status"] != "pass")
+    if os.waitpid(control, 0)[1] != 0:
+        return {"status": "invalid", "links": []}
+    tell(stage=Stage.COMPILE.value)
+    return run_source(source, file=file, watch=watch)
+
+
+def in_eager(source: str) -> str:
+    """Return the script with a first statement that makes torch.compile run everything in eager mode."""
+    return with_first(source, 'import torch; torch.compiler.set_stance("force_eager")\n')
+
+
+def with_first(source: str, statements: str) -> str:
+    """Return the script with these statements ahead of all but its docstring and its imports from __future__."""
+    return _with_line(source, statements, _comes_first)
+
+
+def seeded(source: str) -> str:
+    """Insert the seed of the probes after the script's first imports; no change without `import torch`.
+
+    A reduced script may have lost its own seed, and fail for some random numbers only.
+    """
+    if not any(isinstance(node, ast.Import) and "torch" in map(_name, node.names) for node in ast.parse(source).body):
+        return source
+    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", lambda node: _comes_first(node) or _is_import(node))
+
+
+def _name(alias: ast.alias) -> str:
+    return alias.asname or alias.name
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> str:
+    """Insert the line after the first statements of the source, as long as `is_ahead` holds for them."""
+    ahead = list(itertools.takewhile(is_ahead, ast.parse(source).body))
+    after = ahead[-1].end_lineno if ahead else 0
+    lines = source.splitlines(keepends=True)
+    return "".join([*lines[:after], line, *lines[after:]])
+
+
+def _comes_first(node: ast.stmt) -> bool:
+    """Return whether the statement is a docstring, or an import from __future__."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _run(source: str, file: str, *, compiled: bool) -> dict[str, Any]:
+    sys.argv = ["repro.py"]
+    sys.setrecursionlimit(ORDINARY_FRAMES)
+    if not compiled:
+        torch.compiler.set_stance("force_eager")
+    torch.manual_seed(_SEED)  # the forks of one process would all begin with the numbers of that process
+    _draw_anew()
+    before = _states_of_draws()
+    try:
+        define(source, file)
+    except SystemExit as exit_:
+        code = exit_.code & 0xFF if isinstance(exit_.code, int) else int(exit_.code is not None)
+        links = describe(exit_)
+        lines = [line for _, _, at, line in links[0]["frames"] if at == FILE]
+        tell(**{EXIT_LINE: lines[-1] if lines else 0}, stage=stage_shown(links).value)
+        return {"status": "exit", "code": code} if code else {"status": "pass"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        links = describe(error)
+        return {"status": "fail", "stage": stage_shown(links).value, "links": links, "traceback": text(error)}
+    finally:
+        after = _states_of_draws()[: len(before)]  # of the generators that were loaded before
+        tell(**{DRAWN: digest(repr(after)) if after != before else ""})
+    return {"status": "pass"}
+
+
+def _draw_anew() -> None:
+    """Seed Python's and NumPy's generators differently in each process, as a fresh interpreter does."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+def _states_of_draws() -> list[Any]:
+    states: list[Any] = [random.getstate()]
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states.append([part.tolist() if hasattr(part, "tolist") else part for part in numpy.random.get_state()])
+    return states

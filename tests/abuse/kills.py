@@ -1,0 +1,217 @@
+"""Kill processes of `minify` at random moments, and count how often the result is the undisturbed one.
+
+`python tests/abuse/kills.py --kills 50` prints a table; `--inductor` takes a backend that compiles with inductor. The
+tests run it with few kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from aftermath import World
+from vocabulary import Project
+from warm_command import WarmProcess
+
+VICTIMS = ("main", "stage", "probe")
+_MAX_SECONDS = 300.0  # for a command
+_MAX_KILLS = {"main": 6, "stage": 4, "probe": 12}  # on the way to one result
+_PAUSES = {"main": (0.05, 2.5), "stage": (0.05, 2.0), "probe": (0.15, 0.6)}  # seconds between kills
+_INDUCTOR_PAUSE_FACTOR = 4
+
+BACKEND = """
+import time
+
+import torch
+
+
+def has(gm, name):
+    return any(getattr(node.target, "__name__", "") == name for node in gm.graph.nodes)
+
+
+def lower(gm, inputs):
+    COMPILE
+    if has(gm, "relu") and has(gm, "exp"):
+        raise LookupError("no relu with exp")
+    return gm.forward
+"""
+SCRIPT = """
+import torch
+import lowering
+
+
+def fn(x):
+    for n in range(LENGTH):
+        x = torch.sin(x) + n
+    x = torch.relu(x)
+    for n in range(LENGTH):
+        x = torch.cos(x) * n
+    return torch.exp(x)
+
+
+with torch.no_grad():
+    torch.compile(fn, backend=lowering.lower)(torch.randn(48, 16))
+"""
+COMPILE = "from torch._inductor.compile_fx import compile_fx; compile_fx(gm, inputs)"
+
+
+@dataclass
+class Row:
+    """What became of the runs in which one kind of process was killed."""
+
+    victim: str
+    kills: int = 0
+    commands: int = 0
+    results: int = 0
+    same: int = 0
+    left: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """A row of the table."""
+        left = "nothing" if not self.left else ", ".join(self.left)
+        return f"| {self.victim} | {self.kills} | {self.commands} | {self.same} of {self.results} | {left} |"
+
+
+HEAD = "| killed | kills | commands | undisturbed result | left behind |\n| --- | --- | --- | --- | --- |"
+
+
+def children(pid: int) -> list[int]:
+    """Return the process ids of a process's children; none for a process that has ended."""
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def is_python(pid: int) -> bool:
+    """Whether a process runs Python, and no compiler."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/exe").resolve() == Path(sys.executable).resolve()
+    return False
+
+
+def victims(main: int, victim: str) -> list[int]:
+    """Return the processes of this kind: the command itself, its children, or their children."""
+    if victim == "main":
+        return [main]
+    stages = children(main)
+    return stages if victim == "stage" else [p for stage in stages for p in children(stage) if is_python(p)]
+
+
+class Killer:
+    """Runs commands in a project, and kills what `victim` names, until there are enough kills."""
+
+    def __init__(self, folder: Path, victim: str, seed: int, inductor: bool) -> None:
+        self.project = Project(folder)
+        self.world = World(self.project)
+        self.row = Row(victim)
+        self._chance = random.Random(seed)
+        self._slowness = _INDUCTOR_PAUSE_FACTOR if inductor else 1
+        self.project.write(BACKEND.replace("COMPILE", COMPILE if inductor else "time.sleep(0.02)"), "lowering.py")
+        self.project.write(SCRIPT.replace("LENGTH", "2" if inductor else "20"))
+        self._last = folder
+        self.undisturbed = self._result(self._new_out(), 0)
+
+    def kill(self, wanted: int) -> Row:
+        """Kill until there were so many kills."""
+        while self.row.kills < wanted:
+            out = self._new_out()
+            result = self._result(out, min(_MAX_KILLS[self.row.victim], wanted - self.row.kills))
+            self.row.results += 1
+            self.row.same += result == self.undisturbed
+            if result != self.undisturbed:
+                self.row.notes.append(f"{out}: {result}")
+            self.row.left += self._left()
+        return self.row
+
+    def _new_out(self) -> Path:
+        return self.project.root / f"out-{self.row.results}-{time.monotonic_ns()}"
+
+    def _result(self, out: Path, kills: int) -> tuple[str, str]:
+        """Run and go on until a command ends by itself; return the minimal graph and the repro."""
+        command = ("run", "--verify", "1", "--out", out, "failing.py")
+        while True:
+            process = self.project.start_warm(*command)
+            before = self.row.kills
+            self._disturb(process, kills, out / "case" / "case.json")
+            kills -= self.row.kills - before
+            self.row.commands += 1
+            code = process.wait(_MAX_SECONDS)
+            if code == 0:
+                self._last = out
+                return (out / "minimal" / "graph.json").read_text(), (out / "repro.py").read_text()
+            said = process.communicate()[1]
+            if self.row.kills == before:
+                return f"exit code {code}", said
+            if (out / "case" / "case.json").exists():
+                command = ("reduce", "--verify", "1", out)
+            elif out.exists():  # killed before there was a Case: nothing is known that could go on
+                command = ("run", "--verify", "1", "--out", out / "again", "failing.py")
+                out = out / "again"
+
+    def _disturb(self, process: WarmProcess, kills: int, case: Path) -> None:
+        """Kill up to so many processes at random moments, until the command ends.
+
+        Before there is a Case, the stage is the script, and its children are the script's: one kill of the script is
+        answered by another run, a second counts as its failure, and a child's death is the script's own affair.
+        """
+        low, high = _PAUSES[self.row.victim]
+        to_script = {"main": kills, "stage": 1, "probe": 0}[self.row.victim]
+        while kills and process.poll() is None:
+            moment = time.monotonic() + self._slowness * self._chance.uniform(low, high)
+            while time.monotonic() < moment and process.poll() is None:
+                time.sleep(0.005)
+            while process.poll() is None:
+                before_case = not case.exists()
+                if (to_script or not before_case) and (found := victims(process.pid, self.row.victim)):
+                    to_script -= before_case
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(self._chance.choice(found), signal.SIGKILL)
+                        self.row.kills += 1
+                        kills -= 1
+                    break
+                time.sleep(0.002)
+
+    def _left(self) -> list[str]:
+        """Return what is left besides the result, in the folder that has one too."""
+        partial = [*self._last.rglob(".*"), *self._last.glob("temporary.txt")]
+        # A script that is killed leaves its compiler's files in its own TMPDIR, as under plain Python.
+        of_tool = [each for each in self.world.left() if not each.startswith("temporary file tmp")]
+        return [*of_tool, *(f"file {path.relative_to(self._last)}" for path in partial)]
+
+
+def table(wanted: int, chosen: Sequence[str] = VICTIMS, seed: int = 1, inductor: bool = False) -> list[Row]:
+    """Kill so many of each kind; print a row of the table for each."""
+    rows = []
+    print(HEAD, flush=True)
+    for victim in chosen:
+        with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+            rows.append(Killer(Path(folder), victim, seed, inductor).kill(wanted))
+        print(rows[-1].line(), *rows[-1].notes, sep="\n", flush=True)
+    return rows
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("victims", nargs="*", default=VICTIMS)
+    given = parser.parse_args()
+    rows = table(given.kills, given.victims, given.seed, given.inductor)
+    sys.exit(any(row.left or row.same != row.results for row in rows))
+
+
+if __name__ == "__main__":
+    _main()

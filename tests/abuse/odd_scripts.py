@@ -1,0 +1,218 @@
+"""A table of small scripts, each of which fails in a backend and does something odd as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FAILS = """
+def f(x):
+    return torch.tanh(x + 1) * 2
+
+
+torch.compile(f, backend="oddlib_tanh")(torch.ones(4))
+"""
+SWALLOWED = """
+try:
+    torch.compile(lambda x: torch.tanh(x + 1) * 2, backend="oddlib_tanh")(torch.ones(4))
+except Exception as error:
+    print(type(error).__name__)
+"""
+ERROR = "BackendCompilerFailed"
+
+
+@dataclass(frozen=True)
+class OddScript:
+    """A script that imports torch and oddlib, runs `before`, fails, and runs `after`.
+
+    With `after`, the script swallows the error and prints `ERROR`. `prints` is its standard output, as under plain
+    `python`. `code` is the documented exit code of `minify run`, `says` a part of its standard error. `given` are
+    options of minify.
+    """
+
+    name: str
+    before: str = ""
+    after: str = ""
+    prints: str = ""
+    code: int = 0
+    says: str = ""
+    given: tuple[str, ...] = ()
+    is_in_soak: bool = True
+
+    @property
+    def source(self) -> str:
+        """The text of the script."""
+        return f"import torch\nimport oddlib\n{self.before}{SWALLOWED if self.after else FAILS}{self.after}"
+
+    @property
+    def output(self) -> str:
+        """Everything that the script prints to standard output."""
+        return f"{self.prints}{ERROR}\n" if self.after and ERROR not in self.prints else self.prints
+
+
+SCRIPTS = (
+    OddScript(
+        "prints 1 GB",
+        before="import sys\nfor _ in range(1000):\n    sys.stdout.write('x' * 10**6)\n",
+        prints="x" * 10**9,
+    ),
+    OddScript("closes files 0 to 2", before="import os\nos.closerange(0, 3)\n"),
+    OddScript(
+        "removes its folder",
+        before="import os, shutil\nshutil.rmtree(os.path.dirname(os.path.abspath(__file__)))\nprint('gone')\n",
+        prints="gone\n",
+    ),
+    OddScript(
+        "allows itself few files",
+        before="import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))\n",
+    ),
+    OddScript(
+        "allows itself no processes",
+        before="import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (0, 0))\n",
+    ),
+    OddScript(
+        "allows itself no further memory",
+        before="import resource\ngranted = 2**28 + int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (granted, granted))\n",
+    ),
+    OddScript(
+        "allows itself small files alone",
+        before="import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))\n",
+        code=5,
+        says="File too large",
+    ),
+    OddScript(
+        "allows itself a second of the processor",
+        before="import resource, time\nused = int(time.process_time())\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (used + 40, used + 40))\n",
+    ),
+    OddScript(
+        "ignores SIGCHLD",
+        before="import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n",
+        is_in_soak=False,
+    ),
+    OddScript(
+        "waits for its children in a handler of SIGCHLD",
+        before="import os, signal\n\n\ndef reap(*_):\n    while True:\n        try:\n"
+        "            if os.waitpid(-1, os.WNOHANG)[0] == 0:\n                return\n"
+        "        except ChildProcessError:\n            return\n\n\nsignal.signal(signal.SIGCHLD, reap)\n",
+    ),
+    OddScript(
+        "has an alarm that goes off all the time",
+        before="import signal\nsignal.signal(signal.SIGALRM, lambda *_: None)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)\n",
+    ),
+    OddScript(
+        "has its own excepthook",
+        before="import sys\nsys.excepthook = lambda kind, *_: print('hook:', kind.__name__)\n",
+        prints=f"hook: {ERROR}\n",
+    ),
+    OddScript(
+        "forks at the end",
+        after="import os, sys\nsys.stdout.flush()\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n"
+        "else:\n    print('child', flush=True)\n",
+        prints=f"{ERROR}\nchild\n",
+    ),
+    OddScript(
+        "leaves a daemon behind",
+        after="import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(987)\n"
+        "    os._exit(0)\nos.wait()\n",
+    ),
+    OddScript(
+        "leaves a daemon thread",
+        before="import threading, time\nthreading.Thread(target=time.sleep, args=(9999,), daemon=True).start()\n",
+    ),
+    OddScript(
+        "leaves a thread that never ends",
+        before="import threading, time\nthreading.Thread(target=time.sleep, args=(9999,)).start()\n",
+        given=("--timeout", "4"),
+        says="does not end",
+        is_in_soak=False,
+    ),
+    OddScript(
+        "hangs in atexit",
+        before="import atexit, time\natexit.register(time.sleep, 9999)\n",
+        given=("--timeout", "4"),
+        says="does not end",
+    ),
+    OddScript(
+        "replaces open for writing",
+        before="import builtins, io\nfrom pathlib import Path\noriginal = open\n\n\n"
+        "def reading(file, mode='r', *rest, **more):\n    if mode not in ('r', 'rb'):\n"
+        "        raise PermissionError('no files')\n    return original(file, mode, *rest, **more)\n\n\n"
+        "builtins.open = io.open = reading\n",
+    ),
+    OddScript(
+        "replaces the clocks",
+        before="import time\ntime.time = time.monotonic = time.perf_counter = lambda: 0.0\n",
+    ),
+    OddScript(
+        "replaces torch.save",
+        before="def refused(*_, **__):\n    raise RuntimeError('saved')\n\n\ntorch.save = torch.load = refused\n",
+    ),
+    OddScript(
+        "replaces os.environ",
+        before="import os\nos.environ = {'PATH': os.defpath}\n",
+    ),
+    OddScript("clears os.environ", before="import os\nos.environ.clear()\n"),
+    OddScript(
+        "traces itself",
+        before="import sys\nlines = []\n\n\ndef tracer(frame, event, _):\n    lines.append(event)\n    return tracer\n"
+        "\n\nsys.settrace(tracer)\n",
+        after="sys.settrace(None)\nprint(len(lines) > 10)\n",
+        prints=f"{ERROR}\nTrue\n",
+    ),
+    OddScript("profiles itself", before="import sys\nsys.setprofile(lambda *_: None)\n"),
+    OddScript(
+        "uses multiprocessing with fork",
+        before="import multiprocessing\n\n\ndef double(n):\n    return 2 * n\n\n\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(double, [1, 2, 3]))\n",
+        prints="[2, 4, 6]\n",
+    ),
+    OddScript(
+        "uses asyncio",
+        before="import asyncio\n\n\nasync def main():\n    await asyncio.sleep(0.01)\n    torch.compile(lambda x: "
+        "torch.tanh(x + 1) * 2, backend='oddlib_tanh')(torch.ones(4))\n\n\nasyncio.run(main())\n",
+    ),
+    OddScript(
+        "holds shared memory",
+        before="from multiprocessing import shared_memory\nmemory = shared_memory.SharedMemory(create=True, size=64)\n"
+        "memory.unlink()\nx = torch.ones(4).share_memory_()\n",
+    ),
+    OddScript(
+        "leaves temporary files of its own folder",
+        before="import os, tempfile\nplace = tempfile.TemporaryDirectory()\n"
+        "print(tempfile.gettempdir() == os.environ['TMPDIR'])\n",
+        prints="True\n",
+    ),
+    OddScript(
+        "recurses without end first",
+        before="def deep():\n    deep()\n\n\ntry:\n    deep()\nexcept RecursionError:\n    print('deep')\n",
+        prints="deep\n",
+    ),
+    OddScript("switches its garbage collector off", before="import gc\ngc.disable()\ngc.freeze()\n"),
+    OddScript(
+        "replaces print and sys.stdout", before="import builtins, sys\nprint = builtins.print = sys.stdout = None\n"
+    ),
+    OddScript("changes its umask", before="import os\nos.umask(0o777)\n"),
+    OddScript(
+        "leaves a stopped child",
+        after="import os, signal\nif os.fork() == 0:\n    os.kill(os.getpid(), signal.SIGSTOP)\n    os._exit(0)\n",
+    ),
+)
+
+SPAWNS = """
+import multiprocessing
+
+import torch
+import oddlib
+
+
+def double(n):
+    return 2 * n
+
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(double, [1, 2]))
+    torch.compile(lambda x: torch.tanh(x + 1) * 2, backend="oddlib_tanh")(torch.ones(4))
+"""

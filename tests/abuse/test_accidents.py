@@ -1,0 +1,256 @@
+"""Accidents from outside, in each phase: signals, full disks, missing folders, limits, an odd environment."""
+
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from aftermath import Ended, World, fails_alone
+from layers import sampled
+from test_machine import in_own_mounts
+from vocabulary import Project
+
+pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]
+
+SLOW = """
+import time
+import torch
+import oddlib
+
+
+def slow(gm, inputs):
+    time.sleep(0.1)
+    return oddlib.backends.oddlib_tanh(gm, inputs)
+
+
+with torch.no_grad():
+    time.sleep(1)
+    torch.compile(lambda x: torch.tanh((x.sin() + 1).cos() * 2).cos(), backend=slow)(torch.randn(8, 8))
+"""
+PHASES = {
+    "loading": "minify: loading torch",
+    "script": "minify: running failing.py",
+    "reducing": "minify: reducing",
+    "verifying": "minify: verifying the repro",
+    "reports": "minify: writing the reports",
+}
+NOBODY = 65534
+
+
+def started(project: Project, phase: str, **options):
+    """A command that has come to a phase, and its world."""
+    world = World(project)
+    project.write(SLOW)
+    process = world.start("run", "--verify", "1", "--out", project.out, "failing.py", **options)
+    world.wait_for(lambda: PHASES[phase] in world.said, process, 120)
+    return world, process
+
+
+@pytest.mark.parametrize(
+    ("phase", "number"), sampled([(phase, n) for phase in PHASES for n in (signal.SIGTERM, signal.SIGHUP)], 7)
+)
+def test_a_signal_ends_the_run_with_nothing_left(project: Project, phase: str, number: int):
+    world, process = started(project, phase)
+    process.send_signal(number)
+    ended = world.finish(process)
+    assert ended.code in (128 + number, 0 if phase == "reports" else 128 + number), ended.err
+    assert ended.left == ()
+    assert not list(project.out.glob("temporary.txt"))
+
+
+@pytest.mark.parametrize("phase", sampled(["reducing", "script", "verifying"]))
+def test_no_limit_counts_while_everything_is_stopped(project: Project, phase: str):
+    world, process = started(project, phase, prefix=())
+    stopped = world.processes()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(6)
+    for pid in reversed(stopped):
+        os.kill(pid, signal.SIGCONT)
+    ended = world.finish(process)
+    assert (ended.code, ended.left) == (0, ()), ended.err
+    assert "minimal" in ended.err and fails_alone(world)
+
+
+def test_no_limit_counts_while_the_main_process_is_stopped(project: Project):
+    """Its children go on, and end while nobody looks."""
+    world, process = started(project, "reducing")
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    process.send_signal(signal.SIGCONT)
+    ended = world.finish(process)
+    assert (ended.code, ended.left) == (0, ()), ended.err
+
+
+def on_a_small_disk(project: Project, place: Path, size: str, fill: bool, script: str = SLOW) -> Ended:
+    """A run for which a folder is a disk of this size, full or not."""
+    before = in_own_mounts(project.temporary)
+    if before is None:
+        pytest.skip("this machine lets nobody mount a small file system")
+    world = World(project)
+    project.write(script)
+    place.mkdir(exist_ok=True)
+    command = f"mount -t tmpfs -o size={size} none {place} && "
+    command += f"{{ dd if=/dev/zero of={place}/user-full bs=4k 2>&-; true; }} && " if fill else ""
+    prefix = (*before, "bash", "-c", command + 'exec "$@"', "bash")
+    out = project.out / "here" if fill else project.out
+    return world.run("run", "--verify", "1", "--out", out, "failing.py", prefix=prefix)
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize("size", ["16k", "64k", "200k", "1m"])
+def test_a_disk_of_temporary_files_that_fills(project: Project, size: str):
+    ended = on_a_small_disk(project, project.temporary, size, False)
+    assert ended.code in (0, 4, 5) and ended.left == (), ended.err
+    assert "attach it to a report" not in ended.err
+    assert ended.code == 0 or "No space left on device" in ended.err, ended.err
+
+
+LARGE = """
+import torch
+
+
+def refuse(gm, inputs):
+    def run(*args):
+        if any(node.target is torch.tanh for node in gm.graph.nodes):
+            raise LookupError("no tanh")
+        return gm.forward(*args)
+
+    return run
+
+
+with torch.no_grad():
+    torch.compile(lambda x: torch.tanh((x.sin() + 1).cos() * 2).cos(), backend=refuse)(torch.randn(512, 512))
+"""
+
+
+@pytest.mark.usefixtures("soak")
+def test_values_that_do_not_fit_are_left_out(project: Project):
+    """Each takes 1 MiB."""
+    ended = on_a_small_disk(project, project.temporary, "6m", False, LARGE)
+    assert (ended.code, ended.left) == (0, ()), ended.err
+    assert "not kept" in ended.err and "half of the free space" in ended.err
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_disk_for_results_that_is_full_from_the_beginning(project: Project):
+    ended = on_a_small_disk(project, project.out, "64k", True)
+    assert ended.code in (2, 5) and ended.left == (), ended.err
+    assert "attach it to a report" not in ended.err and "No space left on device" in ended.err
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_disk_for_temporary_files_that_is_full_from_the_beginning(project: Project):
+    """Python takes another folder for temporary files then."""
+    ended = on_a_small_disk(project, project.temporary, "64k", True)
+    assert (ended.code, ended.left) == (0, ()), ended.err
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize("phase", ["script", "reducing", "verifying"])
+@pytest.mark.parametrize("place", ["out", "temporary", "folder"])
+def test_a_folder_that_is_removed_halfway(project: Project, phase: str, place: str):
+    world, process = started(project, phase)
+    shutil.rmtree(getattr(project, place), ignore_errors=True)
+    ended = world.finish(process)
+    gone = (1,) if (place, phase) == ("folder", "script") else ()  # it may not have been read by then
+    assert ended.code in (0, 4, 5, *gone), ended.err
+    assert "attach it to a report" not in ended.err and ended.left == (), ended.err
+
+
+def as_somebody(project: Project) -> dict[str, object]:
+    """Options of a process that is not root, in folders that it may use."""
+    if os.geteuid() != 0:
+        return {}
+    for place in (project.root, project.folder, project.temporary):
+        place.chmod(0o777)
+    for parent in (*project.root.parents, *Path(sys.executable).parents, *Path(sys.executable).resolve().parents):
+        if not parent.stat().st_mode & 0o001:
+            pytest.skip(f"nobody else may enter {parent}")
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize(("out", "code"), [((), 2), (("--out", "../out"), 0)], ids=["default", "elsewhere"])
+def test_a_folder_that_cannot_be_written_to(project: Project, out: tuple[str, ...], code: int):
+    """The script is in it, and so is the default folder of the results."""
+    before = in_own_mounts(project.temporary)
+    if before is None:
+        pytest.skip("this machine lets nobody mount a file system")
+    place = project.folder
+    mount = f'mount --bind {place} {place} && mount -o remount,bind,ro {place} && cd {place} && exec "$@"'
+    world = World(project)
+    project.write(SLOW)
+    ended = world.run("run", "--verify", "1", *out, "failing.py", prefix=(*before, "bash", "-c", mount, "bash"))
+    assert (ended.code, ended.left) == (code, ()), ended.err
+    assert code == 0 or "--out" in ended.err
+
+
+LIMITS = {
+    "64 files": (resource.RLIMIT_NOFILE, 64, (0,)),
+    "32 files": (resource.RLIMIT_NOFILE, 32, (0, 5)),
+    "files of 4 KiB": (resource.RLIMIT_FSIZE, 4096, (4, 5)),
+    "8 GiB of addresses": (resource.RLIMIT_AS, 8 * 2**30, (0,)),
+    "300 MiB of addresses": (resource.RLIMIT_AS, 300 * 2**20, (2, 4, 5)),
+    "no core files": (resource.RLIMIT_CORE, 0, (0,)),
+}
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit(project: Project, name: str):
+    number, value, codes = LIMITS[name]
+    world = World(project)
+    project.write(SLOW)
+    ended = world.run(
+        *("run", "--verify", "1", "--out", project.out, "failing.py"),
+        preexec_fn=lambda: resource.setrlimit(number, (value, value)),
+    )
+    assert ended.code in codes and ended.left == (), ended.err
+    assert "attach it to a report" not in ended.err, ended.err
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize("most", [1, 3, 40])
+def test_a_limit_on_processes(project: Project, most: int):
+    """Root has none."""
+    options = as_somebody(project)
+    if not options:
+        pytest.skip("other processes of this user count as well")
+    world = World(project)
+    project.write(SLOW)
+    ended = world.run(
+        *("run", "--verify", "1", "--out", project.root / "out", "failing.py"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (most, most)),
+        **options,
+    )
+    assert ended.code in (0, 4, 5) and ended.left == (), ended.err
+    assert "attach it to a report" not in ended.err, ended.err
+
+
+@pytest.mark.usefixtures("soak")
+@pytest.mark.parametrize("home", [None, "/nowhere", "", "/proc"])
+def test_a_home_that_is_none(project: Project, home: str | None):
+    world = World(project)
+    project.write(SLOW)
+    environment = {"HOME": home, "XDG_CACHE_HOME": None, "USER": None, "LOGNAME": None}
+    ended = world.run("run", "--verify", "1", "--out", project.out, "failing.py", environment=environment)
+    assert (ended.code, ended.left) == (0, ()), ended.err
+
+
+@pytest.mark.usefixtures("soak")
+def test_a_user_without_a_name(project: Project):
+    """As in a container that is started with a number."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    options = {**as_somebody(project), "user": 54321}
+    world = World(project)
+    project.write(SLOW)
+    environment = {"HOME": None, "USER": None, "LOGNAME": None}
+    out = project.root / "out"
+    ended = world.run("run", "--verify", "1", "--out", out, "failing.py", environment=environment, **options)
+    assert (ended.code, ended.left) == (0, ()), ended.err

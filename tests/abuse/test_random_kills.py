@@ -1,0 +1,18 @@
+"""Kills of the command, its stages and its probes at random moments: the result is the undisturbed one."""
+
+import os
+
+import pytest
+from kills import VICTIMS, table
+
+KILLS = int(os.environ.get("KILLS", "4"))  # of each kind; `KILLS=50 make soak PYTEST_ARGS=tests/abuse`
+
+pytestmark = [pytest.mark.timeout(300 + 60 * KILLS), pytest.mark.usefixtures("soak")]
+
+
+# With inductor a run of the script is long enough to be killed twice, and that counts as its failure.
+@pytest.mark.parametrize(("victim", "inductor"), [*((victim, False) for victim in VICTIMS), ("main", True)])
+def test_killed_at_random_moments_it_ends_with_the_same(victim: str, inductor: bool):
+    (row,) = table(KILLS, [victim], inductor=inductor)
+    assert row.kills == KILLS and row.same == row.results > 0, row.notes
+    assert row.left == []

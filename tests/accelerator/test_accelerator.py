@@ -1,0 +1,149 @@
+"""`minify run` on a device that is neither the CPU nor CUDA: an accelerator in host memory, built with g++.
+
+Like CUDA, the device refuses a process whose parent has used it. So these tests also fail if the process that forks
+the probes uses the device of a Case.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.timeout(240)
+
+NO_TANH = """
+import oddacc
+import minifier_backends.faulty
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4)).to("oddacc").eval()
+compiled = torch.compile(model, backend="faulty_raise")
+with torch.no_grad():
+    print(compiled(torch.randn(3, 8, device="oddacc")).sum())
+"""
+
+WRONG_FOR_SOME_VALUES = """
+import oddacc
+import torch
+
+def wrong(gm, inputs):
+    def run(*args):
+        out = gm(*args)
+        bad = any(node.target is torch.sin for node in gm.graph.nodes) and args[0].double().sum().item() == 1031.0
+        return tuple(o + 0.5 for o in out) if bad else out
+    return run
+
+def step(x, y):
+    return torch.sin(x) * 2 + y.cos()
+
+x = torch.full((4096,), 0.25)
+x[17] += 3
+x[170] += 4
+print(torch.compile(step, backend=wrong)(x.to("oddacc"), torch.randn(4096, device="oddacc")).sum())
+"""
+
+# The error of a kernel that runs later: %s is where the backend waits for the device.
+BAD_KERNEL = """
+import oddacc
+import torch
+
+def breaks(gm, inputs):
+    def run(*args):
+        out = gm(*args)
+        if any(node.target is torch.tanh for node in gm.graph.nodes):
+            torch.ops.oddacc.lose()
+        %s
+        return out
+    return run
+
+def step(x):
+    return torch.sin(torch.tanh(x) * 2) + 1
+
+y = torch.compile(step, backend=breaks)(torch.randn(6, device="oddacc"))
+print(y.sum())
+"""
+
+WORKSPACE = """
+import oddacc
+import torch
+from torch._dynamo import register_backend
+
+MEMORY = torch.empty(16, device="oddacc")
+
+@register_backend
+def workspace(gm, inputs):
+    if any(node.target is torch.tanh for node in gm.graph.nodes):
+        raise NotImplementedError("tanh")
+    return gm.forward
+"""
+
+USES_WORKSPACE = """
+import torch
+import workspace
+
+def step(x):
+    return torch.sin(torch.tanh(x) * 2) + 1
+
+torch.compile(step, backend="workspace")(torch.randn(6, device="oddacc"))
+"""
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory, processes):
+    """The device's library, compiled in about half a minute."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no g++ to build the device with")
+    torch_folder, path = Path(torch.__file__).parent, tmp_path_factory.mktemp("oddacc") / "liboddacc.so"
+    include, libraries = torch_folder / "include", torch_folder / "lib"
+    command = [compiler, "-std=c++20", "-O0", "-shared", "-fPIC", f"-I{include}", str(HERE / "oddacc.cpp")]
+    command += ["-o", str(path), f"-L{libraries}", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{libraries}"]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    return path
+
+
+@pytest.fixture
+def on_oddacc(soak, project, library):
+    """Run `minify run` on a script next to the device's module; return how it ended."""
+
+    def run(script, **modules):
+        shutil.copy(library, project.folder)
+        shutil.copy(HERE / "oddacc.py", project.folder)
+        for name, text in modules.items():
+            project.write(text, f"{name}.py")
+        done = project.run(script, fresh=True)
+        assert done.code == 0, done.stderr
+        assert done.result["level"] == "dynamo" and done.ops[1] == 1, done.repro
+        assert done.result["verified"] == {"runs": 1, "same": 1, "control": "passed"}
+        return done
+
+    return run
+
+
+def test_the_repro_names_the_device(on_oddacc):
+    done = on_oddacc(NO_TANH)
+    assert 'x = torch.randn(1, device="oddacc:0")' in done.repro and done.repro.startswith("import oddacc")
+    assert done.result["failure"]["message"] == "no lowering for tanh"
+
+
+def test_stored_values_go_to_the_device(on_oddacc):
+    done = on_oddacc(WRONG_FOR_SOME_VALUES)
+    assert 'v.to("oddacc:0") for k, v in' in done.repro
+
+
+@pytest.mark.parametrize("wait", ["pass", "torch.accelerator.synchronize()"], ids=["later", "at once"])
+def test_an_error_that_the_device_does_not_survive(on_oddacc, wait):
+    done = on_oddacc(BAD_KERNEL % wait)
+    assert done.result["failure"]["type"] == "torch.AcceleratorError"
+    assert "return torch.tanh(x)" in done.repro and 'device="oddacc:0"' in done.repro
+
+
+def test_a_backend_that_uses_the_device_when_it_is_imported(on_oddacc):
+    done = on_oddacc(USES_WORKSPACE, workspace=WORKSPACE)
+    assert "each probe now imports it" in done.stderr
+    assert 'device="oddacc:0"' in done.repro

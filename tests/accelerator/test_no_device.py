@@ -1,0 +1,81 @@
+"""A run asks for no device in the processes that fork: CUDA cannot be used in forks of a process that has asked."""
+
+import json
+import os
+import sys
+
+import pytest
+import torch
+from vocabulary import in_child
+
+from minifier.cli.entry import command_line
+
+pytestmark = pytest.mark.timeout(240)
+
+SCRIPT = """
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+
+def lower(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise NotImplementedError("no lowering for tanh")
+    return gm
+
+
+def step(x, weight):
+    hidden = torch.relu(x @ weight) + 1
+    return (torch.tanh(hidden) * hidden).sum()
+
+
+backend = aot_autograd(fw_compiler=lower)
+compiled = torch.compile(step, backend=backend, dynamic={dynamic})
+compiled(torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)).backward()
+"""
+ASKED = [(torch.cuda, "is_available"), (torch.cuda, "_lazy_init"), (torch.accelerator, "is_available")]
+# Functions that run in a child alone, and what the child is for.
+CHILDREN = {
+    ("minifier.capturing.capture", "_in_child"): "script",
+    ("minifier.probe.life", "run_job"): "probe",
+    ("minifier.report.environment", "_collect"): "facts",
+}
+
+
+def stack():
+    """The (module, function) pairs of this process's stack; a fork has its parent's frames too."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        yield frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        frame = frame.f_back
+
+
+def log_questions(path):
+    """Log each question about a device, with its process's purpose and stack."""
+    for module, name in ASKED:
+        original = getattr(module, name)
+
+        def asked(*args, _name=f"{module.__name__}.{name}", _original=original, **kwargs):
+            frames = list(stack())
+            purpose = next((CHILDREN[frame] for frame in frames if frame in CHILDREN), "")
+            own = [f"{module}:{function}" for module, function in frames if module.startswith("minifier.")]
+            with path.open("a") as file:
+                file.write(json.dumps([_name, purpose, own[:8]]) + "\n")
+            return _original(*args, **kwargs)
+
+        setattr(module, name, asked)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project, dynamic):
+    log = project.folder.parent / "asked"
+    project.write(SCRIPT.replace("{dynamic}", str(dynamic)))
+
+    def work():
+        os.chdir(project.folder)
+        log_questions(log)
+        return command_line(["run", "--verify", "1", "--out", str(project.out), "failing.py"])
+
+    assert in_child(work, project.folder.parent, timeout=200) == 0
+    asked = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    assert [each for each in asked if not each[1]] == []
+    assert {purpose for _, purpose, _ in asked} == {"script", "probe", "facts"}

@@ -1,0 +1,52 @@
+"""Graphs with collectives: every run of such a graph needs all processes, so it is run as often as the script does."""
+
+import pytest
+from vocabulary import Bureau
+
+from minifier.capturing.events import read_events
+from minifier.capturing.terms import Comparing
+from minifier.failure import Tolerance
+
+pytestmark = pytest.mark.timeout(120)
+
+SCRIPT = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
+def wrong(gm, inputs):
+    return lambda *args: tuple(result * 1.5 for result in gm.forward(*args))
+
+
+def summed(x):
+    y = torch.sin(x)
+    dist.all_reduce(y)
+    return y + 1
+
+
+def alone(x):
+    return torch.cos(x) + 1
+
+
+for step in (FUNCTIONS):
+    torch.compile(step, backend=wrong)(torch.ones(3))
+"""
+
+
+def compared(bureau, functions):
+    bureau.capture(SCRIPT.replace("FUNCTIONS", functions), comparing=Comparing(Tolerance()))
+    return read_events(bureau.graphs)
+
+
+def test_a_graph_with_a_collective_is_not_run_again(bureau: Bureau):
+    events = compared(bureau, "summed,")
+    (event,) = [event for event in events if event["event"] == "not compared"]
+    assert "all_reduce" in event["reason"] and "other processes" in event["reason"]
+
+
+def test_other_graphs_of_the_same_program_are(bureau: Bureau):
+    events = compared(bureau, "summed, alone")
+    assert [event["number"] for event in events if event["event"] == "not compared"] == [1]
+    assert [event["number"] for event in events if event["event"] == "failed"] == [2]

@@ -1,0 +1,144 @@
+"""What a person sees of whole runs, as recorded in recordings/. With RECORD=1 the recordings are written anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from layers import sampled
+from screens import in_a_terminal, without_figures, without_lines_after_silence
+
+pytestmark = pytest.mark.timeout(300)
+
+_RECORDINGS = Path(__file__).parent / "recordings"
+_BACKEND = """
+import torch
+
+
+def {name}(gm, inputs):
+    names = [str(node.target) for node in gm.graph.nodes]
+{body}
+
+
+def model(x):
+    x = x.sin()
+    torch._dynamo.graph_break()
+    return {result}
+
+
+print("before", flush=True)
+try:
+    torch.compile(model, backend={name})(torch.ones(4))
+{then}
+"""
+_REFUSES = """\
+    if any("tanh" in name for name in names):
+        raise NotImplementedError("no lowering for tanh")
+    return gm"""
+_INEXACT = "(x.cos() + 1).tanh().exp()"
+_EXACT = "(x.floor() + 1).round().abs()"  # eager has no rounding error, whose digits depend on the processor
+_WRONG = """\
+    is_wrong = any("round" in name for name in names)
+    return lambda *args: tuple(each + 1 if is_wrong else each for each in gm(*args))"""
+_ENDS = (
+    "    print('after')\nexcept NotImplementedError:\n    raise SystemExit(3)\nexcept Exception:\n    print('caught')"
+)
+_HOOKED = """
+import sys
+import torch
+
+sys.excepthook = lambda *_: print("failed")
+print("before")
+{line}
+"""
+_NEEDS_STATE = """
+import torch
+import acme
+
+acme.devices.append("acme:0")
+print("before")
+try:
+    torch.compile(lambda x: x.sin().tanh() + 1, backend=acme.acme)(torch.ones(4))
+except Exception:
+    print("caught")
+"""
+_ACME = """
+devices = []
+
+
+def acme(gm, inputs):
+    if not devices:
+        raise RuntimeError("no lowering: there is no device")
+    raise RuntimeError("no lowering for tanh on acme:0")
+"""
+_SCRIPTS = {
+    "refuses": _BACKEND.format(name="acme", body=_REFUSES, result=_INEXACT, then=_ENDS),
+    "wrong": _BACKEND.format(name="acme", body=_WRONG, result=_EXACT, then=_ENDS),
+    "passes": _BACKEND.format(name="acme", body="    return gm", result=_INEXACT, then=_ENDS),
+    "misspelt": _HOOKED.format(line="torch.compile(torch.sin, backend='inductr')(torch.ones(2))"),
+    "needs-state": _NEEDS_STATE,
+}
+_MEDIA = {"100x30": (100, 30), "60x20": (60, 20), "pipe": None}
+_TESTS = """
+import pytest
+import torch
+
+
+def acme(gm, inputs):
+    for name in ("tanh", "erf"):
+        if any(name in str(node.target) for node in gm.graph.nodes):
+            raise NotImplementedError(f"no lowering for {name}")
+    return gm
+
+
+@pytest.mark.parametrize("op", [torch.tanh, torch.erf, lambda x: x.sin().tanh()], ids=["tanh", "erf", "sin-tanh"])
+def test_compiles(op):
+    torch._dynamo.reset()
+    torch.compile(op, backend=acme)(torch.ones(2))
+"""
+
+
+def normalised(text: str, project) -> str:
+    """The text without what varies between runs and machines: times, probes, sizes of files, versions, paths."""
+    text = without_figures(without_lines_after_silence(text.replace(str(project.folder), "FOLDER")))
+    for pattern, general in (
+        (r"(?s)minify: bundle\.zip holds .*?(?=\nfailed )", "minify: bundle.zip holds FILES"),
+        (r"\b\d+\.\d+s( \(\d+:\d\d:\d\d\))?", "N s"),  # of pytest
+        (r"torch \d+\.\d+\.\d+\S*", "torch VERSION"),
+        (r"0x[0-9a-f]+", "ADDRESS"),
+    ):
+        text = re.sub(pattern, general, text)
+    return text.rstrip() + "\n"
+
+
+def compare(text: str, name: str) -> None:
+    """Compare the text with its recording."""
+    path = _RECORDINGS / f"{name}.txt"
+    if os.environ.get("RECORD"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("script", "medium"), sampled([(script, medium) for script in _SCRIPTS for medium in _MEDIA], step=4)
+)
+def test_a_run(project, script, medium):
+    project.write(_ACME, "acme.py")
+    project.write(_SCRIPTS[script], f"{script}.py")
+    arguments = ["run", "--verify", "2", f"{script}.py"]
+    if (size := _MEDIA[medium]) is None:
+        done = project.finish(project.start_warm(*arguments), 150)
+        said = f"{done.stderr}\n--- standard output ---\n{done.stdout}\n--- exit code {done.code} ---"
+    else:
+        shown = in_a_terminal(project, *arguments, columns=size[0], lines=size[1])
+        said = "\n".join([*shown.scrolled, *shown.rows, f"--- exit code {shown.code} ---"])
+    compare(normalised(said, project), f"{script}-{medium}")
+
+
+@pytest.mark.soak
+def test_failing_tests_with_two_distinct_failures(project):
+    project.write(_TESTS, "test_ops.py")
+    arguments = ["-m", "pytest", "--minify", "-p", "no:cacheprovider", "--tb=no", "-q", "test_ops.py"]
+    compare(normalised(project.python(*arguments).stdout, project), "pytest")

@@ -1,0 +1,415 @@
+"""`minifier.minify` and `minifier.check` of a function, in scripts that are run by plain python."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from layers import sampled
+from test_in_process import ran
+
+import minifier
+from minifier.embed.try_recorded import answer_file, read_answer
+from minifier.errors import FolderRemoved, ToolFailed, UsageError
+
+pytestmark = pytest.mark.timeout(300)
+
+HEAD = """
+import functools, json, os, signal, threading, time
+from torch._dynamo.backends.common import aot_autograd
+
+def has(gm, name):
+    return any(name in str(node.target) for node in gm.graph.nodes)
+
+def tell(outcome):
+    failure = outcome.failure.fingerprint
+    told = [failure.stage.value, failure.kind.value, outcome.ops, list(outcome.origin), str(outcome.repro)]
+    print(json.dumps(told))
+
+def fn(x, w=None):
+    y = x.sin().cos()
+    torch._dynamo.graph_break()
+    z = y + 1
+    return z.tanh().exp()
+"""
+
+FORMS = {
+    "an exception": (
+        """
+        def mine(gm, inputs):
+            if has(gm, "tanh"):
+                raise LookupError("no tanh")
+            return gm.forward
+
+        tell(minifier.minify(fn, [torch.randn(3)], mine, **ONCE))
+        """,
+        ("compile", "exception"),
+    ),
+    "a death, with a thread that goes on": (
+        """
+        def mine(gm, inputs):
+            if has(gm, "tanh"):
+                os.kill(os.getpid(), signal.SIGSEGV)
+            return gm.forward
+
+        ticks, goes_on = [], True
+        def tick():
+            while goes_on:
+                ticks.append(torch.ones(10).sum())
+                time.sleep(0.01)
+
+        thread = threading.Thread(target=tick)
+        thread.start()
+        outcome = minifier.minify(fn, [torch.randn(3)], mine, **ONCE)
+        before = len(ticks)
+        while thread.is_alive() and len(ticks) == before:
+            time.sleep(0.01)
+        assert thread.is_alive()
+        goes_on = False
+        tell(outcome)
+        """,
+        ("compile", "signal"),
+    ),
+    "a hang": (
+        """
+        def mine(gm, inputs, seconds):
+            def run(*args):
+                if has(gm, "tanh"):
+                    time.sleep(seconds)
+                return gm.forward(*args)
+            return run
+
+        tell(minifier.minify(fn, [torch.randn(3)], functools.partial(mine, seconds=1000), timeout=5, **ONCE))
+        """,
+        ("run", "timeout"),
+    ),
+    "a wrong result": (
+        """
+        def mine(gm, inputs):
+            return (lambda *args: [2 * each for each in gm.forward(*args)]) if has(gm, "tanh") else gm.forward
+
+        tell(minifier.minify(fn, [torch.randn(3)], mine, **ONCE))
+        """,
+        ("compare", "wrong-result"),
+    ),
+    "in the backward pass of a parameter": (
+        """
+        def forward_compiler(gm, inputs):
+            return gm.forward
+
+        def backward_compiler(gm, inputs):
+            if has(gm, "tanh_backward"):
+                raise LookupError("no tanh_backward")
+            return gm.forward
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = torch.nn.Parameter(torch.randn(3))
+
+            def forward(self, x):
+                return fn(x * self.w)
+
+        mine = aot_autograd(fw_compiler=forward_compiler, bw_compiler=backward_compiler)
+        tell(minifier.minify(Model(), (torch.randn(3),), mine, **ONCE))
+        """,
+        ("backward-compile", "exception"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sampled(FORMS))
+def test_each_kind_of_failure_is_reduced_and_the_process_goes_on(project, what):
+    text, (stage, kind) = FORMS[what]
+    done = ran(project, HEAD + textwrap.dedent(text))
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    lines = (project.folder / "failing.py").read_text().splitlines()
+    origin = f"failing.py:{lines.index('    return z.tanh().exp()') + 1}"
+    assert said == [stage, kind, 1, [origin], str(project.out / "repro.py")]
+    repro = (project.out / "repro.py").read_text()
+    assert "tanh" in repro and "exp()" not in repro and "minifier" not in repro
+    assert project.litter() == []
+
+
+STATE = """
+import random
+import numpy
+import minifier_backends.faulty
+from minifier.torch_private import compiled_entries
+
+compilations = []
+
+def counts(gm, inputs):
+    compilations.append(gm)
+    return gm.forward
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.steps, self.seen = torch.nn.BatchNorm1d(3), 0, []
+        self.drop = torch.nn.Dropout()
+
+    def forward(self, x, y):
+        self.steps += 1
+        self.seen.append(self.steps)
+        y.add_(1)
+        x = self.drop(self.norm(x)) * torch.rand(3)
+        torch._dynamo.graph_break()
+        numpy.random.rand(), random.random()
+        return (x.tanh() * y).sum()
+
+def state():
+    tensors = [model.norm.running_mean, model.norm.num_batches_tracked, y, torch.get_rng_state()]
+    texts = [each.tolist() for each in tensors] + [y._version, model.steps, model.seen, model.training]
+    return texts + [random.getstate()[1], numpy.random.get_state()[1].tolist(), model.norm.weight.grad]
+
+model, x, y = Model(), torch.randn(2, 3), torch.randn(3)
+compiled = torch.compile(fn, backend=counts)
+compiled(x), torch.compile(model, backend=counts)(x, y)
+before, count = state(), len(compilations)
+entries = [compiled_entries(code) for code in (fn.__code__, Model.forward.__code__)]
+threads = threading.active_count()
+for backend, expected in (("faulty_raise", True), ("eager", False)):
+    for checked, inputs in ((model, [x, y]), (fn, [torch.ones(5, 7)])):  # sizes that are not to become dynamic
+        failure = minifier.check(checked, inputs, backend)
+        assert (failure is not None) is expected, failure
+    assert state() == before
+after = [compiled_entries(code) for code in (fn.__code__, Model.forward.__code__)]
+assert (after, threading.active_count()) == (entries, threads) and 0 not in entries[:2]
+compiled(x)
+assert len(compilations) == count, "the user's own function was compiled again"
+print("as before")
+"""
+
+
+def test_a_tensor_is_not_taken_for_a_list_of_arguments():
+    with pytest.raises(UsageError, match="inputs is a Tensor"):
+        minifier.check(torch.sin, torch.ones(2))
+
+
+def test_a_check_leaves_the_state_of_the_process_as_it_was(project):
+    done = ran(project, HEAD + STATE)
+    assert (done.returncode, done.stdout) == (0, "as before\n"), done.stderr
+    assert not project.out.exists() and project.litter() == []
+
+
+QUIET = """
+outcome = minifier.minify(fn, [torch.randn(3)], "eager", out=sys.argv[1])
+print(outcome.failed, outcome.repro, outcome.graphs)
+print(outcome)
+print(outcome._repr_html_())
+print(minifier.minify(lambda x: x, [1], "eager", out=sys.argv[1]))
+"""
+
+
+def test_an_outcome_without_a_failure_says_so(project):
+    done = ran(project, HEAD + QUIET)
+    assert done.returncode == 0, done.stderr
+    facts, text, html, empty = done.stdout.splitlines()
+    assert facts == "False None 2" and "no backend call fails" in text and "2 graphs compared" in text
+    assert html.startswith("<table>") and "2 graphs compared" in html and "no graph went to the backend" in empty
+    assert not project.out.exists() and project.litter() == []
+
+
+TRAINING = """
+model = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.Linear(3, 2))
+optimizer = torch.optim.Adam(model[1].parameters())
+
+def forward(x):
+    return model(x).sum()
+
+def step(x):
+    loss = forward(x)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+def state():
+    weights = [model[1].weight.tolist(), model[1].weight.grad]
+    return str(model), str(model[0].weight), str(optimizer.state_dict()), weights
+
+for lazy, size in ((True, 5), (False, 7)):
+    before = state()
+    assert minifier.check(step, [torch.randn(4, size)], "eager") is None
+    assert state() == before and ("LazyLinear" in before[0]) is lazy, (before, state())
+    step(torch.randn(4, 7))
+    assert state() != before
+"""
+
+
+def test_a_check_of_a_training_step_trains_nothing_and_leaves_a_lazy_module_lazy(project):
+    done = ran(project, HEAD + TRAINING)
+    assert done.returncode == 0, done.stderr
+
+
+INTERRUPTED = """
+def mine(gm, inputs):
+    open("COMPILES", "w").close()
+    time.sleep(1000)
+
+def press():
+    while not os.path.exists("COMPILES"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=press).start()
+try:
+    minifier.check(fn, [torch.randn(3)], mine)
+except KeyboardInterrupt:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        print("no child is left")
+"""
+
+
+def test_ctrl_c_leaves_neither_a_process_nor_a_folder(project):
+    done = ran(project, HEAD + INTERRUPTED.replace("COMPILES", str(project.folder / "compiles")))
+    assert (done.returncode, done.stdout) == (0, "no child is left\n"), done.stderr
+    assert project.litter() == []
+
+
+@pytest.mark.usefixtures("processes")
+def test_an_error_of_the_other_process_arrives_as_what_it_is(tmp_path):
+    removed = str(tmp_path / "removed" / "recorded")
+    with answer_file() as answer:
+        command = [sys.executable, "-m", "minifier.embed.try_recorded", removed, str(answer), ""]
+        subprocess.run(command, pass_fds=[answer], timeout=200, check=True)
+        with pytest.raises(FolderRemoved, match=str(tmp_path / "removed")):
+            read_answer(answer, "")
+    with answer_file() as answer, pytest.raises(ToolFailed, match="without an answer:\nits last words"):
+        read_answer(answer, "its last words")
+
+
+REFUSED = """
+def told(call):
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, str(error).splitlines()[0])
+
+def inside():
+    def mine(gm, inputs):
+        raise LookupError
+    return [mine]
+
+(hidden,) = inside()
+del inside
+backends = {"of a dict": lambda gm, inputs: gm.forward}
+
+def fails(x):
+    raise KeyError("by itself")
+
+x = torch.randn(3)
+mine, table = hidden, None
+told(lambda: minifier.check(fails, [x], "eager"))
+told(lambda: minifier.check(fn, [x], "no_such_backend"))
+told(lambda: minifier.check(fn, [x], type("Backend", (), {"__call__": lambda self, gm, inputs: gm.forward})()))
+"""
+
+
+def test_what_cannot_be_done_is_said(project):
+    done = ran(project, HEAD + REFUSED)
+    assert done.returncode == 0, done.stderr
+    itself, unknown, unreachable = done.stdout.splitlines()
+    assert itself == "KeyError 'by itself'"
+    assert unknown.startswith("InvalidBackend")
+    assert unreachable.startswith("NoRepro the backend") and "Assign it to a global name of a module" in unreachable
+    assert project.litter() == []
+
+
+CELLS = '''
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+cells = ["""
+import torch
+import minifier
+""", """
+def mine(gm, inputs):
+    if any(node.target is torch.tanh for node in gm.graph.nodes):
+        raise LookupError("no <tanh>")
+    return gm.forward
+""", """
+def fn(x):
+    return torch.tanh(x.cos()) + 1
+""", f"""
+outcome = minifier.minify(fn, [torch.randn(3)], mine, out={sys.argv[1]!r}, options=["--verify", "1"])
+print(outcome._repr_html_())
+"""]
+for cell in cells:
+    shell.run_cell(cell, store_history=True)
+'''
+
+ENTERED = '''
+import linecache
+
+del __file__
+cells = ["""
+import torch
+import minifier
+""", """
+class Cell:
+    def mine(gm, inputs):
+        if any(node.target is torch.tanh for node in gm.graph.nodes):
+            raise LookupError("no <tanh>")
+        return gm.forward
+mine = Cell.mine
+""", """
+def fn(x):
+    return torch.tanh(x.cos()) + 1
+""", f"""
+outcome = minifier.minify(fn, [torch.randn(3)], mine, out={sys.argv[1]!r}, options=["--verify", "1"])
+print(outcome._repr_html_())
+"""]
+for number, cell in enumerate(cells):
+    name = f"<python-input-{number}>"
+    linecache.cache[name] = len(cell), None, cell.splitlines(keepends=True), name
+    exec(compile(cell, name, "exec"), globals())
+'''
+
+
+@pytest.mark.parametrize("text", [CELLS, ENTERED], ids=["IPython", "linecache"])
+def test_what_was_entered_into_a_session_is_enough(project, text):
+    if text is CELLS:
+        pytest.importorskip("IPython")
+    done = ran(project, text)
+    assert "return torch.tanh(x)" in done.stdout and "no &lt;tanh&gt;" in done.stdout, done.stdout + done.stderr
+    assert "no <tanh>" not in done.stdout
+    assert "raise LookupError" in (project.out / "repro.py").read_text()
+
+
+def test_a_session_whose_source_is_unknown_is_told_what_to_do(project):
+    text = """
+    import torch, minifier
+    def mine(gm, inputs):
+        return gm.forward
+
+    minifier.check(torch.sin, [torch.ones(2)], mine)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        cwd=project.folder,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the source of __main__, which defines mine, is not known. Assign it to a global name" in done.stderr
+
+
+def test_under_minify_run_the_script_is_as_without(project):
+    text = """
+    import minifier, torch, minifier_backends.faulty
+
+    print(minifier.minify(lambda x: x.sin().tanh(), [torch.randn(3)], "faulty_raise"))
+    """
+    done = project.run(text)
+    assert done.code == 0 and done.ops == (2, 1), done.stderr

@@ -1,0 +1,46 @@
+"""What this torch lacks is a warning in the user's own process, and a line of each run."""
+
+import subprocess
+import sys
+
+import pytest
+
+from minifier.interfaces import losses
+from minifier.interfaces.declared import Interface
+
+GONE = Interface(("torch:_gone_in_this_test",), "graphs")
+SCRIPT = """
+import torch
+import torch._dynamo.output_graph
+del torch._dynamo.output_graph.OutputGraph.call_user_compiler
+import minifier
+
+minifier.wrap("eager")
+minifier.wrap("eager")
+print("went on")
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("option", ["default", "error::UserWarning"])
+def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
+    """Where warnings are errors, the sentence is printed: the compilation is the user's."""
+    done = subprocess.run(
+        [sys.executable, "-W", option, "-c", SCRIPT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
+    assert done.stderr.count("minifier: torch ") == 1
+    assert "OutputGraph.call_user_compiler is missing; lost: graphs" in done.stderr
+
+
+def test_what_was_lost_ahead_of_a_run_is_no_loss_of_the_run():
+    with losses.losses_of_a_run():
+        GONE.find()
+        with losses.losses_of_a_run():
+            assert losses.losses() == []
+        assert len(losses.losses()) == 1

@@ -1,0 +1,225 @@
+"""Which ops make the results of a graph wrong, where others are wrong as well: eager's values are put in their places.
+
+The backend is called in this process."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from captured import captured, refused_case
+from fake_prober import BackendProber, targets
+
+from minifier.case.ops import atoms, with_ops
+from minifier.failure import Stage
+from minifier.fx.build import build_graph
+from minifier.fx.recorded_values import make_inputs
+from minifier.reduction.check import check
+from minifier.reduction.eagers_values import with_eagers_values
+from minifier.reduction.guilt import Guilt, at_guilty_ops, charge
+from minifier.search import Budget, Ending, Result
+
+
+def harmless(x):
+    """A bool on which nothing depends."""
+    return torch.where(torch.log1p(x) > 0, x * 2, x * 2) + 1
+
+
+def a_result(x):
+    return torch.relu(torch.sin(harmless(x)) * 3)
+
+
+def within(x):
+    return torch.relu(torch.sin(harmless(x)) * 3) * 2
+
+
+def in_place(x):
+    y = torch.sin(harmless(x)) * 3
+    torch.relu_(y)
+    return y * 2
+
+
+def of_a_view(x):
+    y = torch.sin(harmless(x)) * 3
+    torch.relu_(y[0])
+    return y * 2 + y[1].exp()
+
+
+def of_an_input(x):
+    z = harmless(x)
+    x[0] = torch.relu(z[1])
+    return x.exp() + z
+
+
+def behind_many(x):
+    y = x * 2
+    for k in range(9):
+        y = torch.where(torch.log1p(x + k) > 0.1, y, y) + 1
+    return (torch.relu(torch.sin(y) + 0.5) * 3).exp()
+
+
+@pytest.fixture
+def distorted(folder):
+    """`distorted(function, what)`: the Case of the function's graph and of a backend that is wrong at ops."""
+
+    def case(function, what):
+        graph = captured(function, (torch.rand(4, 4),), folder)
+        return refused_case(graph, what, function="distort", stage=Stage.COMPARE, grad=False)
+
+    return case
+
+
+@pytest.fixture
+def checked(make_lab):
+    """`checked(case)`: a lab that calls the Case's own backend, and the Case after the check phase."""
+
+    def check_case(case):
+        lab, _ = make_lab(case, None)
+        lab.prober = BackendProber(prepared=lab.prepared)
+        return lab, check(lab)
+
+    return check_case
+
+
+def charged(lab, case, *ops):
+    """What is known of the guilt of all ops of these targets."""
+    kept = [node.name for node in case.graph.ops if node.short_target in ops]
+    return charge(lab, case, with_ops(case, kept))
+
+
+@pytest.mark.parametrize(
+    ("function", "guilty"),
+    [
+        (a_result, "relu"),
+        (within, "relu"),
+        (in_place, "relu_"),
+        (of_a_view, "relu_"),
+        (of_an_input, "relu"),
+        (of_an_input, "setitem"),
+        (behind_many, "relu"),
+    ],
+)
+def test_the_op_is_left_that_makes_the_result_wrong(reduce, distorted, function, guilty):
+    done = reduce(distorted(function, f"gt {guilty}"), None)
+    assert targets(done.case) == [guilty]
+    assert done.summary.guilt == Guilt.PROVED.value and done.summary.cause
+
+
+def test_an_op_is_listed_that_is_wrong_without_consequences(reduce, distorted):
+    done = reduce(distorted(lambda x: torch.relu(torch.where(x > 0.5, x, x)), "gt relu"), None)
+    assert sorted(name.partition("_")[0] for name, _ in done.summary.divergent) == ["gt", "relu"]
+
+
+def test_of_a_wrong_op_and_the_wrong_op_of_the_result_both_are_guilty(checked, distorted):
+    """With eager's result there is nothing to compare: the value counts from which it is computed."""
+    lab, case = checked(distorted(lambda x: torch.exp(torch.relu(x.sin()) * 2), "relu exp"))
+    assert list(lab.causes.guilty) == [("relu",), ("exp",)]
+    assert charged(lab, case, "exp").guilt is Guilt.SHARED
+
+
+def test_other_guilty_ops_are_named_by_their_function_and_place(checked, distorted):
+    """The repro does not have them, so that it has no names for them."""
+
+    def fn(x):
+        low = torch.relu(x.sin())
+        return torch.exp(low * 2)
+
+    lab, case = checked(distorted(fn, "relu exp"))
+    assert "low" in case.graph.index
+    line = fn.__code__.co_firstlineno + 1
+    charge = charged(lab, case, "exp")
+    assert [(op.short_target, op.place) for op in charge.others] == [("relu", f"test_guilty_ops.py:{line}")]
+    assert f"relu in test_guilty_ops.py:{line}" in charge.sentence
+
+
+def test_an_op_that_reads_a_guilty_value_and_is_wrong_itself_is_innocent(reduce, distorted):
+    def fn(x):
+        y = torch.relu(x.sin())
+        return torch.where(y > 0.5, y, y) * 2
+
+    done = reduce(distorted(fn, "gt relu"), None)
+    assert targets(done.case) == ["relu"]
+
+
+def test_a_result_of_another_dtype_is_not_at_fault_for_its_values(reduce, distorted):
+    def fn(x):
+        return torch.exp(torch.relu(torch.sin(x) - 0.5) * 3)
+
+    done = reduce(distorted(fn, "relu exp>float64"), None)
+    assert targets(done.case) == ["relu"] and done.summary.guilt == Guilt.PROVED.value
+
+
+def test_of_guilty_ops_the_one_comes_first_that_shows_all_aspects(checked, distorted):
+    """As where bytes are computed with a sign."""
+
+    def fn(x):
+        image = (x * 255).to(torch.uint8)
+        return torch.relu(x) * 2, torch.bitwise_xor(image, 255)
+
+    case = distorted(fn, "relu bitwise_xor>int8")
+    assert {"dtype", "values"} <= set(case.failure.fingerprint.aspects)
+    _, case = checked(case)
+    assert [case.graph.node(name).short_target for (name,) in case.failure.hints][:2] == ["bitwise_xor", "relu"]
+
+
+def test_all_guilty_ops_are_known(checked, distorted):
+    case = distorted(lambda x: torch.relu(x.sin()) + torch.tanh(harmless(x)), "gt relu tanh")
+    lab, case = checked(case)
+    assert list(lab.causes.guilty) == [("relu",), ("tanh",)]
+    assert [case.graph.node(name).short_target for name in lab.causes.innocent] == ["gt"]
+    assert charged(lab, case, "relu", "tanh").guilt is Guilt.PROVED
+    of_one = charged(lab, case, "relu")
+    assert of_one.guilt is Guilt.SHARED and [op.short_target for op in of_one.others] == ["tanh"]
+    assert charged(lab, case, "gt").guilt is Guilt.NONE
+
+
+def test_the_search_goes_on_behind_ops_that_are_not_guilty(checked, distorted):
+    case = distorted(within, "relu log1p-alone")
+    lab, case = checked(case)
+    alone = with_ops(case, [node.name for node in case.graph.ops if node.short_target == "log1p"])
+    proved = Result(frozenset({0}), Ending.PROVED, 0, 0, ())
+    reduced, result, found = at_guilty_ops(lab, case, Budget(), alone, proved)
+    assert targets(reduced) == ["relu"] and result.one_minimal and found.guilt is Guilt.PROVED
+
+
+def test_doubt_is_told_where_no_wrong_value_was_found(checked, distorted, monkeypatch):
+    """As where a fault only shows in fused ops, of which no value can be seen."""
+    monkeypatch.setattr("minifier.reduction.check.wrong_values", lambda runner, case: {})
+    case = distorted(within, "gt relu")
+    lab, case = checked(case)
+    assert not lab.causes.known and case.failure.hints == ()
+    assert charged(lab, case, "gt").guilt is Guilt.DOUBTFUL
+    assert charged(lab, case, "relu").guilt is Guilt.PROVED
+
+
+def test_the_kind_of_number_of_the_wrong_result_comes_first_where_nothing_is_known(checked, distorted, monkeypatch):
+    monkeypatch.setattr("minifier.reduction.guilty_ops.is_right", lambda *_: None)
+    case = distorted(within, "gt relu")
+    lab, case = checked(case)
+    hints = case.failure.hints
+    assert [case.graph.node(name).short_target for (name,) in hints] == ["relu", "mul", "gt"]
+    assert charged(lab, case, "relu").guilt is Guilt.PROVED
+
+
+def test_nothing_is_said_of_a_graph_that_was_not_reduced(reduce, distorted):
+    done = reduce(distorted(lambda x: torch.relu(x), "relu"), None)
+    assert (done.summary.guilt, done.summary.cause) == (Guilt.PROVED.value, "")
+
+
+@pytest.mark.parametrize("function", [a_result, within, in_place, of_a_view, of_an_input, behind_many])
+def test_with_eagers_values_the_graph_computes_what_it_did(checked, distorted, function):
+    case = distorted(function, "gt relu relu_ setitem")
+    lab, case = checked(case)
+
+    def results(of):
+        module = build_graph(of.graph, lab.prepared.tensors)
+        outputs = module(*make_inputs(of.inputs, lab.prepared.tensors, lab.prepared.recorded))
+        return dict(zip(of.graph.output.refs(), outputs, strict=True))
+
+    expected, groups = results(case), atoms(case.graph)
+    tried = [*((group,) for group in groups), *combinations(groups, 2)] if len(groups) < 15 else [groups[3:9]]
+    for chosen in tried:
+        candidate = with_eagers_values(case, [name for group in chosen for name in group])
+        assert candidate is not None
+        values = results(candidate)
+        for name in expected.keys() & values.keys():
+            assert torch.equal(values[name], expected[name]), (chosen, name)

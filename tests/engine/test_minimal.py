@@ -1,0 +1,90 @@
+"""Random graphs with planted faults. What a reduction leaves of each still fails, has no op that can be removed alone,
+and is compared with the best of all subsets of the graph's ops."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random, randrange
+from typing import Any
+
+import pytest
+from layers import SOAK
+from planted_faults import KINDS, Judge, planted_case
+
+_MAX_LARGER = 0.05  # share of the graphs
+_HEAD = ("fault", "graphs", "of minimal size", "smaller", "larger", "unique", "and found exactly")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A reduction beside the brute force. `difference`: how many ops more than the best subset has.
+
+    A subset has inputs in place of the other ops. A reduction may do with fewer ops: an operand stands in for an op, or
+    the graph returns all results of an op in place of one. `is_unique`: only one subset fails that has no smaller
+    failing one in it; `is_exact`: its ops are those that are left.
+    """
+
+    kind: str
+    difference: int
+    is_unique: bool
+    is_exact: bool
+
+
+def _outcome(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> Outcome:
+    folder.mkdir()
+    case, fault, source = planted_case(Random(seed), kind, folder)
+    sets = Judge(case, folder / "values").minimal_sets(fault)
+    done = reduce(case, None)
+    left = Judge(done.case, folder / "left")
+    ops, targets = done.case.graph.ops, left.targets()
+    names = frozenset(op.name for op in ops)
+    about = f"\nseed {seed}, {kind}: {fault.expression}\n{source}\nleft: {[(op.name, op.target) for op in ops]}\n{sets}"
+    assert left.shows(done.case), f"does not fail{about}"
+    assert not left.removable(), f"{left.removable()} can be removed{about}"
+    assert done.summary.one_minimal, f"not proved{about}"
+
+    def of_names(names: frozenset[str]) -> Counter[str]:
+        return Counter(case.graph.node(name).short_target for name in names)
+
+    outcome = Outcome(kind, len(ops) - len(sets[0]), len(sets) == 1, sets[0] == names or of_names(sets[0]) == targets)
+    if outcome.is_unique:
+        assert of_names(fault.ops) <= targets, f"{fault.ops} are not there{about}"
+        assert outcome.is_exact or outcome.difference < 0, f"other ops: {targets}{about}"
+    return outcome
+
+
+def _table(outcomes: list[Outcome]) -> str:
+    rows: list[tuple[object, ...]] = [_HEAD, ("---",) * len(_HEAD)]
+    for kind in (*KINDS, "all"):
+        of_kind = [each for each in outcomes if kind in (each.kind, "all")]
+        unique = [each for each in of_kind if each.is_unique]
+        larger = Counter(each.difference for each in of_kind if each.difference > 0)
+        rows.append((
+            kind,
+            len(of_kind),
+            sum(each.difference == 0 for each in of_kind),
+            sum(each.difference < 0 for each in of_kind),
+            ", ".join(f"{count} by {difference}" for difference, count in sorted(larger.items())) or 0,
+            len(unique),
+            sum(each.is_exact for each in unique),
+        ))  # fmt: skip
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("graphs", "seed"),
+    [(len(KINDS), "0"), pytest.param(200, os.environ.get("MINIMAL_SEED") or str(randrange(10**6)), marks=SOAK)],
+    ids=["sample", "two hundred"],
+)
+def test_what_is_left_is_minimal(reduce, folder, laborious, record_property, graphs, seed):
+    """The seed of the two hundred is drawn, and printed with the table; MINIMAL_SEED gives it."""
+    kinds = [list(KINDS)[number % len(KINDS)] for number in range(graphs)]
+    outcomes = [_outcome(f"{seed}-{n}", kind, folder / f"graph-{n}", reduce) for n, kind in enumerate(kinds)]
+    text = f"minimal means minimal, seed {seed}\n{_table(outcomes)}"
+    record_property("printed", text)
+    assert sum(each.difference > 0 for each in outcomes) <= _MAX_LARGER * graphs, text

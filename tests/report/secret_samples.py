@@ -1,0 +1,186 @@
+"""A hundred planted secrets of 25 kinds, in sentences, and thousands of lines that have none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import string
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LETTERS, HEX, UPPER = string.ascii_letters + string.digits, "0123456789abcdef", string.ascii_uppercase + string.digits
+DOMAINS = ("example.org", "example.co", "startup.me", "faks.hr", "kth.lt", "corp.id", "firma.sk", "example.photography")
+_SENTENCES = (
+    "RuntimeError: cannot reach the server with {}",
+    'File "train.py", line 3: value = "{}"',
+    "{'argument': '{}', 'shape': (2, 3)}",
+    "lowering failed for op tanh_3 ({}) at f32[2, 3]",
+)
+
+
+class Source(random.Random):
+    """Draws characters; only letters if `is_bare`, where the alphabet has any."""
+
+    is_bare = False
+
+
+def _random(drawn: Source, characters: str, count: int) -> str:
+    letters = "".join(filter(str.isalpha, characters)) if drawn.is_bare else ""
+    return "".join(drawn.choice(letters or characters) for _ in range(count))
+
+
+def _base64(drawn: Source, text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") + _random(drawn, LETTERS, 12)
+
+
+def _pem(d: Source) -> str:
+    body = "\n".join(_random(d, LETTERS, 64) for _ in range(3))
+    return f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
+
+
+def _jwt(d: Source) -> str:
+    header, claims = _base64(d, '{"alg":"HS256"}'), _base64(d, '{"sub":"1234"}')
+    return f"{header}.{claims}.{_random(d, LETTERS, 43)}"
+
+
+# Of each kind: text with the secret, and what of it must not be left.
+KINDS: dict[str, Callable[[Source], tuple[str, str]]] = {
+    "OpenAI": lambda d: _whole("sk-proj-" + _random(d, LETTERS, 48)),
+    "Anthropic": lambda d: _whole("sk-ant-api03-" + _random(d, LETTERS, 40)),
+    "GitHub": lambda d: _whole(d.choice(["ghp_", "gho_", "ghs_", "ghu_"]) + _random(d, LETTERS, 36)),
+    "GitHub, fine-grained": lambda d: _whole("github_pat_" + _random(d, LETTERS, 22) + "_" + _random(d, LETTERS, 59)),
+    "Hugging Face": lambda d: _whole("hf_" + _random(d, LETTERS, 34)),
+    "Slack": lambda d: _whole(
+        f"xox{d.choice('abprs')}-" + _random(d, string.digits, 12) + "-" + _random(d, LETTERS, 24)
+    ),
+    "Slack webhook": lambda d: _part("https://hooks.slack.com/services/{}", "T02AB/B03CD/" + _random(d, LETTERS, 24)),
+    "AWS key id": lambda d: _whole("AKIA" + _random(d, UPPER, 16)),
+    "AWS secret": lambda d: _part("aws_secret_access_key = {}", _random(d, LETTERS + "+/", 40)),
+    "Google": lambda d: _whole("AIza" + _random(d, LETTERS + "-_", 35)),
+    "GitLab": lambda d: _whole("glpat-" + _random(d, LETTERS, 20)),
+    "npm": lambda d: _whole("npm_" + _random(d, LETTERS, 36)),
+    "PyPI": lambda d: _whole("pypi-AgEIcHlwaS5vcmc" + _random(d, LETTERS, 60)),
+    "Stripe": lambda d: _whole("sk_live_" + _random(d, LETTERS, 24)),
+    "SendGrid": lambda d: _whole("SG." + _random(d, LETTERS, 22) + "." + _random(d, LETTERS, 43)),
+    "Twilio": lambda d: _whole("SK" + _random(d, HEX, 32)),
+    "Telegram": lambda d: _whole(_random(d, "123456789", 10) + ":AA" + _random(d, LETTERS + "-_", 33)),
+    "JWT": lambda d: _whole(_jwt(d)),
+    "PEM": lambda d: _whole(_pem(d)),
+    "URL with a password": lambda d: _part("postgresql://ada:{}@db.example.org:5432/lab", _random(d, LETTERS, 14)),
+    "Authorization header": lambda d: _part("Authorization: Bearer {}", _random(d, LETTERS, 32)),
+    "cookie": lambda d: _part("Cookie: sid={}", _random(d, LETTERS, 26)),
+    "named value": lambda d: _part(d.choice(["password={}", "api_key: {}", "db_passwd = {}"]), _random(d, LETTERS, 16)),
+    "e-mail address": lambda d: _whole(
+        f"ada.{_random(d, string.ascii_lowercase, 6)}@{d.choice(['lab', 'uni'])}.{d.choice(DOMAINS)}"
+    ),
+    "IP address": lambda d: _whole(".".join(str(d.randint(20, 250)) for _ in range(4))),
+}
+
+
+def _whole(secret: str) -> tuple[str, str]:
+    return secret, secret
+
+
+def _part(text: str, secret: str) -> tuple[str, str]:
+    return text.replace("{}", secret), secret
+
+
+def planted() -> Iterator[tuple[str, str, str]]:
+    """Yield (kind, sentence, secret): four of each kind, two of them without digits where the kind allows that."""
+    drawn = Source(20)
+    for kind, draw in KINDS.items():
+        for number, sentence in enumerate(_SENTENCES):
+            drawn.is_bare = number % 2 == 1
+            text, secret = draw(drawn)
+            yield kind, sentence.replace("{}", text), secret
+
+
+# Lines of reports that look a little like secrets.
+LOOKALIKES = """\
+torch 2.13.0+cpu, numpy 2.4.6, numpy 2.4.6.1, oddlib 0.1.0 at commit 7f16878c0ffee7f16878c0ffee7f16878c0ffee1
+nvidia-cublas-cu12==12.4.5.8
+nvidia-cuda-nvrtc-cu12    12.4.1.3    pypi_0    pypi
+cuDNN version: 9.1.0.70, CUDA runtime version: 12.4.1.3, Nvidia driver version: 550.54.15.2
+/usr/lib/x86_64-linux-gnu/libcudnn_ops.so.9.1.0.70
+opencv-python==4.10.0.84
+[pip3] nvidia-nccl-cu12==2.21.5.1
+connecting to 127.0.0.1:29500, listening on 0.0.0.0
+    x = inputs@self.linear.weight + bias
+    out = (q@k.transpose(-2, -1)) @ v.to(dtype)
+    scores = query@key.mT; y = a@b; z = w@x.T
+@torch.compile(backend="oddlib")
+actions/checkout@v4, oddlib @ file:///build/oddlib-0.1.0.tar.gz, git@github.com:pytorch/pytorch.git
+token = torch.tensor([1, 2, 3]); session = InferenceSession(model); key = arg12_1
+pad_token='[PAD]', eos_token_id=50256, tokenizer.pad_token_id = tokenizer.eos_token_id
+def forward(self, token_type_ids: "i64[2, 128]", past_key_values_12: "f32[2, 8, 128, 64]"):
+    cache_key = fx_graph_cache.compiled_fx_graph_hash(gm)  # fk2ufbnlhwmmdkvdtbxh7zmpm5k36acm5ohhdoyhsdx3yljbwhj
+key: 'add_12', token: "hf_Longformer", hf_DistilBertForMaskedLM, hf_T5_generate
+RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!
+buf12 = empty_strided_cpu((2, 3), (3, 1), torch.float32); del arg0_1; x[1::2], x[1024::2], x[::2, 0:12:3]
+at::native::add(at::Tensor const&) + 0x3f (0x7f3a2b1c4d5e in /usr/lib/libtorch_cpu.so)
+12:34:56.789 [INFO] a::b::c::d -> dead::beef, 00:1b:44:11:3a:b7
+tensor([0.1234, 5.6789e-05, -1.0000]) fingerprint 50f93011cced, 8 of 12.
+password: None, passwd = getpass.getpass(), secret=<secret>, "password": "", Basic block 12 of function
+task-12345678901234, disk-usage-1234567890, risk-analysis-20240101, mask-1234567890123456
+Bearer of the message, basic operations, session.run(None, {}), cookie: none
+"""
+
+
+def ordinary_lines() -> list[str]:
+    """Return lines without secrets: look-alikes, and this project's documents, samples and tests."""
+    lines = LOOKALIKES.splitlines()
+    folders = (ROOT / name for name in ("docs", "notes", "samples", "backends", "repro_templates", "tests/cases"))
+    for path in sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")):
+        lines += path.read_text(encoding="utf-8").splitlines()
+    return lines
+
+
+def report_lines() -> list[str]:
+    """Return the lines of reports on failures of all kinds, in Markdown, HTML and JSON."""
+    from case_samples import small_case
+    from test_sections import outcome
+
+    from minifier.failure import Failure, Fingerprint, Kind, Stage
+    from minifier.report.html import page
+    from minifier.report.markdown import markdown
+    from minifier.report.outcome import result_data
+    from minifier.report.sections import report_of
+
+    lines = []
+    for stage in Stage:
+        for kind in Kind:
+            message = f"no lowering for tanh: {small_case().failure.message}"
+            given = outcome(Failure(Fingerprint(stage, kind, ("E",), message=message), "E", message, message))
+            report = report_of(given)
+            lines += markdown(report).splitlines()
+            lines += page(report).splitlines()
+            lines += json.dumps(result_data(given), indent=1).splitlines()
+    return lines
+
+
+def table() -> str:
+    """Return what is found of each kind, and the false alarms, as Markdown."""
+    from minifier.report.redact import Redactor
+    from minifier.report.secret_shapes import find_secrets
+
+    redactor, found = Redactor({}), dict.fromkeys(KINDS, 0)
+    for kind, text, secret in planted():
+        said = redactor.replaced(text)
+        found[kind] += not any(secret[at : at + 8] in said for at in range(max(1, len(secret) - 7)))
+    rows = ["| kind | planted | found |", "| --- | --- | --- |"]
+    rows += [f"| {kind} | 4 | {count} |" for kind, count in found.items()]
+    rows += [f"| all | {4 * len(found)} | {sum(found.values())} |", ""]
+    rows += ["| lines without secrets | lines | false alarms | in 2,000 |", "| --- | --- | --- | --- |"]
+    for name, lines in (
+        ("this project's pages, samples, backends, templates", ordinary_lines()),
+        ("reports on failures of all stages and kinds", report_lines()),
+    ):
+        alarms = sum(1 for line in lines for _ in find_secrets(line))
+        rows.append(f"| {name} | {len(lines)} | {alarms} | {2000 * alarms / len(lines):.1f} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":  # with tests/ and tests/report/ on PYTHONPATH
+    print(table())

@@ -1,0 +1,185 @@
+"""Secrets are in none of the files that are made to be sent, in no form in which a report may have them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+from case_samples import small_case
+
+from minifier.case.store import save
+from minifier.case.variables import is_secret
+from minifier.emit.repro import Repro
+from minifier.report.finished import Consent, read_finished, write_reports
+from minifier.report.outcome import Outcome, Status
+from minifier.report.redact import Redactor
+from minifier.report.secret_constants import without_secret_constants
+
+TOKEN = "tok-zebra-8841-" + "quagga"
+KEY = "sk-" + "Ab3dEf6hIj9lMn2pQr5t"
+PASSWORD = "p&w<\"é'\\x12"
+PROGRAM = f'''import oddlib
+
+API_KEY = "{KEY}"
+fn = oddlib.tanh  # not with {TOKEN}
+'''
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("DB_PASS", "db_pwd", "PGPASS", "GH_PAT", "KEY", "Deploy_Key", "SENTRY_DSN", "COOKIE", "SESSION", "OAUTH"),
+        *("AUTHORIZATION", "PASSCODE", "OTP", "PIN", "SIGNATURE", "NETRC"),
+    ],
+)
+def test_names_of_secrets(name):
+    assert is_secret(name) and is_secret(name.lower())
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "KEYBOARD", "AUTHOR", "PATTERN", "BYPASS", "MONKEY", "SPIN", "OPTION", "OMP_NUM_THREADS"]
+)
+def test_other_names(name):
+    assert not is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        TOKEN,
+        TOKEN[:8],
+        TOKEN[:13],
+        "tok-zebra-<number>-quagga",
+        "tok-zebra- -quagga",
+        json.dumps(TOKEN),
+        f"\\n{TOKEN}\\n",
+    ],
+)
+def test_a_value_is_found_in_every_form(written):
+    text = f"cannot log in as {written}, sorry"
+    said = Redactor({"MY_TOKEN": TOKEN}).replaced(text)
+    assert (
+        "<secret>" in said and "zebra" not in said and said.startswith("cannot log in as ") and said.endswith(", sorry")
+    )
+
+
+@pytest.mark.parametrize("text", ["tok-zeb is short", "quagga", "a number <number>-<number>", "zebra-8841"])
+def test_less_than_a_prefix_of_eight_characters_stays(text):
+    assert Redactor({"MY_TOKEN": TOKEN}).replaced(text) == text
+
+
+def test_the_value_of_a_variable_with_a_password_in_a_url():
+    redactor = Redactor({"DATABASE_URL": "postgresql://postgres:zebra8841@db.example/x"})
+    assert (
+        redactor.replaced("postgresql://localhost, postgres, zebra8841") == "postgresql://localhost, postgres, <secret>"
+    )
+    assert redactor.replaced("to postgresql://postgres:zebra8841@db/x") == "to postgresql://<secret>@db/x"
+
+
+def test_values_that_are_switches_words_or_folders_stay(tmp_path):
+    redactor = Redactor({"KEY": "1", "SESSION": "default", "PWD": str(tmp_path), "CERT_KEY": str(tmp_path / "x")})
+    text = f"1 default {tmp_path} {tmp_path / 'other'}"
+    assert redactor.replaced(text) == text
+
+
+def test_what_is_found_once_is_taken_out_everywhere():
+    redactor = Redactor({}, [f"the key {KEY} is wrong"])
+    assert redactor.replaced(f"Search for {KEY[:9]} and {KEY.replace('3', '<number>')}").count("sk-Ab") == 0
+
+
+@pytest.fixture
+def leaking(tmp_path, monkeypatch):
+    """A run whose failure names secrets: (its output folder, its Outcome)."""
+    monkeypatch.setenv("LAB_TOKEN", TOKEN)
+    monkeypatch.setenv("LAB_PASS", PASSWORD)
+    case = small_case()
+    message = f"{TOKEN} | `{PASSWORD}` refused for {KEY}; mail maria.quinn@example.org at 203.0.113.77"
+    fingerprint = replace(case.failure.fingerprint, message=message)
+    failure = replace(case.failure, message=message, traceback=f"Traceback\nE: {message}", fingerprint=fingerprint)
+    nodes = tuple(replace(node, name=node.name) for node in case.graph.nodes)
+    graph = replace(case.graph, nodes=nodes)
+    case = replace(case, failure=failure, graph=graph, definitions=f'API_KEY = "{KEY}"\n')
+    save(case, tmp_path / "case")
+    save(case, tmp_path / "minimal")
+    (tmp_path / "repro.py").write_text(PROGRAM)
+    repro = Repro(PROGRAM, None)
+    reason = f"it needs {TOKEN} <b>"
+    return tmp_path, Outcome(Status.REDUCED, case, case, None, repro, None, reason, 1.0, 2.0, others=(message,))
+
+
+PIECES = ("zebra", "quagga", "Ab3d", "p&w", "p&amp;w", "w&lt;", "maria", "203.0.113")
+
+
+def sent(out) -> dict[str, str]:
+    """Return the texts of all files that are made to be sent."""
+    texts = {name: (out / name).read_text() for name in ("report.md", "report.html", "result.json")}
+    if (out / "bundle.zip").exists():
+        with zipfile.ZipFile(out / "bundle.zip") as bundle:
+            texts |= {f"bundle.zip/{name}": bundle.read(name).decode() for name in bundle.namelist()}
+    return texts
+
+
+def leaks(out) -> list[str]:
+    return [f"{piece} in {name}" for name, text in sent(out).items() for piece in PIECES if piece in text]
+
+
+def test_no_file_has_a_secret_and_the_repro_with_one_is_not_bundled(leaking):
+    out, outcome = leaking
+    written = write_reports(out, outcome)
+    assert leaks(out) == [] and written.bundle is None and not (out / "bundle.zip").exists()
+    assert [(constant.line, constant.kind) for constant in written.constants] == [(3, "OpenAI or Anthropic key")]
+    text = (out / "report.md").read_text()
+    assert "look like secrets, and the failure needs them: line 3 (OpenAI or Anthropic key)." in text
+    assert "--bundle-private" in text and text.count("<secret>") > 5
+
+
+def test_with_consent_only_the_constant_itself_is_in_the_bundle(leaking):
+    out, outcome = leaking
+    assert write_reports(out, outcome, Consent(constants=True)).bundle is not None
+    assert leaks(out) == ["Ab3d in bundle.zip/repro.py"]
+    assert sent(out)["bundle.zip/repro.py"] == PROGRAM.replace(TOKEN, "<secret>")
+    assert json.loads(sent(out)["bundle.zip/minimal/case.json"])["failure"]["message"].startswith(
+        "<secret> | `<secret>`"
+    )
+
+
+def test_reports_that_are_made_again_without_the_variables_have_no_secrets(leaking, monkeypatch):
+    out, outcome = leaking
+    write_reports(out, outcome)
+    monkeypatch.delenv("LAB_TOKEN")
+    monkeypatch.delenv("LAB_PASS")
+    again, consent = read_finished(out)
+    write_reports(out, again, consent)
+    assert leaks(out) == []
+
+
+def test_what_was_taken_out_is_listed_with_its_line(leaking):
+    out, outcome = leaking
+    removals = write_reports(out, outcome).removals
+    for removal in removals:
+        if removal.file in ("report.md", "result.json", "report.html"):
+            line = (out / removal.file).read_text().splitlines()[removal.line - 1]
+            assert any(name in line for name in ("<secret>", "<e-mail>", "<ip>", "&lt;")), (removal, line)
+        assert len(removal.head) <= 2
+    kinds = {removal.kind for removal in removals if removal.file == "report.md"}
+    wanted = {"value of LAB_TOKEN", "value of LAB_PASS", "OpenAI or Anthropic key", "e-mail address", "IP address"}
+    assert kinds == wanted
+
+
+@pytest.mark.parametrize(
+    ("program", "changed", "lines"),
+    [
+        (f'x = "{KEY}"', "x = '<secret>'", [1]),
+        (f'\nx = b"{KEY}"', "\nx = b'<secret>'", [2]),
+        (f'x = f"{KEY}{{y}}"', 'x = f"<secret>{y}"', [1]),
+        (f'x = "{KEY[:5]}" "{KEY[5:]}"', "x = '<secret>'", [1]),
+        ('x = "https://me:zebra8841@h/i"', "x = 'https://<secret>@h/i'", [1]),
+        ('fn(x @ w.T, "eager")  # torch 2.13.0', 'fn(x @ w.T, "eager")  # torch 2.13.0', []),
+        ("not python (", "not python (", []),
+    ],
+)
+def test_constants_of_a_program(program, changed, lines):
+    text, constants = without_secret_constants(program, Redactor({}, [KEY]))
+    assert text == changed and [constant.line for constant in constants] == lines

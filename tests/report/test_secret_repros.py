@@ -1,0 +1,61 @@
+"""A repro with a constant that looks like a secret gets a placeholder, or no bundle."""
+
+import json
+import zipfile
+
+import pytest
+
+pytestmark = pytest.mark.timeout(300)
+
+KEY = "sk-" + "Ab3dEf6hIj9lMn2pQr5t"
+SCRIPT = f'''
+import torch
+
+API_KEY = "{KEY}"
+
+
+def service(gm, example_inputs):
+    for node in gm.graph.nodes:
+        if node.target is torch.tanh and CONDITION:
+            raise RuntimeError(f"the service refuses tanh for {{API_KEY}}")
+    return gm.forward
+
+
+torch.compile(lambda x: torch.tanh(x.sin()).cos(), backend=service)(torch.ones(3))
+'''
+
+
+def texts_of(done):
+    texts = {name: (done.out / name).read_text() for name in ("report.md", "report.html", "result.json")}
+    if (done.out / "bundle.zip").exists():
+        with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
+            texts |= {name: bundle.read(name).decode() for name in bundle.namelist()}
+    return texts
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_key_that_the_failure_does_not_need_is_a_placeholder_in_the_repro(project):
+    done = project.run(SCRIPT.replace("CONDITION", "API_KEY"))
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    texts = texts_of(done)
+    assert "API_KEY = '<secret>'" in texts["repro.py"] and "minimal/case.json" in texts
+    assert not [name for name, text in texts.items() if KEY[:8] in text]
+    assert "trying placeholders" in done.stderr and KEY[:8] not in (done.out / "repro.py").read_text()
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_key_that_the_failure_needs_is_named_and_keeps_the_bundle_from_being_written(project):
+    done = project.run(SCRIPT.replace("CONDITION", 'len(API_KEY) == 23 and API_KEY.endswith("t")'))
+    assert done.code == 0 and done.ops[1] == 1, done.stderr
+    texts = texts_of(done)
+    assert not (done.out / "bundle.zip").exists() and KEY in (done.out / "repro.py").read_text()
+    assert not [name for name, text in texts.items() if KEY[:8] in text]
+    line = (done.out / "repro.py").read_text().splitlines().index(f'API_KEY = "{KEY}"') + 1
+    named = f"line {line} (OpenAI or Anthropic key)"
+    assert named in texts["report.md"] and named in done.stderr and "--bundle-private" in done.stderr
+    again = project.minify("report", done.out, "--bundle-private", "--show-private")
+    assert again.code == 0 and "bundle.zip\n" in again.stdout, again.stderr
+    assert KEY in texts_of(done)["repro.py"] and "report.md:" in again.stdout and KEY[:8] not in again.stdout
+    assert json.loads(texts["result.json"])["failure"]["message"].endswith("<secret>")
+    checked = project.minify("check", done.out)
+    assert checked.code == 1 and "still there" in checked.stdout, checked.stderr

@@ -1,0 +1,67 @@
+"""A hundred secrets of 25 kinds are found; lines of ordinary reports have none."""
+
+from __future__ import annotations
+
+import pytest
+from secret_samples import KINDS, LOOKALIKES, ordinary_lines, planted, report_lines
+
+from minifier.report.redact import Redactor
+from minifier.report.secret_shapes import find_secrets
+
+LINES, FALSE_ALARMS = 2000, 5  # at most so many in so many lines
+SAMPLES = list(planted())
+FRAGMENT = 8  # characters of a secret that are one themselves
+
+
+def test_there_are_a_hundred_secrets():
+    assert len(SAMPLES) == 100 and len(KINDS) == 25
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_secret_is_found(kind):
+    redactor = Redactor({})
+    for sample, text, secret in SAMPLES:
+        if sample == kind:
+            said = redactor.replaced(text)
+            fragments = {secret[at : at + FRAGMENT] for at in range(max(1, len(secret) - FRAGMENT + 1))}
+            assert not [fragment for fragment in fragments if fragment in said], said
+            assert (
+                "ookie: <" in said
+                or "server with" in said
+                or "line 3" in said
+                or "shape" in said
+                or "f32[2, 3]" in said
+            )
+
+
+@pytest.mark.parametrize("line", LOOKALIKES.splitlines())
+def test_what_looks_a_little_like_a_secret_stays(line):
+    assert Redactor({}).replaced(line) == line
+
+
+@pytest.mark.parametrize("lines_of", [ordinary_lines, report_lines])
+def test_ordinary_lines_have_hardly_a_false_alarm(lines_of):
+    lines = lines_of()
+    alarms = [(found.kind, line) for line in lines for found in find_secrets(line)]
+    assert len(lines) >= LINES and len(alarms) * LINES <= FALSE_ALARMS * len(lines), alarms
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{'api_key': 'abcdefgh12345678'}", "{'api_key': '<secret>'}"),
+        ("wandb: Api key: 9f8e7d6c5b4a39281706", "wandb: Api key: <secret>"),
+        ("password: correcthorse", "password: <secret>"),
+        ("password=hunter host=db", "password=<secret> host=db"),
+        ("wrong password: somebody else logged in", "wrong password: somebody else logged in"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz", "Authorization: Bearer <secret>"),
+        ('{"Authorization": "abcdefghijkl"}', '{"Authorization": "<secret>"}'),
+        ("token=" + "abcdefghijklmnopqrstuvwxyz", "token=<secret>"),
+        ("sk-learn-contrib-estimators", "sk-learn-contrib-estimators"),
+        ("torch 192.168.7.9, torch 10.0.0.7", "torch <ip>, torch 10.0.0.7"),
+        ("pypi-" + "AgEIcHlwaS5vcmcCJ", "<secret>"),
+        ("x@w.weight; y = q@k.mT; ada@startup.me", "x@w.weight; y = q@k.mT; <e-mail>"),
+    ],
+)
+def test_single_sentences(text, said):
+    assert Redactor({}).replaced(text) == said

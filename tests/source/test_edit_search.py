@@ -1,0 +1,132 @@
+"""Rows of edits: merged, galloped over, and not tried again where that has no use."""
+
+import contextlib
+
+from minifier import search
+from minifier.failure import Verdict
+from minifier.source.edit_search import EditSearch, PassRow, Stopped, is_readable
+from minifier.source.patches import Patch, Replacement
+from tests.source.fake_lab import FakeLab
+
+SOURCE = "".join(f"{name}\n" for name in "abcdefghijklmnop")
+
+
+def words(located):
+    """The removal of each word."""
+    place = 0
+    for word in located.source.split("\n"):
+        if word:
+            yield Patch((Replacement(place, place + len(word), ""),))
+        place += len(word) + 1
+
+
+ROW = PassRow("words", words)
+
+
+def searched(accepts, row=ROW, **budget):
+    lab = FakeLab(accepts)
+    edits = EditSearch(lab, SOURCE, search.Budget(**budget))
+    with contextlib.suppress(Stopped):
+        edits.run(row)
+    return edits.source.split(), lab.total, edits
+
+
+def test_edits_that_all_keep_the_failure_take_one_probe():
+    assert searched(lambda source: True)[:2] == ([], 1)
+
+
+def test_the_needed_word_is_found_by_halving():
+    left, probes, _ = searched(lambda source: "f" in source)
+    assert left == ["f"] and probes <= 8
+
+
+def test_doubtful_edits_begin_singly():
+    def accepts(source):
+        return set("abcdefgh") <= set(source)
+
+    left, probes, _ = searched(accepts, PassRow("words", words, is_doubtful=True))
+    assert left == list("abcdefgh") and probes <= 13
+    assert probes < searched(accepts)[1]
+
+
+def test_a_refused_edit_is_tried_again_once_and_only_if_the_script_passed():
+    lab = FakeLab(lambda source: "f" in source)
+    edits = EditSearch(lab, SOURCE, search.Budget())
+    edits.run(ROW)
+    before = lab.total
+    edits.run(ROW)
+    assert lab.total == before and edits.reopen() and not edits.reopen()
+    lab.accepts = lambda source: True
+    lab.verdicts.clear()
+    edits.run(ROW)
+    assert edits.source.split() == [] and lab.total == 1
+
+
+def test_an_edit_that_broke_the_script_is_not_tried_again():
+    lab = FakeLab(lambda source: "f" in source)
+    lab.refusal = Verdict.OTHER
+    edits = EditSearch(lab, SOURCE, search.Budget())
+    edits.run(ROW)
+    assert not edits.reopen()
+
+
+def test_edits_of_a_line_that_others_broke_come_last():
+    source = "f(a1)(a2)\nf(b1)(b2)\n"
+    lab = FakeLab(lambda source: "a1" in source and "a2" in source)
+    lab.refusal = Verdict.OTHER
+    edits = EditSearch(lab, source, search.Budget())
+
+    def of(*names):
+        return lambda located: [
+            Patch((Replacement(place, place + 2, ""),)) for name in names if (place := located.source.find(name)) >= 0
+        ]
+
+    edits.run(PassRow("words", of("a1")))
+    lab.asked_texts.clear()
+    edits.run(PassRow("words", of("a1", "a2", "b1", "b2")))
+    assert lab.asked_texts[0] == "f(a1)(a2)\nf()()\n"  # both of the other line at once
+
+
+def test_no_more_probes_than_the_budget():
+    left, probes, _ = searched(lambda source: "f" in source, max_probes=3)
+    assert probes == 3 and "f" in left and len(left) < 16
+
+
+def test_no_source_comes_back():
+    swaps = PassRow("swap", lambda located: [Patch((Replacement(0, 1, "b" if located.source[0] == "a" else "a"),))])
+    left, probes, _ = searched(lambda source: True, swaps)
+    assert left[0] == "b" and probes == 1
+
+
+def test_refused_edits_keep_their_places_as_the_text_changes():
+    lab = FakeLab(lambda source: "p" in source)
+    edits = EditSearch(lab, SOURCE, search.Budget())
+    edits.run(PassRow("words", lambda located: list(words(located))[-1:]))  # p is refused
+    edits.run(ROW)
+    assert edits.source.split() == ["p"] and lab.total == 2
+
+
+def test_the_names_of_functions_that_an_edit_moves_are_known_to_its_probe():
+    lab = FakeLab(lambda source: True)
+    seen = []
+    lab.accepts = lambda source: seen.append(lab.moved) or "a" in source
+    edits = EditSearch(lab, SOURCE, search.Budget())
+    edits.run(
+        PassRow(
+            "good", lambda located: [Patch((Replacement(2, 4, ""),), (("f", "g"),))] if "b" in located.source else []
+        )
+    )
+    edits.run(PassRow("bad", lambda located: [Patch((Replacement(0, 1, ""),), (("g", "h"),))]))
+    assert seen == [(("f", "g"),), (("f", "g"), ("g", "h"))] and lab.moved == (("f", "g"),)
+
+
+def test_an_edit_that_leads_to_a_source_that_cannot_be_read_is_refused(monkeypatch):
+    unreadable = SOURCE.replace("b", "")
+    monkeypatch.setattr("minifier.source.edit_search.is_readable", lambda source: source != unreadable)
+    edits = EditSearch(FakeLab(lambda source: "a" in source), SOURCE, search.Budget())
+    edits.run(PassRow("words", lambda located: list(words(located))[1:2]))
+    assert edits.source == SOURCE
+
+
+def test_a_chain_of_many_calls_can_be_read():
+    assert is_readable("x = a" + ".relu()" * 1000 + "\n") and not is_readable("x = = a\n")

@@ -1,0 +1,223 @@
+"""A reduction does not change the backend under test, however the script reaches it, nor lets luck decide."""
+
+import textwrap
+
+import pytest
+import torch._dynamo  # noqa: F401 - the children inherit it
+from vocabulary import in_child
+
+from minifier.probe.verdicts import seen
+from minifier.source.backend_guard import SameBackends
+from minifier.source.conditions import SourceRun
+from minifier.source.first_runs import KnownRun, first_failure
+from minifier.source.probe import SourceLab
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
+
+HEAD = """\
+import torch
+
+class Compiled:
+    def __init__(self, gm):
+        self.gm, self.is_wrong = gm, any("sin" in str(node.target) for node in gm.graph.nodes)
+    def __call__(self, *args):
+        return [out + self.is_wrong for out in self.gm.forward(*args)]
+
+def third(gm, inputs):
+    return Compiled(gm)
+
+def model(x):
+    return torch.sin(x) * 2
+
+x = torch.ones(3)
+"""
+CHECK = "assert torch.equal(f(x), model(x))\n"
+PASS = "def count(graph):\n    for node in graph.nodes:\n        assert 'sin' not in str(node.target), 'no sine'\n"
+AOT = """\
+from torch._dynamo.backends.common import aot_autograd
+f = torch.compile(model, backend=aot_autograd(fw_compiler=third))
+"""
+PATCH = """\
+import torch._inductor.compile_fx as compile_fx
+plain = compile_fx.view_to_reshape
+def patched(gm):
+    count(gm.graph)
+    return plain(gm)
+compile_fx.view_to_reshape = patched
+f = torch.compile(model)
+"""
+CONFIGURED = "torch._inductor.config.post_grad_custom_post_pass = count\nf = torch.compile(model)\n"
+FORMS = {
+    "a keyword": "f = torch.compile(model, **dict(backend=third))\n",
+    "a wrapper": "def fast(m, b):\n    return torch.compile(m, backend=b)\nf = fast(model, third)\n",
+    "registered by a call": "torch._dynamo.register_backend(third)\nf = torch.compile(model, backend='third')\n",
+    "optimize": "f = torch._dynamo.optimize(third)(model)\n",
+    "a method of a module": "f = torch.nn.Identity()\nf.forward = model\nf.compile(backend=third)\n",
+    "an attribute": "class C:\n    backend = staticmethod(third)\nf = torch.compile(model, backend=C.backend)\n",
+    "a dict": "B = {'a': third}\nf = torch.compile(model, backend=B['a'])\n",
+    "a compiler of AOTAutograd": AOT,
+}
+OF_INDUCTOR = {
+    "a pass of the configuration": CONFIGURED,
+    "an option": "f = torch.compile(model, options={'post_grad_custom_post_pass': count})\n",
+    "a patched function": PATCH,
+}
+
+
+def changed_is_refused(tmp_path, source, old, new):
+    """Return whether the script with this change shows the failure by its fingerprint, and is refused nevertheless."""
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None, watches_backends=True)
+        first = SourceRun(source, lab.run(source))
+        lab.sought = seen(first.end, ()).fingerprint
+        changed = source.replace(old, new)
+        by_fingerprint = lab.holds([source, changed])
+        again = SourceLab(tmp_path, tmp_path / "journal.jsonl", lab.sought, watches_backends=True)
+        again.conditions = [SameBackends(first, SourceRun(source, again.run(source)))]
+        again.watches_runs = again.conditions[0].watches_runs
+        again.conditions[0].may_hold = lambda _: True  # the run alone has to tell
+        return by_fingerprint, again.holds([source, changed]), again.whole
+
+    return in_child(work, tmp_path, 200)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_backend_stays_however_it_is_reached(tmp_path, form):
+    always = ('any("sin" in str(node.target) for node in gm.graph.nodes)', "True")
+    by_fingerprint, held, whole = changed_is_refused(tmp_path, HEAD + FORMS[form] + CHECK, *always)
+    assert (by_fingerprint, held) == ([True, True], [True, False])
+    assert {text.split("(")[0] for text in whole} >= {"def third", "def __init__", "def __call__"}
+
+
+@pytest.mark.parametrize("form", OF_INDUCTOR)
+def test_what_a_script_puts_into_inductor_stays(tmp_path, form):
+    source = HEAD + PASS + OF_INDUCTOR[form] + "f(x)\n"
+    by_fingerprint, held, whole = changed_is_refused(tmp_path, source, "'sin' not in str(node.target)", "not node")
+    assert (by_fingerprint, held) == ([True, True], [True, False])
+    assert [text for text in whole if text.startswith("def count")]
+
+
+def test_another_backend_is_refused(tmp_path):
+    source = HEAD.replace("+ self.is_wrong", "* 1.001") + FORMS["a keyword"] + CHECK
+    by_fingerprint, held, _ = changed_is_refused(tmp_path, source, "backend=third", "backend='aot_eager'")
+    assert not by_fingerprint[1] and held[0]
+    almost = source.replace("torch.equal(f(x), model(x))", "f(x).double().sum() == 0")
+    by_fingerprint, held, _ = changed_is_refused(tmp_path, almost, "backend=third", "backend='aot_eager'")
+    assert not held[1]
+
+
+def test_the_backend_of_a_function_is_whole_and_the_function_is_not(minify):
+    done = minify(
+        """
+        import torch
+
+
+        def main():
+            def strict(gm, inputs):
+                # look at every node
+                for node in gm.graph.nodes:
+                    if "tanh" in str(node.target):
+                        raise ValueError("no tanh")
+                return gm.forward
+
+            def fn(x):
+                y = torch.sin(x) + 1
+                return torch.tanh(y).exp()
+
+            x = torch.randn(4)
+            print("start", x.shape)
+            compiled = torch.compile(fn, backend=strict)
+            print(compiled(x))
+
+
+        main()
+        """,
+        given=["--level", "source"],
+    )
+    assert done.code == 0, done.stderr
+    assert textwrap.dedent(done.repro[done.repro.index("def strict") : done.repro.index("gm.forward")]) == (
+        "def strict(gm, inputs):\n    # look at every node\n    for node in gm.graph.nodes:\n"
+        '        if "tanh" in str(node.target):\n            raise ValueError("no tanh")\n    return '
+    )
+    assert done.result["statements_after"] <= 5 and "torch.tanh" in done.repro and "start" not in done.repro
+    assert "left as it is, as the backend's own code: strict" in done.stderr
+    assert done.result["backend"]["name"] == "strict" and "failed    strict: ValueError: no tanh" in done.stderr
+
+
+def test_the_backend_of_a_module_beside_the_script_stays_once_it_is_inlined(minify, project):
+    """The failure is the script's own, so nothing but the backend itself says which backend it takes."""
+    project.write(
+        """
+        WRONG = "tanh"
+
+        def strict(gm, inputs):
+            is_wrong = any(WRONG in str(node.target) for node in gm.graph.nodes)
+            return lambda *args: [out + is_wrong for out in gm(*args)]
+        """,
+        "mine.py",
+    )
+    done = minify(
+        "import torch\nimport mine\n\ndef fn(x):\n    return torch.tanh(x.sin())\n\nx = torch.ones(3)\n"
+        "assert torch.equal(torch.compile(fn, backend=mine.strict)(x), fn(x))\n",
+        given=["--level", "source"],
+    )
+    assert done.code == 0, done.stderr
+    assert 'WRONG = "tanh"' in done.repro and "[out + is_wrong for out in gm(*args)]" in done.repro
+    assert "any(WRONG in str(node.target) for node in gm.graph.nodes)" in done.repro
+    assert "mine" not in done.repro and "sin()" not in done.repro and "torch.tanh" in done.repro
+
+
+NOISY = """\
+import torch
+
+def noisy(gm, inputs):
+    is_wrong = any(node.target is torch.tanh for node in gm.graph.nodes)
+    return lambda *args: tuple(out * (1.5 if is_wrong else 1.001) for out in gm(*args))
+
+def fn(x):
+    return torch.tanh(torch.relu(x) + 1)
+
+x = torch.ones(4)
+ok = torch.allclose(torch.compile(fn, backend=noisy)(x), fn(x), rtol=1e-2)
+if not ok:
+    raise RuntimeError("wrong result")
+"""
+
+
+def test_the_check_of_a_script_does_not_become_stricter(minify):
+    done = minify(NOISY, given=["--level", "source"])
+    assert done.code == 0, done.stderr
+    assert "rtol=1e-2" in done.repro and "torch.tanh(" in done.repro.partition("is_wrong else")[2]
+    assert done.result["failure"]["stage"] == "run"
+    assert done.result["backend"]["name"] == "noisy" and (done.out / "report.md").read_text().startswith("# [noisy] ")
+
+
+LUCKY = """\
+import random
+import torch
+
+def halves(gm, inputs):
+    return lambda *args: [out * 0.5 if args[0].sum() < 0 else out for out in gm(*args)]
+
+random.seed(5)
+x = torch.tensor([random.gauss(0, 1)])
+f = torch.tanh
+torch.testing.assert_close(torch.compile(f, backend=halves)(x), f(x))
+"""
+
+
+def test_the_seed_of_the_script_stays_if_it_is_needed(tmp_path):
+    """Each process draws other numbers, as fresh interpreters do; a failure by luck is none."""
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        source, _ = first_failure(lab, LUCKY, None, KnownRun(), "script")
+        unneeded = LUCKY.replace("random.gauss(0, 1)", "random.gauss(-9, 1)")
+        held = lab.holds([source, LUCKY.replace("random.seed(5)\n", ""), unneeded.replace("random.seed(5)\n", "")])
+        drawn = {
+            lab.run("import random\nraise ValueError(random.random())\n").result["links"][0]["message"] for _ in "123"
+        }
+        return held, len(drawn)
+
+    assert in_child(work, tmp_path, 200) == ([True, False, True], 3)

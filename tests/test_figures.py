@@ -1,0 +1,54 @@
+"""The script that prints figures of the code: how it counts calls, cycles and texts."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import figures
+
+
+def test_calls_are_counted_from_the_command_to_the_search_and_from_there_to_the_backend():
+    stack = [
+        ("cli/entry.py", "main"),
+        ("cli/commands.py", "run"),
+        ("workflow/run.py", "minify"),
+        ("process/child.py", "forked"),
+        ("search/walk.py", "run"),
+        ("search/walk.py", "_probe"),
+        ("probe/evaluate.py", "evaluate"),
+    ]
+    to_search, to_backend = figures.calls(stack)
+    assert [name for _, name in to_search] == ["minify", "forked", "run"]
+    assert [name for _, name in to_backend] == ["evaluate"]
+    assert figures.described(to_search) == "3, 1 of them in process/"
+
+
+def test_a_cycle_is_found():
+    assert figures.cycle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert set(figures.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+
+
+def test_neither_packages_nor_modules_import_themselves():
+    packages = figures.imports(squashed=True)
+    assert "minifier.workflow" in packages["minifier.cli"] and figures.cycle(packages) == []
+    modules = figures.imports(squashed=False)
+    assert "minifier.cli.listing" in modules["minifier.cli.doctor"] and figures.cycle(modules) == []
+
+
+def test_texts_of_the_code_are_told_apart(tmp_path):
+    file = tmp_path / "it.py"
+    text = 'def f():\n    """Return such a thing."""\n    return "what one has read"  # those that stay\n'
+    file.write_text(text)
+    parsed = {file: ast.parse(text)}
+    assert list(figures.docstrings(parsed)) == ["Return such a thing."]
+    assert list(figures.strings(parsed)) == ["what one has read"]
+    assert list(figures.comments(iter([file]))) == ["those that stay"]
+    assert figures.vague_per_hundred(["what one has read"]) == 50
+
+
+def test_every_package_has_its_lines():
+    parsed = figures.modules()
+    lines = figures.lines_per_package(parsed)
+    assert {"cli", "report", "errors.py"} <= lines.keys()
+    assert lines.total() == sum(len(Path(path).read_text().splitlines()) for path in parsed)

@@ -1,0 +1,450 @@
+"""The private interfaces of torch: each is here, and what happens in a torch that lacks one."""
+
+import importlib
+import inspect
+import json
+import sys
+import types
+
+import pytest
+import torch._functorch.aot_autograd  # its parts import each other
+import torch._inductor
+from hidden_attributes import hide
+
+from minifier import torch_private
+from minifier.interfaces import declared, losses, releases
+from minifier.interfaces.declared import TORCH, Interface, InterfaceState
+
+DECLARED = [i for i in declared.interfaces() if i.places[0].startswith("torch")]
+# Interfaces that came with a later release than the oldest supported one: until then, what they give is lost.
+SINCE = {"torch.utils._python_dispatch:TorchDispatchMode.supports_higher_order_operators": (2, 9)}
+LOST = {place for place, release in SINCE.items() if release > TORCH}
+
+
+@pytest.mark.parametrize("interface", DECLARED, ids=lambda interface: interface.places[0])
+def test_this_torch_has_the_interface(interface):
+    state = InterfaceState.MISSING if interface.places[0] in LOST else InterfaceState.WORKS
+    assert interface.state(load=True) is state and interface.place in interface.places
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A module that stands for one of torch's, with a function and a class."""
+
+    class Wrapper:
+        def __init__(self, mode, options=None):
+            self.mode = mode
+
+        @staticmethod
+        def look(key):
+            return f"looked up {key}"
+
+        @classmethod
+        def made(cls, mode):
+            return cls(mode)
+
+    def lower(graph, inputs, *, level=1):
+        return graph, inputs, level
+
+    made = types.ModuleType("torch_like")
+    made.Wrapper, made.lower = Wrapper, lower
+    monkeypatch.setitem(sys.modules, "torch_like", made)
+    with losses.losses_of_a_run():
+        yield made
+
+
+def test_a_replacement_sees_the_calls_arguments_by_name(module):
+    seen = []
+
+    def around(call, go_on):
+        seen.append(dict(call))
+        call["inputs"] = "others"
+        return go_on()
+
+    end = Interface(("torch_like:lower",), "all", ("graph", "inputs")).replace(lambda call: call, around)
+    assert module.lower("g", inputs="i") == ("g", "others", 1)
+    assert seen == [{"graph": "g", "inputs": "i", "level": 1}]
+    end()
+    assert module.lower("g", "i", level=2) == ("g", "i", 2) and len(seen) == 1
+
+
+def test_methods_of_all_kinds_are_replaced_in_their_class(module):
+    originals = dict(vars(module.Wrapper))
+    ends = [
+        Interface(("torch_like:Wrapper.look",), "all").replace(len, lambda _, go_on: go_on().upper()),
+        Interface(("torch_like:Wrapper.made",), "all").replace(len, lambda _, go_on: (go_on(), "made")),
+        Interface(("torch_like:Wrapper.__init__",), "all", ("self", "mode")).replace(
+            lambda call: call.update(mode="m"), lambda _, go_on: go_on()
+        ),
+    ]
+    assert module.Wrapper("x").look("key") == module.Wrapper.look("key") == "LOOKED UP KEY"
+    made, mark = module.Wrapper.made("x")
+    assert (type(made), made.mode, mark, module.Wrapper("x").mode) == (module.Wrapper, "m", "made", "m")
+    for end in reversed(ends):
+        end()
+    assert dict(vars(module.Wrapper)) == originals and module.Wrapper("x").mode == "x"
+
+
+def test_a_function_with_one_more_parameter_is_called_with_it(module):
+    def lower(graph, inputs, stream, *, level=1):
+        return graph, inputs, stream, level
+
+    module.lower = lower
+    Interface(("torch_like:lower",), "all", ("graph", "inputs")).replace(len, lambda _, go_on: ("seen", go_on()))
+    assert module.lower(1, 2, 3) == ("seen", (1, 2, 3, 1)) and losses.losses() == []
+
+
+def test_a_call_without_a_known_parameter_goes_to_the_original(module):
+    heard = []
+    losses.on_loss(heard.append)
+    Interface(("torch_like:lower",), "graphs", ("graph", "example_inputs")).replace(len, lambda _, go_on: 1 / 0)
+    assert module.lower(1, 2) == module.lower(1, 2) == (1, 2, 1)
+    assert len(heard) == 1 and "example_inputs" in heard[0] and heard[0].endswith("lost: graphs")
+    with pytest.raises(TypeError, match="required positional"):  # as the original says it
+        module.lower(1)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda call: call["graph"].nodes, lambda call: len(call["graph"]), lambda call: call["stream"]]
+)
+def test_a_call_whose_arguments_cannot_be_read_goes_to_the_original(module, read):
+    Interface(("torch_like:lower",), "graphs").replace(read, lambda _, go_on: 1 / 0)
+    assert module.lower(1, 2) == module.lower(1, 2) == (1, 2, 1)
+    (loss,) = losses.losses()
+    assert "torch_like:lower cannot be read (" in loss and loss.endswith("lost: graphs")
+
+
+def test_an_exception_of_the_original_is_nobody_elses(module):
+    def lower(graph):
+        return graph.nodes
+
+    module.lower = lower
+    Interface(("torch_like:lower",), "graphs").replace(lambda call: call["graph"], lambda _, go_on: go_on())
+    with pytest.raises(AttributeError, match="no attribute 'nodes'"):
+        module.lower(1)
+    assert losses.losses() == []
+
+
+def test_without_the_function_nothing_is_replaced_and_the_loss_is_told(module):
+    gone = Interface(("torch_like:gone", "torch_like:Wrapper.gone", "no_such_module:name"), "graphs")
+    gone.replace(len, lambda _, go_on: 1 / 0)()
+    assert gone.state(load=True) is InterfaceState.MISSING and gone.find() is None
+    (loss,) = losses.losses()
+    assert "torch_like:gone is missing; lost: graphs" in loss
+
+
+def test_a_function_without_a_signature_is_not_replaced(module):
+    module.lower = max
+    lower = Interface(("torch_like:lower",), "graphs", ("graph",))
+    lower.replace(len, lambda _, go_on: 1 / 0)()
+    assert module.lower is max and lower.state() is InterfaceState.CHANGED
+    (loss,) = losses.losses()
+    assert "torch_like:lower has no signature; lost: graphs" in loss
+
+
+def test_a_function_without_a_needed_parameter_is_not_found_and_the_loss_is_told(module):
+    assert Interface(("torch_like:lower",), "graphs", ("gone",)).find() is None
+    (loss,) = losses.losses()
+    assert "torch_like:lower is changed; lost: graphs" in loss
+
+
+def test_the_end_leaves_a_later_patch_of_the_script_in_place(module):
+    seen = []
+    end = Interface(("torch_like:lower",), "all").replace(seen.append, lambda _, go_on: go_on())
+    ours = module.lower
+    module.lower = patch = lambda *args: ("patched", ours(*args))
+    end()
+    assert module.lower is patch and module.lower(1, 2) == ("patched", (1, 2, 1)) and seen == []
+
+
+def test_an_older_place_is_found(module):
+    older = Interface(("torch_like:new_name", "torch_like:lower"), "all")
+    assert older.place == "torch_like:lower" and older.find() is module.lower
+    assert Interface(("torch_like:lower",), "all", ("gone",)).state() is InterfaceState.CHANGED
+    assert Interface(("not_loaded_yet:lower",), "all").state() is InterfaceState.NOT_LOADED
+    assert Interface(("torch_like:Gone.__init__",), "all").state() is InterfaceState.MISSING
+
+
+def test_an_attribute_of_a_classs_objects_is_read_by_any_of_its_names(module):
+    mode = Interface(("torch_like:Wrapper.kind", "torch_like:Wrapper.mode"), "all")
+    gone = Interface(("torch_like:Wrapper.gone",), "modes")
+    assert mode.state() is InterfaceState.WORKS and mode.of(module.Wrapper("fast")) == "fast" and losses.losses() == []
+    assert gone.state() is InterfaceState.MISSING and gone.of(module.Wrapper("fast")) is None
+    (loss,) = losses.losses()
+    assert loss.endswith("torch_like:Wrapper.gone is missing; lost: modes")
+
+
+def test_a_value_is_assigned_only_where_it_is(module):
+    module.threads = None
+    Interface(("torch_like:threads",), "all").assign(1)
+    Interface(("torch_like:gone",), "caches").assign(1)
+    assert module.threads == 1 and not hasattr(module, "gone") and len(losses.losses()) == 1
+
+
+def test_each_run_has_its_own_losses(module):
+    gone, heard = Interface(("torch_like:gone",), "graphs"), []
+    gone.find()
+    for _ in range(2):
+        with losses.losses_of_a_run():
+            assert losses.losses() == []
+            losses.on_loss(heard.append)
+            assert gone.find() is None and gone.find() is None
+            losses.heard("of the script's process")
+            assert len(losses.losses()) == 2
+    assert len(heard) == 2 and len(losses.losses()) == 1
+    losses.on_loss(heard.append)
+    assert heard[2] == heard[0], "who comes later hears what is known"
+
+
+def train():
+    x = torch.ones(3, requires_grad=True)
+    torch.compile(lambda x: (x.sin() * 2).sum(), backend="aot_eager")(x).backward()
+    assert x.grad.tolist() == pytest.approx((torch.ones(3).cos() * 2).tolist())
+
+
+def look_into_the_cache():
+    cache = sys.modules["torch._functorch._aot_autograd.autograd_cache"].AOTAutogradCache
+    assert cache._lookup("key", False, False, [], {}, None) is None
+
+
+class Loader:
+    """As the loaders of AOTInductor's packages are."""
+
+    def boxed_run(self, inputs):
+        return [each + 1 for each in inputs]
+
+
+class Model:
+    """As AOTInductor's models are."""
+
+    def __init__(self):
+        self.loader = Loader()
+
+    def __call__(self, *inputs):
+        return self.loader.boxed_run(list(inputs))
+
+
+def compile_and_run_a_package():
+    program = torch.export.export(torch.nn.ReLU(), (X,))
+    path = torch._inductor.aoti_compile_and_package(program)
+    assert torch.equal(torch._inductor.aoti_load_package(path)(X)[0], X + 1)
+
+
+X = torch.ones(2)
+_TRACING, _AOT = "torch._dynamo.symbolic_convert:InstructionTranslator.run", "torch._functorch._aot_autograd"
+_PACKAGE = "torch._inductor:aoti_compile_and_package", "torch._inductor:aoti_load_package"
+
+
+def observe_calls():
+    torch_private.observe_backend_calls(lambda compiler, gm, inputs, call: call())
+
+
+def observe_aot():
+    torch_private.observe_aot_compilers(
+        lambda: 1, lambda token, part, gm, inputs, call: call(), lambda token, args, call: call()
+    )
+
+
+def observe_traces():
+    torch_private.observe_tracing(lambda compiler, find: None)
+
+
+def observe_packages():
+    torch_private.observe_aot_inductor(
+        lambda program, configs, call: call(), lambda path, run: lambda *tensors: run(*tensors)
+    )
+
+
+# Of each function that is replaced: what replaces it, and what calls it.
+PATCHES = {
+    "torch._dynamo.output_graph:OutputGraph.call_user_compiler": (observe_calls, train),
+    "torch:_TorchCompileInductorWrapper.__init__": (observe_calls, lambda: torch.compile(train, mode="default")),
+    _TRACING: (observe_traces, train),
+    "torch._dynamo.utils:run_node": (observe_traces, train),
+    "torch._dynamo.convert_frame:maybe_disable_inference_mode": (torch_private.note_inference_mode, train),
+    "torch.autograd.graph:_engine_run_backward": (
+        lambda: torch_private.note_backward_passes(lambda roots: None),
+        train,
+    ),
+    f"{_AOT}.graph_compile:aot_stage2_autograd": (observe_aot, train),
+    f"{_AOT}.runtime_wrappers:call_func_at_runtime_with_args": (observe_aot, train),
+    f"{_AOT}.autograd_cache:AOTAutogradCache._lookup": (observe_aot, look_into_the_cache),
+    "torch.library:Library.__init__": (
+        torch_private.note_registrations,
+        lambda: torch.library.Library("of_this_test", "FRAGMENT"),
+    ),
+    **dict.fromkeys(_PACKAGE, (observe_packages, compile_and_run_a_package)),
+}
+
+
+def stand_in_for_aot_inductor():
+    """Let AOTInductor's functions return at once."""
+    for place, result in zip(_PACKAGE, (lambda: "path", Model), strict=True):
+        name = place.partition(":")[2]
+        function = getattr(torch._inductor, name)
+        stand_in = lambda *_, _result=result, **__: _result()  # noqa: E731
+        stand_in.__signature__ = inspect.signature(function)
+        setattr(torch._inductor, name, stand_in)
+
+
+def replaced_at(place):
+    """The interface that has this place, and its place in this torch."""
+    (interface,) = (interface for interface in DECLARED if place in interface.places)
+    interface.find()
+    return interface, interface.place
+
+
+@pytest.mark.parametrize("place", PATCHES)
+@pytest.mark.parametrize("hidden", [False, True], ids=["with it", "without it"])
+def test_the_script_goes_on_with_each_patch_and_without_what_it_patches(place, hidden, forked):
+    def work():
+        interface, here = replaced_at(place)
+        find = declared._find
+        if hidden:
+            declared._find = lambda p, *, load: declared._ABSENT if p in interface.places else find(p, load=load)
+        stand_in_for_aot_inductor()
+        observe, use = PATCHES[place]
+        with losses.losses_of_a_run():
+            observe()
+            use()
+            return here, interface.loses, losses.losses()
+
+    here, loses, lost = forked(work)
+    if hidden:
+        assert [sentence for sentence in lost if loses in sentence and place in sentence]
+    else:
+        assert lost == [] and here
+
+
+def lengthen(place):
+    """Give a function of torch one more required parameter; return what makes its callers pass it."""
+    owner, name = declared._owner(place), declared._last(place)
+    static = inspect.getattr_static(owner, name)
+    original, bind = getattr(static, "__func__", static), type(static) if hasattr(static, "__func__") else (lambda f: f)
+    first = int(isinstance(owner, type) and not isinstance(static, staticmethod))  # after `self`
+
+    def longer(*args, **kwargs):
+        assert args[first] == "one more"
+        return original(*args[:first], *args[first + 1 :], **kwargs)
+
+    signature = inspect.signature(original)
+    parameters = list(signature.parameters.values())
+    parameters.insert(first, inspect.Parameter("one_more", inspect.Parameter.POSITIONAL_OR_KEYWORD))
+    longer.__signature__ = signature.replace(parameters=parameters)
+    setattr(owner, name, bind(longer))
+
+    def pass_it():
+        static = inspect.getattr_static(owner, name)
+        called = getattr(static, "__func__", static)
+        setattr(owner, name, bind(lambda *args, **kwargs: called(*args[:first], "one more", *args[first:], **kwargs)))
+
+    return pass_it
+
+
+@pytest.mark.parametrize("place", PATCHES)
+def test_the_script_goes_on_where_a_function_of_torch_takes_one_more_argument(place, forked):
+    def work():
+        _, here = replaced_at(place)
+        stand_in_for_aot_inductor()
+        pass_it = lengthen(here)
+        observe, use = PATCHES[place]
+        with losses.losses_of_a_run():
+            observe()
+            pass_it()
+            use()
+            return losses.losses()
+
+    assert forked(work) == []
+
+
+_SYMBOLIC = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
+
+
+def read_symbols():
+    seen = []
+    torch.compile(
+        lambda x: x + 1, dynamic=True, backend=lambda gm, _: seen.extend(gm.graph.find_nodes(op="placeholder")) or gm
+    )(torch.ones(3))
+    examples = [node.meta["example_value"] for node in seen]
+    ((name, hint, *bounds),) = torch_private.symbols_of(examples)
+    assert name.startswith("s") and (hint == 3 or bounds[0] == 2)
+
+
+def make_symbols():
+    sizes = torch_private.SymbolicSizes()
+    size = sizes.size("s7", 3, duck=True)
+    assert isinstance(size, torch.SymInt) and torch_private.as_hint(size) == 3
+
+
+@pytest.mark.parametrize(
+    ("place", "observe", "use"),
+    [
+        ("torch._dynamo.output_graph:OutputGraph.compiler_fn", observe_calls, train),
+        ("torch._dynamo.output_graph:OutputGraph.compiler_fn", observe_traces, train),
+        ("torch._dynamo.output_graph:OutputGraph.cleanup", observe_traces, train),
+        ("torch._dynamo.symbolic_convert:InstructionTranslatorBase.output", observe_traces, train),
+        (f"{_SYMBOLIC}.var_to_range", lambda: None, read_symbols),
+        (f"{_SYMBOLIC}.backed_var_to_val", lambda: None, read_symbols),
+        (f"{_SYMBOLIC}.val_to_var", lambda: None, make_symbols),
+        (f"{_SYMBOLIC}.unique_ids", lambda: None, make_symbols),
+    ],
+)
+def test_the_script_goes_on_where_an_attribute_of_torchs_objects_has_another_name(place, observe, use, forked):
+    def work():
+        hide(place)
+        if place.endswith(".backed_var_to_val"):
+            hide(f"{_SYMBOLIC}.var_to_val")  # its earlier name
+        with losses.losses_of_a_run():
+            observe()
+            use()
+            return losses.losses()
+
+    (loss,) = forked(work)
+    assert place.rpartition(".")[2].removeprefix("backed_") in loss and "; lost: " in loss
+
+
+def delete(place):
+    module, _, path = place.partition(":")
+    owner = importlib.import_module(module)
+    *kinds, name = path.split(".")
+    for kind in kinds:
+        owner = getattr(owner, kind)
+    if name in getattr(owner, "_config", {}):
+        del owner._config[name]
+    else:
+        delattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("place", "use"),
+    [
+        ("torch._inductor.runtime.cache_dir_utils:default_cache_dir", lambda: torch_private.inductor_headers() is None),
+        ("torch._inductor.config:fx_graph_remote_cache", lambda: torch_private.tame_inductor() is None),
+        ("torch._functorch.config:enable_autograd_cache", lambda: torch_private.tame_inductor() is None),
+        ("torch._inductor.async_compile:AsyncCompile.pool", lambda: torch_private.forget_threads() is None),
+        ("torch._functorch.config:donated_buffer", lambda: torch_private.without_donated_buffers().__enter__() is None),
+        ("torch._dynamo.config:assume_static_by_default", lambda: torch_private.assumes_dynamic() is False),
+        ("torch._dynamo.config:capture_scalar_outputs", lambda: torch_private.SymbolicSizes().env is not None),
+        ("torch._dynamo.backends.registry:_COMPILER_FNS", lambda: torch_private.registered_names(1) == []),
+    ],
+)
+def test_without_a_name_its_user_goes_on(place, use, forked):
+    def work():
+        with losses.losses_of_a_run():
+            torch_private.inductor_folder.cache_clear()
+            delete(place)
+            return use(), losses.losses()
+
+    is_as_expected, (loss,) = forked(work)
+    assert is_as_expected and place in loss
+
+
+def test_the_doctor_prints_what_is_here_and_what_is_lost(project):
+    done = project.minify("doctor")
+    tested = "not tested" if releases.why_untested(torch.__version__) else "tested"
+    assert done.code == 0 and f"{torch.__version__} ({tested}: " in done.stdout, done.stdout
+    assert "that the tool relies on are here" in done.stdout and "fork and pidfd work" in done.stdout
+    found = json.loads(project.minify("doctor", "--json").stdout)
+    assert found["torch"] == torch.__version__ and "inductor" in found["backends"] and found["problem"] == ""
+    assert {row["interface"] for row in found["interfaces"] if row["state"] != "works"} == LOST
+    assert len(found["interfaces"]) > 100

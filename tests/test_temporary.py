@@ -1,0 +1,106 @@
+"""The temporary folder of a run: one place, named in the run folder, removed by the next run if its owner died."""
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from minifier.process.temporary import NAME_FILE, remove_dead, temporary_folder
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def usual(tmp_path, monkeypatch):
+    """The user's temporary folder."""
+    place = tmp_path / "usual"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def test_everything_temporary_is_in_one_place(usual, tmp_path):
+    with temporary_folder() as folder:
+        assert Path(tempfile.mkdtemp()).parent == folder.path and folder.path.parent == usual
+        with folder.usual_folder():
+            assert Path(tempfile.gettempdir()) == usual
+        folder.name_in(tmp_path)
+        assert (tmp_path / NAME_FILE).read_text() == f"{folder.path}\n"
+    assert tempfile.gettempdir() == str(usual)
+    assert list(usual.iterdir()) == [] and not (tmp_path / NAME_FILE).exists()
+
+
+def killed_run(place: Path) -> Path:
+    """The temporary folder of a run that named it in this place, and was killed."""
+    pid = os.fork()
+    if pid == 0:
+        with temporary_folder() as folder:
+            (folder.path / "values.bin").write_bytes(b"0" * 100)
+            folder.name_in(place)
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return Path((place / NAME_FILE).read_text().strip())
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_folder_of_a_killed_run_is_removed_by_the_next(usual, tmp_path):
+    dead = killed_run(tmp_path)
+    assert (dead / "values.bin").exists()
+    with temporary_folder() as folder:
+        assert list(usual.iterdir()) == [folder.path]
+
+
+@pytest.mark.usefixtures("processes")
+def test_the_next_run_in_the_folder_removes_it_from_another_place(tmp_path, monkeypatch):
+    dead = killed_run(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    with temporary_folder() as folder:
+        assert dead.exists()
+        folder.name_in(tmp_path)
+        assert not dead.exists() and (tmp_path / NAME_FILE).read_text() == f"{folder.path}\n"
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_fork_leaves_the_folder_and_does_not_own_it(usual):
+    with temporary_folder() as folder:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                folder.forget_names()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        remove_dead(usual.iterdir())
+        assert folder.path.exists()
+
+
+def test_what_no_run_made_is_left_alone(tmp_path):
+    """A file of a run folder may come from somebody else, and name any folder."""
+    own = tmp_path / "minify-run-own"
+    own.mkdir()
+    (own / "letters.txt").touch()
+    other = tmp_path / "documents"
+    other.mkdir()
+    (other / "owner").touch()
+    link = tmp_path / "minify-run-link"
+    link.symlink_to(other)
+    fresh = tmp_path / "minify-run-fresh"
+    fresh.mkdir()
+    remove_dead([own, other, link, fresh, tmp_path / "missing"])
+    assert (own / "letters.txt").exists() and (other / "owner").exists() and link.is_symlink() and fresh.exists()
+    os.utime(fresh, (time.time() - 3600,) * 2)
+    remove_dead([fresh])
+    assert not fresh.exists()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "relative\n", "/\n", "\0\n", "/etc\n", "/tmp/../etc\n"])
+def test_a_made_up_name_of_the_folder(tmp_path, text):
+    (tmp_path / NAME_FILE).write_text(text)
+    with temporary_folder() as folder:
+        folder.name_in(tmp_path)
+    assert Path("/etc").is_dir()

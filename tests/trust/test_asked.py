@@ -1,0 +1,145 @@
+"""Real commands on one's own and on somebody else's files: what runs, what is asked, what is refused."""
+
+import json
+import os
+import shutil
+import zipfile
+
+import pytest
+from failing_scripts import ONE_OP
+from layers import sampled
+from screens import in_a_terminal
+from vocabulary import tree
+
+from minifier.workflow.foreign_code import foreign_code_in
+
+pytestmark = pytest.mark.timeout(150)
+
+REPRO = """\
+open({canary!r}, "a").close()
+raise RuntimeError("no lowering for tanh")
+
+# RuntimeError: no lowering for tanh
+# torch 2.13.0, Python 3.11
+"""
+BRIEFLY = ("--max-probes", "0", "--verify", "1")
+
+
+def changed(case, canary, **fields):
+    """Put definitions that write a file into the Case, as somebody would who got it and sends it back."""
+    path = case / "case.json"
+    data = json.loads(path.read_text())
+    definitions = f"open({str(canary)!r}, 'a').close()\n{data.get('definitions', '')}"
+    path.write_text(json.dumps({**data, "definitions": definitions, **fields}, indent=1))
+
+
+@pytest.fixture
+def case(project, bureau):
+    bureau.capture(ONE_OP)
+    return bureau.graphs / "1"
+
+
+@pytest.fixture
+def canary(tmp_path):
+    return tmp_path / "canary"
+
+
+def test_a_case_of_ones_own_needs_no_answer(project, case, tmp_path):
+    own = shutil.copytree(case, tmp_path / "moved")
+    done = project.minify("reduce", *BRIEFLY, "--out", project.out, own)
+    assert done.code == 3 and "--trust" not in done.stderr
+
+
+def test_a_case_that_was_edited_needs_one(project, case, canary):
+    changed(case, canary)
+    before = tree(case)
+    refused = project.minify("reduce", "--out", project.out, case)
+    assert refused.code == 2 and tree(case) == before and not canary.exists() and not project.out.exists()
+    assert "Nothing was run" in refused.stderr and "--trust" in refused.stderr and "definitions: " in refused.stderr
+
+    done = project.minify("reduce", *BRIEFLY, "--trust", "--out", project.out, case)
+    assert done.code == 3 and canary.exists()
+    assert foreign_code_in(project.out) == [], "what is made with --trust is one's own"
+
+
+@pytest.mark.parametrize("where", sampled(["no mark", "graph", "run.json", "another key", "a run folder"]))
+def test_nothing_of_somebody_else_runs(project, case, canary, tmp_path, where):
+    out = tmp_path / "given"
+    shutil.copytree(case, out / "case")
+    given, variables = out, {}
+    if where == "no mark":
+        changed(out / "case", canary, mark=None)
+    elif where == "graph":
+        text = (out / "case" / "graph.json").read_text()
+        (out / "case" / "graph.json").write_text(text.replace('"torch.tanh"', '"os.abort"'))
+    elif where == "run.json":
+        (out / "run.json").write_text(json.dumps({"target": "timeit", "arguments": [f"open({str(canary)!r}, 'w')"]}))
+    elif where == "another key":
+        given, variables = out / "case", {"XDG_DATA_HOME": str(tmp_path / "data")}
+    else:
+        shutil.copytree(case, out / "case" / "forward")
+        changed(out / "case" / "forward", canary)
+    done = project.minify("reduce", given, **variables)
+    assert done.code == 2 and "--trust" in done.stderr and not canary.exists()
+    assert "Traceback" not in done.stderr and not (out / "minimal").exists()
+
+
+def test_without_a_key_a_run_goes_on_and_says_so_later(project):
+    nowhere = project.folder / "a-file"
+    nowhere.write_text("")
+    done = project.run(ONE_OP, XDG_DATA_HOME=str(nowhere))
+    assert done.code == 0 and done.result["mark"] is None
+    asked = project.minify("check", project.out, XDG_DATA_HOME=str(nowhere))
+    assert asked.code == 2 and "it cannot be told who made" in asked.stderr and str(nowhere) in asked.stderr
+    assert project.minify("check", "--trust", project.out, XDG_DATA_HOME=str(nowhere)).code == 1
+
+
+def test_ones_own_repro_and_bundle_are_checked_at_once(project, tmp_path):
+    done = project.run(ONE_OP)
+    assert done.code == 0 and len(done.result["mark"]) == 64
+    bundle = shutil.copy(project.out / "bundle.zip", tmp_path / "moved.zip")
+    assert project.minify("check", bundle).code == 1
+    assert project.minify("check", project.out).code == 1
+    with zipfile.ZipFile(bundle) as entries:
+        entries.extractall(tmp_path / "unpacked")
+        assert "mark" not in json.loads(entries.read("minimal/case.json"))
+    # Its Case lacks what is private, so it is another, but none of it is run.
+    assert project.minify("check", "--trust", tmp_path / "unpacked").code == 1
+
+    with (project.out / "repro.py").open("a") as file:
+        file.write("# changed\n")
+    refused = project.minify("check", project.out)
+    assert refused.code == 2 and "script: repro.py" in refused.stderr
+    assert project.minify("check", project.out / "repro.py").code == 1, "a script that the user names"
+    assert project.minify("report", project.out).code == 0
+    assert project.minify("check", project.out / "bundle.zip").code == 2, "a report vouches for nothing"
+
+
+def test_a_bundle_of_somebody_else(project, canary):
+    bundle = project.folder / "bundle.zip"
+    with zipfile.ZipFile(bundle, "w") as entries:
+        entries.writestr("repro.py", REPRO.format(canary=str(canary)))
+    refused = project.minify("check", bundle)
+    assert refused.code == 2 and f"{bundle} is not as" in refused.stderr and "--trust" in refused.stderr
+    assert not canary.exists()
+    assert project.minify("check", "--trust", bundle).code == 1 and canary.exists()
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_the_question_on_a_terminal(project, canary, answer):
+    project.write(REPRO.format(canary=str(canary)), "repro.py")
+
+    def meanwhile(shown, terminal):
+        if shown.rows[-1:] == ["Run it? [y/N]:"]:
+            os.write(terminal, f"{answer}\n".encode())
+
+    shown = in_a_terminal(project, "check", ".", meanwhile=meanwhile)
+    assert shown.code == (1 if answer == "y" else 2) and canary.exists() is (answer == "y")
+    assert f"Run it? [y/N]: {answer}" in shown.rows and shown.rows[0].startswith("minify: . is not as your minify")
+    assert ("nothing of . was run" in "".join(shown.rows)) is (answer == "n")
+
+
+def test_a_quiet_terminal_is_not_asked(project, case, canary):
+    changed(case, canary)
+    shown = in_a_terminal(project, "reduce", "--quiet", "--out", "../out", str(case))
+    assert shown.code == 2 and "Run it?" not in shown.written and not canary.exists()

@@ -1,0 +1,270 @@
+"""Marks, in the test process: what they cover, the key and its file, and what is shown of somebody else's code."""
+
+import json
+import os
+import shutil
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from case_samples import call, graph, output, placeholder, small_case
+
+from minifier.capturing.script import Program
+from minifier.case import BackendReference, BackendSource, CallAhead, Ref, Script, State
+from minifier.case.made_here import MARK, forget_key, is_made_here, key_file, mark_of_repro, marked, why_no_key
+from minifier.case.store import CASE, GRAPH, is_own, load, save
+from minifier.case.values import SourceExpression
+from minifier.failure.difference import Tolerance
+from minifier.workflow.foreign_code import foreign_code_in, foreign_code_of, shown
+from minifier.workflow.interrupted_runs import RUN_FILE, Asked, asked_there, is_own_run, note_run
+from minifier.workflow.leftovers import SOURCE, is_own_source, keep_source, kept_source
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A data folder of the test's own; the key of the test run comes back afterwards."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    forget_key()
+    yield tmp_path / "data"
+    forget_key()
+
+
+@pytest.fixture
+def case(tmp_path):
+    save(small_case(), tmp_path / "case")
+    return tmp_path / "case"
+
+
+def edit(path, **fields):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}, indent=1))
+
+
+def test_a_saved_case_is_own_wherever_it_is_moved(case, tmp_path):
+    assert is_own(case) and foreign_code_in(case) == []
+    shutil.copytree(case, tmp_path / "copy")
+    case.rename(tmp_path / "moved")
+    assert is_own(tmp_path / "copy") and is_own(tmp_path / "moved")
+    save(load(tmp_path / "moved"), tmp_path / "moved")
+    assert is_own(tmp_path / "moved")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda case: edit(case / CASE, definitions="import os"),
+        lambda case: edit(case / CASE, version=2),
+        lambda case: edit(case / CASE, more=1),
+        lambda case: edit(case / CASE, mark=None),
+        lambda case: edit(case / CASE, mark="\ud800"),
+        lambda case: edit(case / CASE, mark="0" * 64),
+        lambda case: (case / CASE).write_text(json.dumps([1])),
+        lambda case: (case / CASE).write_text("[" * 100_000),
+        lambda case: (case / CASE).write_bytes(b"\xff"),
+        lambda case: (case / CASE).unlink(),
+        lambda case: (case / GRAPH).unlink(),
+        lambda case: (case / GRAPH).write_text((case / GRAPH).read_text() + " "),
+        lambda case: (case / GRAPH).write_text((case / GRAPH).read_text().replace("torch.", "os.", 1)),
+    ],
+)
+def test_a_changed_case_is_not(case, change):
+    change(case)
+    assert not is_own(case)
+
+
+def test_a_case_that_was_only_laid_out_anew_is_own(case):
+    data = json.loads((case / CASE).read_text())
+    (case / CASE).write_text(json.dumps(dict(reversed(data.items()))))
+    assert is_own(case)
+
+
+def test_a_mark_is_of_one_kind_of_file_alone():
+    data = marked("case", {"a": 1}, b"graph")
+    assert is_made_here("case", data, b"graph")
+    for kind, files in (("run", (b"graph",)), ("case", (b"gra", b"ph")), ("case", ()), ("case", (b"graph", b""))):
+        assert not is_made_here(kind, data, *files)
+    assert not is_made_here("case", {**data, "a": True}, b"graph")
+
+
+def test_another_key_makes_everything_foreign(case, home):
+    assert not is_own(case)
+    save(small_case(), case)
+    assert is_own(case) and key_file() == home / "minify" / "key"
+    assert stat.S_IMODE(key_file().stat().st_mode) == 0o600 and len(key_file().read_bytes()) == 32
+    assert [path.name for path in key_file().parent.iterdir()] == ["key"]
+    key_file().unlink()
+    forget_key()
+    assert not is_own(case)
+
+
+@pytest.mark.parametrize("value", ["", "relative/data"])
+def test_the_key_is_in_the_home_folder_by_default(tmp_path, home, monkeypatch, value):
+    monkeypatch.setenv("XDG_DATA_HOME", value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert key_file() == tmp_path / ".local" / "share" / "minify" / "key" and not why_no_key()
+
+
+def no_folder(home: Path) -> None:
+    home.write_text("a file")
+
+
+def readable(home: Path) -> None:
+    (home / "minify").mkdir(parents=True)
+    (home / "minify" / "key").write_bytes(bytes(32))
+    (home / "minify" / "key").chmod(0o644)
+
+
+def short(home: Path) -> None:
+    (home / "minify").mkdir(parents=True)
+    (home / "minify" / "key").write_bytes(bytes(31))
+    (home / "minify" / "key").chmod(0o600)
+
+
+def a_folder(home: Path) -> None:
+    (home / "minify" / "key").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [(no_folder, "data"), (readable, "this user's alone"), (short, "is damaged"), (a_folder, "Is a directory")],
+)
+def test_without_a_key_cases_are_saved_and_nothing_is_own(case, home, damage, said):
+    damage(home)
+    assert said in why_no_key()
+    save(small_case(), case)
+    assert load(case) == small_case() and not is_own(case) and mark_of_repro(b"") == ""
+    assert MARK not in json.loads((case / CASE).read_text())
+    edit(case / CASE, mark="")
+    assert not is_own(case) and foreign_code_in(case)
+
+
+def test_without_a_home_folder(home, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", "")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user that nobody knows
+    assert why_no_key() == "this user has no home folder"
+
+
+def test_all_who_need_the_first_key_get_the_same(home, monkeypatch):
+    """Without the cache, as if each thread were a process."""
+    from minifier.case import made_here
+
+    barrier, keys = threading.Barrier(8), []
+
+    def get() -> None:
+        barrier.wait()
+        keys.append(made_here._key.__wrapped__())
+
+    threads = [threading.Thread(target=get) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(keys) == {key_file().read_bytes()} and len(keys) == 8
+    assert [path.name for path in key_file().parent.iterdir()] == ["key"]
+
+
+def test_the_record_of_a_run(tmp_path):
+    script = tmp_path / "failing.py"
+    script.write_text("print()")
+    asked = Asked(Program(str(script), ("--x",)))
+    note_run(tmp_path, asked)
+    assert is_own_run(tmp_path) and asked_there(tmp_path) == asked and foreign_code_in(tmp_path) == []
+    edit(tmp_path / RUN_FILE, arguments=["-c", "evil"], backend="acme", modules=["acme.all"])
+    assert not is_own_run(tmp_path)
+    assert shown(foreign_code_in(tmp_path)).splitlines() == [
+        f"  script: python {script} -c evil",
+        "  import lines: import acme.all",
+        "  backend: acme",
+    ]
+
+
+def test_the_source_that_a_dead_process_left(tmp_path):
+    assert kept_source(tmp_path) == "" and not is_own_source(tmp_path)
+    keep_source(tmp_path, "def f():\n    pass\n")
+    assert kept_source(tmp_path) == "def f():\n    pass\n" and is_own_source(tmp_path)
+    edit(tmp_path / SOURCE, source="def g():\n    pass\n")
+    assert shown(foreign_code_in(tmp_path)) == "  definitions: g, 2 lines"
+
+
+def test_a_repro_and_the_folders_of_its_case(tmp_path):
+    repro = tmp_path / "repro.py"
+    repro.write_text("import torch\n")
+    assert shown(foreign_code_of(repro)) == "  script: repro.py, 1 line"
+    (tmp_path / "result.json").write_text(json.dumps({MARK: mark_of_repro(repro.read_bytes())}))
+    assert foreign_code_of(repro) == []
+    save(replace(small_case(), script=Script("s", folders=("/home/mallory",))), tmp_path / "minimal")
+    assert foreign_code_of(repro) == []
+    edit(tmp_path / "minimal" / CASE, version=2)
+    assert ("import path", "/home/mallory") in foreign_code_of(repro)
+    repro.write_text("import os\n")
+    assert ("script", "repro.py, 1 line") in foreign_code_of(repro)
+
+
+def test_a_case_within_a_case_counts(case):
+    save(small_case(), case / "forward")
+    assert foreign_code_in(case) == []
+    edit(case / "forward" / CASE, definitions="def evil(): pass")
+    assert ("definitions", "evil, 1 line") in foreign_code_in(case)
+
+
+def test_a_link_is_foreign(case, tmp_path):
+    (case / "forward").symlink_to(tmp_path)
+    assert foreign_code_in(case) == [("links, not followed", str(case / "forward"))]
+
+
+def everywhere():
+    """A Case with code in each place that can have some."""
+    made = SourceExpression("an.expression()", ("import of_argument",), ())
+    small = small_case()
+    nodes = graph(placeholder("x"), call("f", "acme.ops:twice", Ref("x"), made), output("f"))
+    ahead = graph(placeholder("x"), call("g", "acme.ops:before", Ref("x")), output("g"))
+    return replace(
+        small,
+        graph=nodes,
+        inputs=small.inputs[:1],
+        backend=BackendReference(
+            "acme", BackendSource.DEFINED, "acme.backend", ("import acme",), ahead=("import first",), folders=("/b",)
+        ),
+        script=Script("script", ("/s",), ("import of_script",)),
+        state=State(environment=(("TRITON_X", "1"),), config=(("torch._dynamo.config", "x", 1),)),
+        definitions="class A:\n    pass\n\ndef f():\n    pass\n",
+        measure=Tolerance(predicate="def differs(a, b):\n    return True\n"),
+        ahead=(CallAhead(ahead, small.inputs[:1]),),
+    )
+
+
+def test_what_would_run_is_shown(case):
+    small = everywhere()
+    save(small, case)
+    edit(case / CASE, mark="")
+    text = shown(foreign_code_in(case))
+    for said in (
+        "import lines: import first; import acme; import of_script; import of_argument",
+        "  backend: acme.backend",
+        "  definitions: A, f, 5 lines",
+        "  predicate: differs, 2 lines",
+        "  expressions: an.expression()",
+        "  environment variables: TRITON_X=1",
+        "torch._dynamo.config",
+    ):
+        parts = said.rpartition(": ")[2].split("; ")
+        assert all(part in text for part in parts), (said, text)
+    path = next(line for line in text.splitlines() if line.startswith("  import path"))
+    assert "/b" in path and "/s" in path
+    functions = next(line for line in text.splitlines() if line.startswith("  functions of the graph"))
+    assert "acme.ops:twice" in functions and "acme.ops:before" in functions
+
+
+def test_what_is_shown_is_short_and_cannot_move_the_cursor():
+    rows = [("import lines", f"import m{n}") for n in range(1000)] + [("backend", "a\x1b[2J\r\nb\u202e" + "x" * 5000)]
+    lines = shown(rows).splitlines()
+    assert len(lines) == 2 and max(map(len, lines)) < 400 and lines[0].endswith("more")
+    assert "\\x1b[2J\\r\\nb\\u202e" in lines[1] and shown(rows).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "3", "null", "[[[{}]]]", '{"ahead": 3, "environment": 4, "made": {}}'])
+def test_files_of_any_content_can_be_shown(tmp_path, text):
+    for name in (CASE, GRAPH, RUN_FILE, SOURCE):
+        (tmp_path / name).write_text(text)
+    assert shown(foreign_code_in(tmp_path))

@@ -1,0 +1,181 @@
+"""A torch that lacks one of the private interfaces: its feature alone is lost, and the run says which."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch._functorch.aot_autograd
+import torch._inductor  # noqa: F401
+from hidden_attributes import hide
+from vocabulary import in_child
+
+from minifier import torch_private  # noqa: F401 - which declares them
+from minifier.cli.entry import command_line
+from minifier.interfaces import declared
+from minifier.interfaces.declared import EVERYTHING, InterfaceState
+
+pytestmark = [pytest.mark.usefixtures("soak"), pytest.mark.timeout(300)]
+
+DECLARED = [i for i in declared.interfaces() if i.places[0].startswith("torch")]
+NO_TANH = """
+    import torch
+    from torch._dynamo.backends.common import aot_autograd
+
+
+    def lower(gm, inputs):
+        if any("tanh" in str(node.target) for node in gm.graph.nodes):
+            raise NotImplementedError("no lowering for tanh")
+        return gm
+
+
+    no_tanh = aot_autograd(fw_compiler=lower)
+"""
+TRAINS = """
+    import torch
+    from backend import no_tanh
+
+
+    def step(x, weight):
+        hidden = torch.relu(x @ weight) + 1
+        return (torch.tanh(hidden) * hidden).sum()
+
+
+    torch.compile(step, backend=no_tanh)(torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)).backward()
+"""
+
+
+@pytest.mark.parametrize("missing", DECLARED, ids=lambda interface: interface.places[0])
+def test_what_is_lost_is_said_and_the_rest_works(project, missing):
+    project.write(NO_TANH, "backend.py")
+    project.write(TRAINS)
+
+    def work():
+        find = declared._find
+        declared._find = lambda place, *, load: declared._ABSENT if place in missing.places else find(place, load=load)
+        os.chdir(project.folder)
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            code = command_line(["run", "--verify", "1", "--out", str(project.out), "failing.py"])
+        return code, said.getvalue()
+
+    code, said = in_child(work, project.folder.parent, timeout=240)
+    if missing.loses == EVERYTHING:
+        assert code == 2 and missing.places[0] in said and "minify doctor" in said, said
+        return
+    result = json.loads((project.out / "result.json").read_text())
+    assert code == 0 and "no lowering for tanh" in (project.out / "repro.py").read_text(), said
+    lost = [sentence for sentence in result["unsupported"] if missing.loses in sentence]
+    assert lost == [sentence for sentence in lost if missing.places[0] in sentence and sentence in said]
+    assert lost or missing.state() is InterfaceState.NOT_LOADED, "it is lost, and nobody says so"
+
+
+def test_an_attribute_with_another_name_is_a_loss_not_the_scripts_failure(project):
+    project.write(NO_TANH, "backend.py")
+    project.write(TRAINS)
+
+    def work():
+        hide("torch._dynamo.output_graph:OutputGraph.compiler_fn")
+        os.chdir(project.folder)
+        return command_line(["run", "--verify", "1", "--out", str(project.out), "failing.py"])
+
+    assert in_child(work, project.folder.parent, timeout=240) == 0
+    result = json.loads((project.out / "result.json").read_text())
+    assert (result["level"], result["failure"]["message"]) == ("source", "no lowering for tanh")
+    assert any("cannot be read" in sentence and "compiler_fn" in sentence for sentence in result["unsupported"])
+
+
+REALLY_WITHOUT = """
+    import importlib
+    import sys
+
+    module, _, name = sys.argv.pop(1).partition(":")
+    owner = importlib.import_module(module)
+    if name in getattr(owner, "_config", {}):
+        del owner._config[name]
+    else:
+        delattr(owner, name)
+
+    from minifier.cli.entry import main
+
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "torch.utils.checkpoint:_StopRecomputationError",
+        "torch._inductor.runtime.cache_dir_utils:default_cache_dir",
+        "torch._inductor.config:fx_graph_remote_cache",
+    ],
+)
+def test_a_run_without_a_name_that_only_functions_use(project, place):
+    project.write(NO_TANH, "backend.py")
+    project.write(TRAINS)
+    command = ["run", "--verify", "1", "--out", str(project.out), "failing.py"]
+    done = project.python("-c", textwrap.dedent(REALLY_WITHOUT), place, *command)
+    assert done.returncode == 0 and f"{place} is missing; lost: " in done.stderr, done.stderr
+    assert any(place in sentence for sentence in json.loads((project.out / "result.json").read_text())["unsupported"])
+
+
+EACH_IMPORTED_NAME = """
+    import contextlib
+    import importlib
+    import io
+    import json
+    import os
+    import sys
+
+    import torch._dynamo
+    import torch._functorch.aot_autograd
+    import torch._higher_order_ops.triton_kernel_wrap
+
+    from minifier.cli.entry import command_line
+    from minifier.workflow.findings import imported
+
+
+    def without(place):
+        module, _, name = place.partition(":")
+        delattr(importlib.import_module(module), name)
+        told, said = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(said):
+            codes = command_line(["run", "failing.py"]), command_line(["doctor", "--json"])
+        found = json.loads(told.getvalue())
+        assert codes == (2, 2), codes
+        assert name in said.getvalue() and "minify doctor" in said.getvalue(), said.getvalue()
+        assert name in found["problem"] and [r for r in found["interfaces"] if r["interface"] == place and r["loses"]]
+
+
+    places = [row.interface for row in imported()]
+    places = [place for place in places if place.replace(":", ".") not in sys.modules]
+    assert "minifier.torch_private" not in sys.modules and len(places) > 30
+    for place in places:
+        if os.fork() == 0:
+            status = 1
+            try:
+                without(place)
+                status = 0
+            except BaseException as error:
+                print(place, repr(error), flush=True)
+            finally:
+                os._exit(status)
+        os.wait()
+"""
+
+
+def test_each_imported_name_is_named_where_it_is_missing(project):
+    project.write("print('never run')\n")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(EACH_IMPORTED_NAME)],
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
