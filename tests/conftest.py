@@ -11,7 +11,9 @@ Of a slow test with many parameters, `layers.sampled` leaves some in layer test 
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -33,6 +35,8 @@ for name in [name for name in os.environ if name.startswith("TORCH")]:
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _data = tempfile.TemporaryDirectory(prefix="tests-of-minify-")  # removed as the run ends
     os.environ["XDG_DATA_HOME"] = _data.name
+# Children die on purpose: their stacks, which pytest would print, bury the failed tests in the output.
+os.register_at_fork(after_in_child=faulthandler.disable)
 sys.path.append(str(CASES))
 # A shell starts what it puts in the background deaf to Ctrl-C, and the tests of Ctrl-C would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,6 +52,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, text in report.user_properties:
             if name == "printed":
                 terminalreporter.write_line(str(text))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print, as the last lines, the command that repeats each failed test."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    failed = dict.fromkeys(report.nodeid for kind in ("failed", "error") for report in reporter.stats.get(kind, ()))
+    for test in failed:
+        reporter.write_line(f"repeat it: .venv/bin/python -m pytest {shlex.quote(test)}")
 
 
 _running_quick = ""  # the id of the quick test that runs now
