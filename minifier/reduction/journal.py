@@ -62,8 +62,9 @@ class Known:
 
 
 class Journal:
-    """Appends to the journal of a folder. `terms` is a digest of the graph, the tolerances and the user's patterns.
-    Answers of a run on other terms are ignored. Raises UsageError if another process uses the journal."""
+    """Appends to the journal of a folder. `terms` is a digest of all that the answers depend on: the whole Case, the
+    values of its tensors, the user's patterns, and whether each probe imports the backend. Answers on other terms are
+    ignored. Raises UsageError if another process uses the journal."""
 
     def __init__(self, path: Path, terms: str = "") -> None:
         self._terms = terms
@@ -131,6 +132,15 @@ def _write(file: int, line: dict[str, Any]) -> None:
 def digest(text: str) -> str:
     """Return sixteen hexadecimal digits that identify a candidate."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Return sixteen hexadecimal digits that identify the content of a file."""
+    state = hashlib.blake2b(digest_size=8)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            state.update(chunk)
+    return state.hexdigest()
 
 
 def _boot_id() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Case
+from minifier.case.encode import pack
 from minifier.case.run_folder import RunFolder
-from minifier.case.store import graph_to_text
 from minifier.failure import Failure, Verdict
 from minifier.probe.children import MAX_TRIES, ChildEnd, RunJobs, run_again_if_killed, run_children
 from minifier.probe.life import Job, Limits
@@ -21,7 +22,7 @@ from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores
 from minifier.reduction.causes import Causes
-from minifier.reduction.journal import BESIDE_THE_SEARCH, Entry, Journal, digest, ranges
+from minifier.reduction.journal import BESIDE_THE_SEARCH, Entry, Journal, digest, digest_of_file, ranges
 from minifier.reduction.other_failures import Other, keep_aside
 from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS, TimeGrowth
 
@@ -79,9 +80,9 @@ class ProbeRunner:
         self.sought = case.failure.fingerprint
         self.limits = Limits(self.timeout or MAX_TIMEOUT_SECONDS, self.memory)
         self.scratch = Path(tempfile.mkdtemp(prefix="minify-"))
-        terms = (graph_to_text(case.graph), self.match, self.match_log, repr(case.measure), *case.ahead)
-        terms = (*terms, "any message") if self.sought.any_message else terms
-        self.journal = Journal(RunFolder(self.folder).journal, digest(repr(terms)))
+        mode = [self.match, self.match_log, self.prepared.imports_in_child]
+        tensors = digest_of_file(case.tensors) if case.tensors is not None else ""
+        self.journal = Journal(RunFolder(self.folder).journal, digest(json.dumps([pack(case), tensors, *mode])))
         self.adopt(case)
 
     def seek(self, failure: Failure) -> None:

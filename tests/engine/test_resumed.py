@@ -3,16 +3,21 @@
 import contextlib
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from chains import chain, names
 from fake_prober import hangs, has, passes, raises, when
 
+from minifier.case import Drawn
 from minifier.case.ops import with_ops
 from minifier.case.run_folder import JOURNAL
 from minifier.errors import NoRepro
 from minifier.failure import Verdict
+from minifier.fx.tensors import StoredTensors
+from minifier.probe.prepared_case import PreparedCase
 from minifier.reduction.journal import AGAIN, BEGUN, BESIDE_THE_SEARCH, Entry, Journal, read_known
+from minifier.reduction.probe_runner import ProbeRunner
 
 CASE = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", shape=(5,))
 NEEDED = {"exp", "sigmoid"}
@@ -129,6 +134,41 @@ def test_an_earlier_run_on_other_terms_says_nothing(reduce, folder, whole):
         reduce(CASE, fault, interrupt_at=9, interrupt=Killed, out=out)
     done = reduce(CASE, fault, out=out, match="no lowering")
     assert len(done.prober.asked) == probes_of(whole)
+
+
+OTHER_BACKEND = replace(CASE.backend, ahead=("import math",))
+OTHER_TERMS = {
+    "through torch.compile": (replace(CASE, through_dynamo=True), False),
+    "other imports": (replace(CASE, backend=OTHER_BACKEND), False),
+    "other inputs": (replace(CASE, inputs=(replace(CASE.inputs[0], source=Drawn("ones")),)), False),
+    "more calls": (replace(CASE, calls=2), False),
+    "another state": (replace(CASE, state=replace(CASE.state, inference=True)), False),
+    "an import in each probe": (CASE, True),
+}
+
+
+def known_ops(folder, case, imports_in_child=False):
+    """The answers about ops that a run on this Case finds; the run leaves an answer about the first op."""
+    runner = ProbeRunner(PreparedCase(case, StoredTensors(None), imports_in_child), folder)
+    known = runner.journal.known.ops
+    runner.journal.end(Entry("delete", "0"), Verdict.PASS, 0.1)
+    runner.journal.close(finished=False)
+    return known
+
+
+@pytest.mark.parametrize("terms", OTHER_TERMS)
+def test_an_answer_counts_for_the_same_case_in_the_same_mode(folder, terms):
+    known_ops(folder, CASE)
+    assert known_ops(folder, CASE) == {"0": False}
+    assert known_ops(folder, *OTHER_TERMS[terms]) == {}
+
+
+def test_an_answer_counts_for_the_same_values_of_stored_inputs(folder):
+    case, known = replace(CASE, tensors=folder / "values"), []
+    for values in (b"ahead of the call", b"ahead of the call", b"after the call"):
+        case.tensors.write_bytes(values)
+        known.append(known_ops(folder, case))
+    assert known == [{}, {"0": False}, {}]
 
 
 def test_answers_that_no_longer_hold_are_asked_again(reduce, folder, whole):
