@@ -176,19 +176,24 @@ def reduce_changed(
 ) -> Attempt:
     """Change the saved Case, and those of these levels, and reduce again.
 
-    If that fails too, restore the Cases, name the error after `what`, and return the attempt unchanged.
+    If that fails too, restore the Cases, name the error after `what`, and return the attempt unchanged. Any exception
+    restores the Cases as well: `minify reduce` of the folder begins with them.
     """
     folder = attempt.folder.case
     places = [place for place in (folder, *(folder / level for level in levels)) if (place / CASE).exists()]
     before = {place: load(place) for place in places}
-    for place, case in before.items():
-        save(change(case), place)
-    again = reducing(replace(attempt, case=load(folder)))
+    again: Attempt | None = None
+    try:
+        for place, case in before.items():
+            save(change(case), place)
+        again = reducing(replace(attempt, case=load(folder)))
+    finally:
+        if again is None or again.error is not None:
+            for place, case in before.items():
+                save(case, place)
     if again.error is None:
         return again
     attempt.run.ui.detail(f"{what}: {again.error}")
-    for place, case in before.items():
-        save(case, place)
     return attempt
 
 
