@@ -293,7 +293,8 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
 def fall_back(state: State, step: Step, run: Run) -> State:
     """Try the rows of this step that apply, in order, and return the state that they lead to. Say each reason once.
 
-    The new state lists the rows that changed it. If no row changes the state, the result is `state` itself.
+    The new state lists the rows that changed it by more than their own error. If no row changes the state, the result
+    is `state` itself.
     """
     told: set[str] = set()
     for row in FALLBACKS:
@@ -305,7 +306,10 @@ def fall_back(state: State, step: Step, run: Run) -> State:
                     run.ui.say(text)
                 told.add(text)
             after: State = row.attempt(state, run)
-            if after != state:
-                inner: tuple[str, ...] = after.fallbacks[len(state.fallbacks) :]  # taken within the attempt
-                state = replace(after, fallbacks=(*state.fallbacks, row.name, *inner))
+            if after == state:
+                continue
+            taken: tuple[str, ...] = after.fallbacks[len(state.fallbacks) :]  # within the attempt
+            if not (isinstance(after, Attempt) and replace(after, error=state.error) == state):
+                taken = (row.name, *taken)
+            state = replace(after, fallbacks=(*state.fallbacks, *taken))
     return state

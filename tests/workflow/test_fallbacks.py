@@ -247,7 +247,7 @@ def test_rows_are_taken_in_order_and_see_what_came_of_the_ones_above(attempt, mo
             name,
             Step.REDUCE,
             lambda state, _: str(state.error) == wanted,
-            lambda state, _: state.failed(NoRepro(error)),
+            lambda state, _: replace(state.failed(NoRepro(error)), capture_seconds=state.capture_seconds + 1),
             lambda _: "" if name == "second" else name,
         )
 
@@ -273,6 +273,13 @@ def test_a_row_without_an_effect_leaves_the_attempt_and_its_history_alone(attemp
     assert fall_back(attempt, Step.END, run) is attempt
     monkeypatch.setattr(fallbacks, "FALLBACKS", (*fallbacks.FALLBACKS, row_of("outer", with_an_inner_row)))
     assert fall_back(attempt, Step.END, run).fallbacks == ("outer", "inner")
+
+
+def test_a_row_that_ends_in_another_error_was_tried_and_not_taken(attempt, monkeypatch):
+    vain = Fallback("vain", Step.END, lambda *_: True, lambda state, _: state.failed(NoRepro("b")), lambda _: "")
+    monkeypatch.setattr(fallbacks, "FALLBACKS", (vain,))
+    after = fall_back(attempt.failed(NoRepro("a")), Step.END, Run(Settings()))
+    assert (after.reason, after.fallbacks) == ("b", ())
 
 
 def test_the_rows_of_the_capture_are_in_the_history_of_the_failing_call(monkeypatch):
