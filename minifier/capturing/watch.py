@@ -13,7 +13,7 @@ from minifier.capturing.terms import Terms
 from minifier.failure import Failure, Stage
 from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import failure_of
-from minifier.process.child import Child
+from minifier.process.child import Child, signal_name
 from minifier.process.forked_step import StepEnd
 from minifier.process.memory import MemoryWatch
 from minifier.process.stacks import StackFile, read_stack
@@ -185,6 +185,4 @@ def failure_of_script(end: StepEnd, final: Mapping[str, Any]) -> Failure | None:
 
 def _death(stage: Stage, status: int | None, number: int | None, stack: str = "") -> Failure:
     """Return the failure of a process that ended with this status, or was killed by the signal of this number."""
-    return (
-        exit_status(stage, status, stack) if number is None else fatal_signal(stage, signal.Signals(number).name, stack)
-    )
+    return exit_status(stage, status, stack) if number is None else fatal_signal(stage, signal_name(number), stack)

@@ -15,6 +15,7 @@ from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.probe.children import ChildEnd
 from minifier.probe.life import AHEAD
+from minifier.process.child import signal_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> 
     if ended.exhausted or (ended.signal == signal.SIGABRT and aborted_without_memory(sought, ended.written)):
         return no_memory(stage, ended.output)
     if ended.signal is not None:
-        return fatal_signal(stage, signal.Signals(ended.signal).name, ended.output)
+        return fatal_signal(stage, signal_name(ended.signal), ended.output)
     if ended.result is None:
         return exit_status(stage, ended.status, ended.output)
     if ended.result["status"] == "pass":

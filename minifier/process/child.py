@@ -185,6 +185,14 @@ class Child:
             self.pipe = None
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal: `SIGSEGV`, or `SIGRTMIN+1` for a real-time signal, which Python has no name for."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN{number - signal.SIGRTMIN:+}"
+
+
 Look = Callable[[Sequence[Child]], "float | None"]
 """Looks at the running children, and stops those that must not go on.
 

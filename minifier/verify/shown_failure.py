@@ -15,6 +15,7 @@ from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native
 from minifier.failure.frames import Link
 from minifier.failure.stage import stage_shown
+from minifier.process.child import signal_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _failure_shown(end: End, sought: Fingerprint | None, match_log: str | None) 
     if end.status == -signal.SIGABRT and aborted_without_memory(sought, end.output):
         return no_memory(stage, end.output)
     if end.status < 0:
-        return fatal_signal(stage, signal.Signals(-end.status).name, end.output)
+        return fatal_signal(stage, signal_name(-end.status), end.output)
     if end.status > 0:
         return exit_status(stage, end.status, end.output)
     if sought is not None and sought.kind is Kind.SILENT_FALLBACK:
