@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import dis
 import enum
 import functools
 import inspect
 import re
 import sys
+import textwrap
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -167,26 +167,26 @@ def _from_closure(value: Any) -> SourceExpression | None:
     outer = getattr(sys.modules.get(home_of(value)), factory, None)
     if not isinstance(value, types.FunctionType) or not isinstance(outer, types.FunctionType):
         return None
-    stored = {step.argval for step in dis.get_instructions(outer) if step.opname.startswith("STORE")}
-    if not inner_name or ".<locals>." in inner_name or stored & set(inspect.signature(outer).parameters):
-        return None  # a nested factory, or one that changes its arguments
-    if not _may_return(outer, inner_name):
-        return None  # for example a `main` that defines its backend, and has other effects
+    if not inner_name or ".<locals>." in inner_name or not _may_return(outer, inner_name):
+        return None  # a nested factory; one that changes its arguments; a `main` that uses its backend, and has effects
     source = importable(outer) or _in_script(outer)
     arguments = _arguments(outer, dict(inspect.getclosurevars(value).nonlocals))
     return None if source is None or arguments is None else _call(source, [], arguments)
 
 
 def _may_return(outer: types.FunctionType, name: str) -> bool:
-    """Whether a function may return its inner function `name`: some `return` has that variable or a computed value."""
-    previous: dis.Instruction | None = None
-    for step in dis.get_instructions(outer):
-        if step.opname == "RETURN_VALUE" and previous is not None and previous.opname != "LOAD_CONST":
-            is_variable = previous.opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
-            if not is_variable or name in (previous.argval, "<lambda>"):
-                return True
-        previous = step
-    return False
+    """Whether the source of a function has a `return` with its inner function `name`, and changes no argument."""
+    try:
+        nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(outer)))))[2:]  # without the function itself
+    except (OSError, SyntaxError):
+        return False
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    inner = {part for node in nodes if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    values = [node.value for node in nodes if isinstance(node, ast.Return) and node.value and node not in inner]
+    parts = [part for value in values for part in ast.walk(value) if isinstance(part, (ast.Name, ast.Lambda))]
+    # A lambda has no name of its own: any returned variable may have it.
+    may_return = any(name in ("<lambda>", getattr(part, "id", "")) for part in parts)
+    return may_return and stored.isdisjoint(inspect.signature(outer).parameters)
 
 
 def _arguments(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any] | None:
