@@ -103,12 +103,6 @@ def test_what_takes_a_backward_pass_to_be_seen(difference, is_of_backward):
     assert difference.is_of_backward is is_of_backward
 
 
-def test_a_differences_sentence_follows_the_fingerprints():
-    failure = failure_of_differences([off(Aspect.VALUES)])
-    assert failure.sentence == "wrong-result (compare): values: output 0: values"
-    assert failure.line == "wrong-result: output 0: values"
-
-
 @pytest.mark.parametrize(
     ("fingerprint", "sentence", "with_message"),
     [
@@ -132,14 +126,6 @@ def test_a_differences_sentence_follows_the_fingerprints():
 def test_a_fingerprint_in_one_line(fingerprint, sentence, with_message):
     assert fingerprint.sentence() == sentence
     assert Failure(fingerprint, "A", "(3, 4)").sentence == with_message
-
-
-@pytest.mark.parametrize(
-    ("message", "line"),
-    [("one\ntwo", "KeyError: one"), ("\n one", "KeyError: one"), ("", "KeyError"), ("\n", "KeyError")],
-)
-def test_a_failure_in_one_line_ends_as_a_traceback_does(message, line):
-    assert Failure(Fingerprint(Stage.RUN, Kind.EXCEPTION), "KeyError", message).line == line
 
 
 def test_compiling_has_two_stages():

@@ -60,10 +60,3 @@ def test_messages_of_one_failure_are_recognised_and_of_two_are_told_apart(capsys
 def test_a_group_names_its_source_and_has_both_kinds_of_pairs(group):
     _, source, messages, others = group
     assert source and len(messages) > 1 and others
-
-
-def test_the_compilers_are_those_that_people_use():
-    assert {compiler for compiler, *_ in GROUPS} == {
-        "coreml", "cpp", "dynamo", "executorch", "hidet", "inductor", "mlir", "onnxruntime", "openvino", "tensorrt",
-        "thunder", "triton", "tvm", "xla",
-    }  # fmt: skip

@@ -34,24 +34,19 @@ def test_one_link_has_type_message_bases_and_frames():
     assert all(frame[2] == __file__ and isinstance(frame[3], int) for frame in link["frames"])
 
 
-def test_an_explicit_cause_is_followed():
-    def work():
-        try:
-            {}["table"]
-        except KeyError as error:
-            raise RuntimeError("no table") from error
-
-    assert chain(work) == [("RuntimeError", "no table"), ("KeyError", "'table'")]
-
-
-def test_a_context_inside_the_call_is_followed():
-    def work():
-        try:
-            {}["table"]
-        except KeyError:
+def looked_up(how):
+    try:
+        {}["table"]
+    except KeyError as error:
+        if how == "implicit":
             raise RuntimeError("no table")  # noqa: B904 - the missing `from` is the point
+        raise RuntimeError("no table") from (error if how == "explicit" else None)
 
-    assert chain(work) == [("RuntimeError", "no table"), ("KeyError", "'table'")]
+
+@pytest.mark.parametrize("how", ["explicit", "implicit", "hidden"])
+def test_a_cause_is_followed_unless_it_is_hidden(how):
+    inner = [] if how == "hidden" else [("KeyError", "'table'")]
+    assert chain(lambda: looked_up(how)) == [("RuntimeError", "no table"), *inner]
 
 
 def test_a_context_outside_the_call_is_not():
@@ -67,16 +62,6 @@ def test_a_context_outside_the_call_is_not():
     assert [link["type"] for link in describe(script())] == ["RuntimeError"]
 
 
-def test_from_none_hides_the_context():
-    def work():
-        try:
-            {}["table"]
-        except KeyError:
-            raise RuntimeError("no table") from None
-
-    assert chain(work) == [("RuntimeError", "no table")]
-
-
 def test_a_ring_of_causes_ends():
     def work():
         one, two = RuntimeError("one"), RuntimeError("two")
@@ -84,16 +69,7 @@ def test_a_ring_of_causes_ends():
         raise one
 
     assert chain(work) == [("RuntimeError", "one"), ("RuntimeError", "two")]
-
-
-def test_dynamos_wrapper_is_a_link_before_the_backends_error():
-    from torch._dynamo.exc import BackendCompilerFailed
-
-    def work():
-        raise BackendCompilerFailed(chain, KeyError("tanh"), None)
-
-    links = describe(caught(work))
-    assert [link["type"] for link in links] == ["torch._dynamo.exc.BackendCompilerFailed", "KeyError"]
+    assert text(caught(work)).endswith("RuntimeError: one\n")
 
 
 def test_a_faulty_str_is_told_not_raised():
@@ -131,14 +107,6 @@ def test_members_of_a_group_follow_it():
     assert chain(work) == [("ExceptionGroup", "two (2 sub-exceptions)"), ("KeyError", "'tanh'"), ("ValueError", "erf")]
 
 
-def test_text_is_what_python_prints():
-    def work():
-        raise RuntimeError("no lowering")
-
-    lines = text(caught(work)).splitlines()
-    assert lines[0] == "Traceback (most recent call last):" and lines[-1] == "RuntimeError: no lowering"
-
-
 def test_a_message_of_200_000_characters_is_kept_and_a_longer_one_cut_in_the_middle():
     def message(count):
         def work():
@@ -155,12 +123,6 @@ def test_a_frame_of_no_module_has_an_empty_name():
     exec("def work(): raise KeyError", space)
     space.pop("__name__", None)
     assert describe(caught(space["work"]))[0]["frames"][-1][:2] == ["", "work"]
-
-
-def test_members_that_are_no_exceptions_are_no_members():
-    error = RuntimeError("outer")
-    error.exceptions = ("no exception", KeyError("inner"))
-    assert [link["type"] for link in describe(error)] == ["RuntimeError", "KeyError"]
 
 
 def framed_by_the_tool(kind):
@@ -192,15 +154,6 @@ def test_frames_of_this_tool_are_left_out_of_a_groups_members():
         raise builtins.ExceptionGroup("two", [caught(framed_by_the_tool(KeyError))])
 
     assert "made.py" not in text(caught(work)) and "KeyError: 'inner'" in text(caught(work))
-
-
-def test_the_text_of_a_ring_of_contexts_ends():
-    def work():
-        one, two = RuntimeError("one"), RuntimeError("two")
-        one.__cause__, two.__cause__ = two, one
-        raise one
-
-    assert text(caught(work)).endswith("RuntimeError: one\n")
 
 
 def test_an_exception_that_ends_the_interpreter_is_reported_once():
