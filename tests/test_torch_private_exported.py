@@ -3,7 +3,7 @@
 import torch
 import torch._inductor
 
-from minifier.torch_private import inputs_written_to, module_of_export, observe_aot_inductor
+from minifier import torch_private as private
 
 
 class _Counting(torch.nn.Module):
@@ -19,16 +19,16 @@ class _Counting(torch.nn.Module):
 
 def test_an_exported_program_has_its_inputs_in_order_and_tells_what_it_writes_to():
     x, y = torch.ones(2), torch.zeros(2)
-    gm, inputs = module_of_export(torch.export.export(_Counting(), (x,), {"y": y}))
+    gm, inputs = private.module_of_export(torch.export.export(_Counting(), (x,), {"y": y}))
     assert inputs[0] is x and inputs[1] is y
     assert [node.name for node in gm.graph.find_nodes(op="placeholder")] == ["x", "y"]
-    assert inputs_written_to(gm) == {"count"}
+    assert private.inputs_written_to(gm) == {"count"}
 
 
 def test_calls_of_aot_inductor_are_seen_until_it_is_ended():
     original = torch._inductor.aoti_compile_and_package
     seen = []
-    end = observe_aot_inductor(
+    end = private.observe_aot_inductor(
         lambda program, configs, call: seen.append((type(program).__name__, configs)) or "path",
         lambda path, run: None,
     )

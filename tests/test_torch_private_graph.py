@@ -2,7 +2,7 @@
 
 import torch
 
-from minifier.torch_private import add_arguments, as_dynamo_calls, complete_module, new_fake_mode
+from minifier import torch_private as private
 
 _OF_THE_SCRIPT = {"stack_trace"}
 
@@ -41,14 +41,14 @@ def by_dynamo(backend, x):
 
 
 def by_us(backend, x):
-    mode = new_fake_mode()
+    mode = private.new_fake_mode()
     graph = torch.fx.Graph()
     node = graph.placeholder("l_x_")
     node.meta["example_value"] = mode.from_tensor(x, static_shapes=True)
     graph.output((graph.call_function(torch.sin, (node,)),))
-    module = complete_module(torch.fx.GraphModule(torch.nn.Module(), graph))
-    add_arguments(module, [x])
-    with as_dynamo_calls(mode, [x]):
+    module = private.complete_module(torch.fx.GraphModule(torch.nn.Module(), graph))
+    private.add_arguments(module, [x])
+    with private.as_dynamo_calls(mode, [x]):
         backend(module, [x])
 
 

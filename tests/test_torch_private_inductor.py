@@ -11,19 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from minifier import torch_private as private
 from minifier.interfaces.names import INDUCTOR_MODULES, MACHINE_SETTINGS
-from minifier.torch_private import (
-    INDUCTOR,
-    forget_threads,
-    has_config,
-    inductor_cache,
-    inductor_entry,
-    inductor_folder,
-    link_headers,
-    link_libraries,
-    tame_inductor,
-    warm_up_inductor,
-)
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -56,10 +45,10 @@ def compiled_in(folder: Path, work):
 def test_what_was_compiled_for_the_user_is_not_compiled_again(users, forked, tmp_path, soak):
     def work():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
-        inductor_cache.cache_clear()
-        link_libraries(tmp_path)
-        link_libraries(tmp_path)  # nothing is lost where they are there already
-        tame_inductor()
+        private.inductor_cache.cache_clear()
+        private.link_libraries(tmp_path)
+        private.link_libraries(tmp_path)  # nothing is lost where they are there already
+        private.tame_inductor()
         return compiled_in(tmp_path, lambda: float(torch.compile(lambda x: x.relu().exp())(torch.ones(64))[0]))
 
     value, new = forked(work, 200)
@@ -70,13 +59,13 @@ def test_what_was_compiled_for_the_user_is_not_compiled_again(users, forked, tmp
 def test_what_inductor_finds_out_of_the_machine_takes_no_compiler_again(users, forked, tmp_path, soak):
     def work():
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(users)
-        inductor_cache.cache_clear()
-        link_libraries(tmp_path, checks_only=True)
+        private.inductor_cache.cache_clear()
+        private.link_libraries(tmp_path, checks_only=True)
         checks = libraries(tmp_path)
         import torch._inductor.cpu_vec_isa as isa
 
         isa.valid_vec_isa_list.cache_clear()
-        warm_up_inductor(tmp_path)
+        private.warm_up_inductor(tmp_path)
         known = isa.valid_vec_isa_list.cache_info().currsize
         new = {path.name for path in tmp_path.glob("??/*.so") if not path.is_symlink()}
         return checks, known, new, os.environ["TORCHINDUCTOR_CACHE_DIR"]
@@ -92,7 +81,7 @@ def test_without_a_compiler_nothing_is_found_out(forked, tmp_path):
         import torch._inductor.cpu_vec_isa  # noqa: F401
 
         os.environ["CXX"] = "/nonexistent/g++"
-        warm_up_inductor(tmp_path)
+        private.warm_up_inductor(tmp_path)
         return True
 
     assert forked(work, 200)
@@ -102,10 +91,10 @@ def find_headers_elsewhere(folder: Path) -> None:
     ours, theirs = folder / "ours", folder / "theirs"
     ours.mkdir(), theirs.mkdir()
     tempfile.tempdir = str(theirs)
-    (inductor_folder() / "precompiled_headers").mkdir(parents=True)
+    (private.inductor_folder() / "precompiled_headers").mkdir(parents=True)
     tempfile.tempdir = str(ours)
-    link_headers()
-    link_headers()
+    private.link_headers()
+    private.link_headers()
     from torch._inductor.codecache import _HEADER_DIR
 
     assert _HEADER_DIR.startswith(str(ours)), _HEADER_DIR
@@ -124,8 +113,8 @@ def test_what_is_imported_for_it_is_there():
     for name in INDUCTOR_MODULES:
         importlib.import_module(name)
     for module, key in MACHINE_SETTINGS:
-        assert has_config(module, key)
-    assert INDUCTOR in torch._dynamo.list_backends(None)
+        assert private.has_config(module, key)
+    assert private.INDUCTOR in torch._dynamo.list_backends(None)
 
 
 def compile_again_in_a_fork() -> None:
@@ -136,7 +125,7 @@ def compile_again_in_a_fork() -> None:
     torch._inductor.config.compile_threads = 2
     compiles(2)
     if (pid := os.fork()) == 0:
-        forget_threads()
+        private.forget_threads()
         compiles(3)
         os._exit(17)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
@@ -151,4 +140,4 @@ def test_a_fork_of_a_process_that_has_compiled_starts_threads_of_its_own(tmp_pat
 
 def test_the_function_that_compiles_a_graph_is_known():
     compile_fx = importlib.import_module("torch._inductor.compile_fx")
-    assert inductor_entry() is compile_fx.compile_fx.__code__
+    assert private.inductor_entry() is compile_fx.compile_fx.__code__

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.torch_private import compile_module_calls
+from minifier import torch_private as private
 
 
 class Nested(torch.nn.Module):
@@ -24,7 +24,7 @@ def graphs():
         seen.append([node.target for node in gm.graph.nodes if node.op == "call_function"])
         return lambda *args: gm(*args)
 
-    end = compile_module_calls(lambda module: torch.compile(module, backend=backend))
+    end = private.compile_module_calls(lambda module: torch.compile(module, backend=backend))
     yield seen
     end()
     assert torch.nn.Module._compiled_call_impl is None

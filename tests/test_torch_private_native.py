@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
+from minifier import torch_private as private
 from minifier.failure.native import native_frames
-from minifier.torch_private import print_native_stacks
 from minifier.torch_private.native_stacks import SignalStack
 
 
@@ -20,7 +20,7 @@ def test_torch_prints_the_native_stack_of_a_fatal_signal(processes, tmp_path):
         file = os.open(output, os.O_WRONLY | os.O_CREAT)
         os.dup2(file, 2)
         faulthandler.enable(2)
-        print_native_stacks()
+        private.print_native_stacks()
         ctypes.string_at(0)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
@@ -35,8 +35,8 @@ def test_its_handler_has_a_stack_of_its_own(processes):
     pid = os.fork()
     if pid == 0:
         faulthandler.enable(2)
-        print_native_stacks()
-        print_native_stacks()
+        private.print_native_stacks()
+        private.print_native_stacks()
         now = SignalStack()
         ctypes.CDLL(None).sigaltstack(None, ctypes.byref(now))
         os._exit(now.ss_size >> 16)

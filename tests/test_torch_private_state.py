@@ -4,23 +4,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from minifier.torch_private import (
-    as_while_compiling,
-    asked_backend,
-    compiled_entries,
-    config_values,
-    default_device,
-    device_kinds,
-    dynamo_caches_restored,
-    has_config,
-    inference_mode_outside,
-    is_capturing,
-    isolated_compile,
-    note_inference_mode,
-    other_function_modes,
-    set_config,
-    without_modes,
-)
+from minifier import torch_private as private
 
 X = torch.ones(2, 3)
 
@@ -34,9 +18,9 @@ def modes():
         torch.is_inference_mode_enabled(),
         torch.is_grad_enabled(),
         torch.zeros(1).device.type,
-        inference_mode_outside(),
-        default_device(),
-        other_function_modes(),
+        private.inference_mode_outside(),
+        private.default_device(),
+        private.other_function_modes(),
     )
 
 
@@ -61,7 +45,7 @@ def seen_by_a_backend(around):
 
 def noted(around):
     def work():
-        note_inference_mode()
+        private.note_inference_mode()
         return seen_by_a_backend(around)
 
     return work
@@ -84,13 +68,13 @@ def test_the_default_device_is_known_while_dynamo_has_taken_it_off(forked, every
 
     compiling, running = forked(work)
     assert (compiling[2], compiling[4]) == ("cpu", "meta") and (running[2], running[4]) == ("meta", "meta")
-    assert default_device() is None
+    assert private.default_device() is None
 
 
 def test_a_function_mode_of_the_users_is_known():
-    assert other_function_modes() == []
+    assert private.other_function_modes() == []
     with torch.device("meta"), Quiet():
-        found = other_function_modes(), default_device()
+        found = private.other_function_modes(), private.default_device()
     assert found == ([f"{__name__}.Quiet"], "meta")
 
 
@@ -98,20 +82,13 @@ def test_modes_come_off_as_dynamo_takes_them_off(forked):
     compiling, _ = forked(noted(torch.inference_mode()))
     with torch.inference_mode(), torch.device("meta"):
         assert torch.zeros(1).device.type == "meta" and torch.zeros(1).is_inference()
-        with as_while_compiling():
+        with private.as_while_compiling():
             assert modes()[:3] == compiling[:3] == (False, False, "cpu")
-        with without_modes():
+        with private.without_modes():
             assert modes()[:3] == (False, True, "cpu") and not torch.zeros(1).is_inference()
         assert modes()[:3] == (True, False, "meta")
-    with as_while_compiling():
+    with private.as_while_compiling():
         assert torch.is_grad_enabled()
-
-
-def test_an_alias_is_no_value_of_its_own():
-    found = config_values()
-    assert ("torch._dynamo.config", "recompile_limit") in found
-    assert ("torch._dynamo.config", "cache_size_limit") not in found
-    assert torch._dynamo.config.cache_size_limit == torch._dynamo.config.recompile_limit
 
 
 def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
@@ -132,22 +109,22 @@ def test_a_value_that_a_variable_forces_is_set_all_the_same(forked):
         before = module.forced
         module.forced = False
         still = module.forced
-        set_config("odd_settings", "forced", False)
+        private.set_config("odd_settings", "forced", False)
         return before, still, module.forced
 
     assert forked(work) == (True, True, False)
 
 
 def test_which_configuration_there_is():
-    assert has_config("torch._dynamo.config", "recompile_limit")
-    assert has_config("torch._inductor.config", "triton.cudagraphs")
-    assert not has_config("torch._dynamo.config", "no_such_key")
+    assert private.has_config("torch._dynamo.config", "recompile_limit")
+    assert private.has_config("torch._inductor.config", "triton.cudagraphs")
+    assert not private.has_config("torch._dynamo.config", "no_such_key")
     with pytest.raises(ImportError):
-        has_config("no.such.module", "key")
+        private.has_config("no.such.module", "key")
 
 
 def test_the_kinds_of_devices_beside_the_cpu():
-    assert device_kinds() == ("cuda", "xpu", "privateuseone") and not is_capturing()
+    assert private.device_kinds() == ("cuda", "xpu", "privateuseone") and not private.is_capturing()
 
 
 def test_code_compiled_for_a_look_alone_is_forgotten():
@@ -171,10 +148,13 @@ def test_code_compiled_for_a_look_alone_is_forgotten():
     compiled = torch.compile(used, backend=own)
     compiled(torch.ones(3))
     for size in range(4, 16):  # more than Dynamo compiles of one code
-        with dynamo_caches_restored(lambda compiler: asked_backend(compiler).function is looking):
+        with private.dynamo_caches_restored(lambda compiler: private.asked_backend(compiler).function is looking):
             for function in (used, unused):
-                isolated_compile(function, looking)(torch.ones(size))
-        assert (compiled_entries(used.__code__), compiled_entries(unused.__code__)) == (1, 0)
+                private.isolated_compile(function, looking)(torch.ones(size))
+        assert (private.compiled_entries(used.__code__), private.compiled_entries(unused.__code__)) == (
+            1,
+            0,
+        )
     compiled(torch.ones(3))
     torch.compile(unused, backend=own)(torch.ones(17))
     assert compilations == [[(3,)], [(17,)]], "compiled again, or with a dynamic size"
