@@ -1,7 +1,6 @@
 """A lab that runs source texts in this process, with torch.compile replaced by a mark on the calls that it covers.
 
-A run takes a millisecond instead of a process. `python -m tests.source.in_process_lab 500` reduces as many generated
-scripts.
+A run takes a millisecond instead of a process.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import itertools
 import random
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from minifier.source.missing_names import missing_names
 from minifier.source.recording import Recorded, instrumented, recording
 from minifier.source.reduce import ReducedSource, reduce_source
 from minifier.source.tree import Tree
-from tests.source.generated_scripts import CHECK, DECOY, FAULTS, MARKED, Call, Fault, Script
+from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault
 
 FILE = "<script>"
 _MAX_RUN_SECONDS = 1.0  # of processor time; an edit may make a loop endless
@@ -205,30 +203,3 @@ def smaller_set(text: str, fault: Fault, than: int) -> str | None:
     numbers = range(len(tree.statements))
     sets = (tree.code(chosen) for count in range(1, than) for chosen in itertools.combinations(numbers, count))
     return next((code for code in sets if lab.holds([code])[0]), None)
-
-
-def main(count: int, first: int = 0) -> None:
-    """Reduce so many scripts; print one line for each, and the errors."""
-    errors = large = 0
-    for seed in range(first, first + count):
-        fault = FAULTS[seed % len(FAULTS)]
-        text = Script(seed, fault).text()
-        assert outcome(text, fault) == fault.error and not outcome(text, None), (seed, outcome(text, None), text)
-        began = time.process_time()
-        try:
-            result, lab = reduced(text, fault)
-        except Exception:
-            errors += 1
-            print(seed, fault.name, "ERROR", traceback.format_exc(), flush=True)
-            continue
-        is_large = result.statements > fault.most or not all(need in result.source for need in fault.needs)
-        large += is_large
-        before, seconds = len(Tree(text).statements), time.process_time() - began
-        print(f"{seed} {fault.name}: {before} -> {result.statements} statements, {lab.total} probes, {seconds:.1f} s")
-        if is_large:
-            print(result.source, flush=True)
-    print(f"{count} scripts, {errors} errors, {large} larger than a person's")
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

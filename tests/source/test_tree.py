@@ -43,18 +43,32 @@ SCRIPT = source_of(
 )
 
 
-def test_all_statements_together_are_the_script():
-    tree = Tree(SCRIPT)
-    assert tree.code(range(len(tree.statements))) == SCRIPT
+TABLES = """
+NAMES = ["a", "b"]
+TABLE = {
+    "a": f,
+    "b": g,
+    **MORE,
+}
 
 
-def test_whatever_is_taken_out_what_is_left_is_python():
-    tree = Tree(SCRIPT)
+class Table(Base):
+    inner = {"x": [1, 2]}
+
+    def look_up(self, name):
+        return {"y": 1}[name]
+"""
+
+
+@pytest.mark.parametrize(("text", "entries"), [(SCRIPT, False), (TABLES, True)], ids=["statements", "entries"])
+def test_whatever_is_taken_out_what_is_left_is_python(text, entries):
+    tree = Tree(text, whole_functions=entries, entries=entries)
     everything = set(range(len(tree.statements)))
+    assert tree.code(everything) == text and tree.code(()).strip() == ""
+    assert all(parent < number for number, parents in enumerate(tree.parents) for parent in parents)
     for number in everything:
         ast.parse(tree.code(everything - {number}))
         ast.parse(tree.code({number}))
-    assert tree.code(()).strip() == ""
 
 
 def test_a_statement_is_there_only_with_what_it_stands_in():
@@ -82,33 +96,9 @@ def test_what_is_left_of_a_compound_statement(text, taken, left):
     assert tree.code(set(range(len(tree.statements))) - taken) == left
 
 
-def test_parents_are_what_a_statement_stands_in_and_what_binds_its_names():
-    tree = Tree("import os\nx = os.sep\n\n\ndef f():\n    y = x\n    return y\n\n\nf()\n")
-    kinds = dict(enumerate(tree.kinds))
-    assert kinds == {0: "import os", 1: "x = os.sep", 2: "FunctionDef", 3: "y = x", 4: "return y", 5: "f()"}
-    assert tree.parents == ((), (0,), (), (1, 2), (2, 3), (2,))
-
-
 def test_the_innermost_statement_of_a_line():
     tree = Tree("def f():\n    a = [\n        1,\n    ]\n\n\nf()\n")
     assert [tree.at_line(line) for line in (1, 2, 3, 5, 7, 99)] == [0, 1, 1, None, 2, None]
-
-
-TABLES = """
-NAMES = ["a", "b"]
-TABLE = {
-    "a": f,
-    "b": g,
-    **MORE,
-}
-
-
-class Table(Base):
-    inner = {"x": [1, 2]}
-
-    def look_up(self, name):
-        return {"y": 1}[name]
-"""
 
 
 def test_entries_of_tables_and_methods_are_parts_and_bodies_of_functions_are_not():
@@ -129,7 +119,6 @@ def test_entries_of_tables_and_methods_are_parts_and_bodies_of_functions_are_not
         "2",
         "",
     ]
-    assert all(parent < number for number, parents in enumerate(tree.parents) for parent in parents)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +137,3 @@ def test_entries_of_tables_and_methods_are_parts_and_bodies_of_functions_are_not
 def test_what_is_left_of_a_table(text, taken, left):
     tree = Tree(text, entries=True)
     assert tree.code(set(range(len(tree.statements))) - taken) == left
-
-
-def test_whatever_is_taken_out_of_tables_what_is_left_is_python():
-    tree = Tree(TABLES, whole_functions=True, entries=True)
-    everything = set(range(len(tree.statements)))
-    assert tree.code(everything) == TABLES
-    for number in everything:
-        ast.parse(tree.code(everything - {number}))
-        ast.parse(tree.code({number}))
