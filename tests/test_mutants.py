@@ -101,12 +101,6 @@ def test_a_mutant_knows_its_place_and_is_one_mistake_away():
         compile(changed, "m.py", "exec")
 
 
-def test_a_statement_of_several_lines_is_run_by_a_test_of_any_of_them():
-    (*_, last) = mutants_of("m.py", "if a:\n    b = (\n        1 +\n        2\n    )\n")
-    assert last.lines == (2, 3, 4, 5)
-    assert mutants_of("m.py", "if a:\n    pass\n")[0].lines == (1,)
-
-
 @pytest.fixture
 def box(monkeypatch):
     module = types.ModuleType("m")
@@ -145,13 +139,3 @@ def test_a_sample_is_the_same_each_time_and_has_some_of_each_module():
     assert sample == mutation.sampled(mutants, 6, 0) != mutation.sampled(mutants, 6, 1)
     assert [sum(mutant.path == path for mutant in sample) for path in "abc"] == [2, 2, 2]
     assert mutation.sampled(mutants, 1000, 0) == mutants
-
-
-def test_the_score_is_told_with_and_without_what_is_waived():
-    first, second, third = mutants_of("m.py", "x = 1\ny = a < b\n")[:3]
-    waivers = [{"path": "m.py", "line": "x = 1", "mutant": second.diff, "reason": "the same"}]
-    excused = mutation.waived([first, second, third], waivers)
-    said = mutation.report({first: True, second: False, third: False}, excused).splitlines()
-    assert said[0] == f"m.py:2: {third.diff}   in   y = a < b"
-    assert "| m.py | 3 | 1 | 2 | 1 |" in said and "| all | 3 | 1 | 2 | 1 |" in said
-    assert said[-1] == "killed: 33.3% of all, 50.0% without waived"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from real_graphs import compiled_graphs
 from torch.fx._lazy_graph_module import _make_graph_module, _use_lazy_graph_module
 
 from minifier import torch_private as private
@@ -443,15 +442,6 @@ def test_draws_are_noted_and_given_again_in_double_precision():
         drawing(X)
 
 
-def test_draws_under_higher_order_ops():
-    def scaled(x):
-        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=False)
-
-    graph = compiled_graphs(scaled, torch.ones(3, requires_grad=True))[0]
-    with private.noting_draws([]), private.unsettled():
-        assert torch.equal(graph.module(*graph.inputs)[0], torch.ones(3).sin())
-
-
 def test_what_is_left_open_shows():
     usual = torch.topk(torch.ones(5), 2).indices
     with private.unsettled():
@@ -466,19 +456,6 @@ def test_what_is_left_open_shows():
     assert ((noisy / 0.3 - 1).abs() / eps).round().unique().tolist() == [1]
     private.move(moved, 4, seed=1)
     assert sorted((moved / 0.5 - 1).div(eps).unique().tolist()) == [-4, 4]
-
-
-def test_zeros_without_memory_do_not_move():
-    """Forward-mode autograd makes them; a write would end the process."""
-
-    def third(x):
-        return torch.func.hessian(lambda t: torch.trace(t) * t.pow(2).sum())(x)
-
-    expected = third(X[:, :2])
-    with private.unsettled():
-        assert torch._efficientzerotensor((2, 2)).mul(3.0)._is_zerotensor()
-        moved = third(X[:, :2])
-    assert torch.allclose(moved, expected, rtol=1e-4) and moved.isfinite().all()
 
 
 def test_a_launch_of_a_kernel_runs_it_with_what_it_was_given():

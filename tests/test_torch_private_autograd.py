@@ -54,15 +54,6 @@ def test_a_value_as_the_function_inside_a_transform_sees_it():
             assert plain is value
 
 
-def test_of_an_empty_batch_there_is_nothing_to_see():
-    def look(row):
-        with private.outside_transforms(row) as plain:
-            assert plain is None
-        return row * 2
-
-    torch.vmap(look)(torch.ones(0, 3))
-
-
 def test_transforms_that_were_left_open_are_ended():
     def begun():
         torch._C._functorch._vmap_increment_nesting(2, "error")

@@ -55,14 +55,6 @@ def test_a_release_that_cannot_be_installed_stops_no_other(torches, monkeypatch,
     assert list((tmp_path / ".torches").iterdir()) == []
 
 
-def test_environments_are_kept_where_that_is_asked_for(torches, monkeypatch, tmp_path):
-    monkeypatch.setattr(torches, "make_environment", lambda version, folder: folder.mkdir(parents=True) or folder)
-    monkeypatch.setattr(torches, "tested", lambda python, layer, folder, workers: ("1 passed", []))
-    status, rows = run_for(torches, monkeypatch, "--keep", "--only", "quick", "2.8.0")
-    assert (status, rows) == (0, ["| 2.8.0 | 141 passed | 1 passed | 12 passed | nothing |"])
-    assert (tmp_path / ".torches" / "2.8.0").is_dir()
-
-
 @pytest.mark.usefixtures("processes")
 def test_a_cell_counts_what_passed_failed_and_was_skipped(torches, tmp_path):
     (tmp_path / "test_a.py").write_text(
@@ -70,10 +62,3 @@ def test_a_cell_counts_what_passed_failed_and_was_skipped(torches, tmp_path):
     )
     cell, failed = torches.tested(Path(sys.executable), "interfaces", tmp_path, 1)
     assert cell == "1 passed, 1 failed, 1 skipped" and failed == ["test_a::test_b"]
-
-
-@pytest.mark.usefixtures("processes")
-def test_the_report_of_an_earlier_run_is_not_read(torches, tmp_path):
-    (tmp_path / "interfaces-0.xml").write_text("<testsuites><testsuite><testcase/></testsuite></testsuites>")
-    cell, failed = torches.tested(Path("/bin/false"), "interfaces", tmp_path, 1)
-    assert cell == "0 passed, 1 failed" and failed == ["test_a.py (no report)"]

@@ -1,43 +1,40 @@
 """Case folders and bundles that somebody has made up: each is read as what it is, or refused with a message."""
 
+import ast
 import io
 import json
 import pickle
 import random
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from case_samples import small_case
+from case_text import case_of
 
+from minifier.case import State
 from minifier.case.encode import pack
-from minifier.case.made_here import MARK
 from minifier.case.store import CASE, GRAPH, load, save
 from minifier.case.stored import TENSORS
+from minifier.case.values import SourceExpression
 from minifier.cli.checking import GONE, SOMETHING_ELSE, check_command
-from minifier.errors import UsageError
+from minifier.emit.repro import forms_for, write_repro
+from minifier.errors import CannotSave, NoRepro, UsageError
 from minifier.workflow.unpack_bundle import unpack_bundle
 
 pytestmark = pytest.mark.timeout(120)
 
-ROUNDS = 1000
+ROUNDS = 200
+CANARY = "canary_of_a_case"  # a module that leaves a file behind when it is imported
 VALUES = [
-    None,
-    True,
-    -1,
-    2**70,
-    1e308,
-    float("nan"),
-    "",
-    "../../etc/passwd",
-    "\0",
-    [],
-    {},
-    [[]],
-    {"is": "Case"},
-    "x" * 10_000,
-]
+    None, True, -1, 2**70, 10**400, 1e308, float("nan"), "", "../../etc/passwd", "\0", "\ud800", "x" * 10_000,
+    [], {}, [[]], {"is": "Case"}, {"float": "much"}, {"tuple": {"a": 1}}, {"slice": [1, 2, 3, 4]}, {"dtype": "no such"},
+    "s0**s0**s0", "2**9**9**9", "while True: pass", "torch.no_such", "operator.setitem", "class",
+    f"import {CANARY}", f"{CANARY}:thing", f"__import__('{CANARY}')", {"object": f"{CANARY}:x"},
+    {"made": [f"__import__('{CANARY}')", [f"import {CANARY}"], []]},
+]  # fmt: skip
 
 
 def places(value, path=()):
@@ -63,17 +60,53 @@ class Opens:
         return open, (str(Path.home() / "taken-over"), "w")
 
 
-def test_a_thousand_case_folders(tmp_path):
-    folder = tmp_path / "case"
-    save(small_case(), folder)
+def read_and_write(folder):
+    """Load the Case and write its forms, as texts that are Python; return whether it was not refused."""
+    try:
+        case = load(folder)
+    except UsageError as error:
+        assert any(name in str(error) for name in (CASE, GRAPH)) and len(str(error)) < 2000
+        return False
+    for template, variant in forms_for(case)[:2]:
+        try:
+            ast.parse(write_repro(case, template, variant).text)
+        except (NoRepro, CannotSave):
+            return True
+    return True
+
+
+def saved_cases():
+    """Cases of several kinds: of Dynamo, with symbols, with graphs in a graph, and a script's definitions."""
+    yield small_case()
+    branches = {"true_0": "a: float32[2]\nb = torch.tanh(a)\nreturn b", "false_0": "a: float32[2]\nreturn a"}
+    yield case_of(
+        "p: bool[1]\nx: float32[2]\nt = get_attr(true_0)\nf = get_attr(false_0)\n"
+        "y: float32[2] = torch.ops.higher_order.cond(p, t, f, (x,))\nreturn y",
+        bodies=branches,
+    )
+    made = SourceExpression("functools.partial(helper, k=1)", ("import functools",), ("helper",))
+    case = small_case()
+    yield replace(
+        case,
+        backend=replace(case.backend, options={"made": made}),
+        state=State(autocast=(("cpu", "bfloat16"),), config=(("torch._dynamo.config", "cache_size_limit", made),)),
+        definitions="def helper(x, k=0):\n    return x\n",
+    )
+
+
+@pytest.mark.parametrize("case", list(saved_cases()), ids=["small", "branches", "definitions"])
+def test_damaged_case_folders(tmp_path, monkeypatch, case):
+    folder, singing = tmp_path / "case", tmp_path / "singing"
+    (tmp_path / f"{CANARY}.py").write_text(f"open({str(singing)!r}, 'w').close()\nthing = x = print\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    save(case, folder)
     sound = {name: json.loads((folder / name).read_text()) for name in (CASE, GRAPH)}
-    del sound[CASE][MARK]  # which another key makes another, and no reader minds
     chance = random.Random(3)
     refused = 0
     for number in range(ROUNDS):
         name = chance.choice([CASE, GRAPH])
         text = json.dumps(sound[name])
-        kind = number % 4
+        kind = number % 8
         if kind == 0:
             data = text[: chance.randrange(len(text))].encode()
         elif kind == 1:
@@ -81,19 +114,15 @@ def test_a_thousand_case_folders(tmp_path):
             for _ in range(3):
                 data[chance.randrange(len(data))] = chance.randrange(256)
         elif kind == 2:
-            data = pickle.dumps(Opens()) if chance.random() < 0.1 else chance.randbytes(chance.randrange(200))
+            data = chance.choice([pickle.dumps(Opens()), b"[" * 100_000, b"", text.encode("utf-16")])
         else:
             place = chance.choice(list(places(sound[name])))
             data = json.dumps(changed(sound[name], place, chance.choice(VALUES))).encode()
         (folder / name).write_bytes(bytes(data))
-        try:
-            load(folder)
-        except UsageError as error:
-            refused += 1
-            assert name in str(error)
+        refused += not read_and_write(folder)
         (folder / name).write_text(text)
-    assert refused > ROUNDS / 2 and load(folder) == small_case()
-    assert not (Path.home() / "taken-over").exists()
+    assert ROUNDS / 3 < refused < ROUNDS and read_and_write(folder)
+    assert not singing.exists() and not (Path.home() / "taken-over").exists()
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x04", struct.pack("<Q", 2**60) + b"{}", pickle.dumps(Opens())])
@@ -128,7 +157,7 @@ REPRO = {"repro.py": b"print('well')\n"}
 RESULT = {"result.json": json.dumps({"failure": {"fingerprint": pack(small_case().failure.fingerprint)}}).encode()}
 
 
-def test_a_thousand_bundles(tmp_path):
+def test_damaged_bundles(tmp_path):
     sound = bundle(**REPRO, **RESULT)
     chance = random.Random(5)
     before = sorted(tmp_path.parent.iterdir())
@@ -172,22 +201,22 @@ def test_a_link_in_a_bundle_is_a_file(tmp_path):
     assert not (tmp_path / "result.json").is_symlink() and (tmp_path / "result.json").read_text() == "/etc/passwd"
 
 
-@pytest.mark.parametrize("declared", [2**28, 2**22, 1])
+@pytest.mark.parametrize("declared", [2**28, 1])
 def test_a_bomb_is_left_alone(tmp_path, declared):
     """By the size that it declares, and where that is false, by the size that it has."""
     data = bundle(**{"repro.py": b"#" * 2**28})
     (tmp_path / "bundle.zip").write_bytes(data.replace(struct.pack("<L", 2**28), struct.pack("<L", declared)))
-    with pytest.raises(UsageError, match=r"more than|cannot be unpacked"):
+    with pytest.raises(UsageError):
         unpack_bundle(tmp_path / "bundle.zip", tmp_path)
     written = tmp_path / "repro.py"
     assert not written.exists() if declared == 2**28 else written.stat().st_size <= 2**22 + 2**20
 
 
 @pytest.mark.usefixtures("processes")
-def test_check_of_a_bundle_says_what_it_saw(tmp_path, capsys):
+def test_check_of_a_bundle(tmp_path, capsys):
     path = tmp_path / "bundle.zip"
     path.write_bytes(bundle(**REPRO, **RESULT))
-    assert check_command(path, 30, trust=True) == GONE and "the failure is gone" in capsys.readouterr().out
-    for data, said in ((b"", "cannot be unpacked"), (bundle(**RESULT), "has no repro.py"), (b"PK\3\4", "unpacked")):
+    assert check_command(path, 30, trust=True) == GONE and capsys.readouterr().out
+    for data in (b"", bundle(**RESULT), b"PK\3\4"):
         path.write_bytes(data)
-        assert check_command(path, 30, trust=True) == SOMETHING_ELSE and said in capsys.readouterr().err
+        assert check_command(path, 30, trust=True) == SOMETHING_ELSE and capsys.readouterr().err

@@ -46,7 +46,7 @@ x[170] += 4
 print(torch.compile(step, backend=wrong)(x.to("oddacc"), torch.randn(4096, device="oddacc")).sum())
 """
 
-# The error of a kernel that runs later: %s is where the backend waits for the device.
+# The error of a kernel that runs later.
 BAD_KERNEL = """
 import oddacc
 import torch
@@ -56,7 +56,6 @@ def breaks(gm, inputs):
         out = gm(*args)
         if any(node.target is torch.tanh for node in gm.graph.nodes):
             torch.ops.oddacc.lose()
-        %s
         return out
     return run
 
@@ -136,14 +135,12 @@ def test_stored_values_go_to_the_device(on_oddacc):
     assert 'v.to("oddacc:0") for k, v in' in done.repro
 
 
-@pytest.mark.parametrize("wait", ["pass", "torch.accelerator.synchronize()"], ids=["later", "at once"])
-def test_an_error_that_the_device_does_not_survive(on_oddacc, wait):
-    done = on_oddacc(BAD_KERNEL % wait)
+def test_an_error_that_the_device_does_not_survive(on_oddacc):
+    done = on_oddacc(BAD_KERNEL)
     assert done.result["failure"]["type"] == "torch.AcceleratorError"
     assert "return torch.tanh(x)" in done.repro and 'device="oddacc:0"' in done.repro
 
 
 def test_a_backend_that_uses_the_device_when_it_is_imported(on_oddacc):
     done = on_oddacc(USES_WORKSPACE, workspace=WORKSPACE)
-    assert "each probe now imports it" in done.stderr
     assert 'device="oddacc:0"' in done.repro

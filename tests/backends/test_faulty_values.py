@@ -14,8 +14,7 @@ def compiled_and_eager(backend, function=ops_around_tanh, x=None, **options):
     return torch.compile(function, backend=backend, options=options)(x), function(x)
 
 
-@pytest.mark.parametrize("level", ["dynamo", "forward"])
-@pytest.mark.parametrize("factor", [1.02, 3])
+@pytest.mark.parametrize(("level", "factor"), [("dynamo", 1.02), ("forward", 3)])
 def test_wrong_multiplies_the_op_and_nothing_else(level, factor):
     found, expected = compiled_and_eager("faulty_wrong", level=level, factor=factor)
     torch.testing.assert_close(found[0], (expected[0] - 1) * factor + 1)
@@ -33,12 +32,6 @@ def test_wrong_multiplies_the_op_and_nothing_else(level, factor):
 def test_wrong_knows_integers_bools_and_tuples(op, function, wrong):
     found, expected = compiled_and_eager("faulty_wrong", function, op=op)
     torch.testing.assert_close(found, wrong(expected))
-
-
-def test_wrong_reaches_the_gradients_too():
-    x = torch.ones(3, requires_grad=True)
-    torch.compile(torch.tanh, backend="faulty_wrong", options={"factor": 2.0})(x).sum().backward()
-    torch.testing.assert_close(x.grad, 2 * (1 - torch.tanh(x.detach()) ** 2))
 
 
 def test_wrong_in_the_backward_graph_only():

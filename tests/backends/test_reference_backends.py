@@ -5,11 +5,10 @@ import logging
 import pytest
 import torch
 from functorch.compile import make_boxed_func
-from minifier_backends.composable import FallbackError, first_available, first_of
+from minifier_backends.composable import FallbackError, first_of
 from minifier_backends.errors import LoweringError
-from minifier_backends.faulty import faulty_raise, faulty_segfault
+from minifier_backends.faulty import faulty_segfault
 from minifier_backends.speedy import SpeedyError, TrainingNotSupported, speedy
-from minifier_backends.table import table
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import BackendCompilerFailed
@@ -39,29 +38,6 @@ def fallbacks(caplog):
 # table
 
 
-def test_table_shows_each_node_on_a_line_in_aligned_columns(capsys):
-    x, weight = torch.randn(2, 3), torch.randn(3, 3)
-    found = torch.compile(normalize, backend=table)(x, weight)
-    torch.testing.assert_close(found, normalize(x, weight))
-    assert capsys.readouterr().out == (
-        "opcode         name       target                       args               kwargs\n"
-        "-------------  ---------  ---------------------------  -----------------  -----------\n"
-        "placeholder    l_x_       L_x_                         ()                 {}\n"
-        "placeholder    l_weight_  L_weight_                    ()                 {}\n"
-        "call_function  matmul     _operator.matmul             (l_x_, l_weight_)  {}\n"
-        "call_function  softmax    torch.nn.functional.softmax  (matmul,)          {'dim': -1}\n"
-        "output         output     output                       ((softmax,),)      {}\n"
-    )
-
-
-def test_table_shows_the_bodies_of_higher_order_ops(capsys):
-    torch.compile(branches, backend=table)(torch.ones(3), 1.0)
-    shown = capsys.readouterr().out
-    assert "\ncond_true_0:\n" in shown
-    assert shown.count("opcode ") == 3
-    assert "call_method  cos" in shown.replace("call_method    cos", "call_method  cos")
-
-
 # reference_aot
 
 
@@ -87,23 +63,6 @@ def test_aot_prints_the_forward_and_the_backward_graph(capsys):
     assert "torch.ops.aten" in backward
 
 
-def test_aot_calls_a_graph_without_gradients_inference(capsys):
-    torch.compile(torch.tanh, backend="reference_aot", options={"print_graphs": True})(torch.ones(3))
-    assert capsys.readouterr().out.startswith("inference graph, 1 ops:")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"print": True}, "reference_aot has no option 'print'; it takes print_graphs"),
-        ({"print_graphs": 1}, "reference_aot: print_graphs must be of type bool, not 1"),
-    ],
-)
-def test_aot_refuses_a_wrong_option(options, message):
-    with pytest.raises(BackendCompilerFailed, match=message):
-        torch.compile(torch.tanh, backend="reference_aot", options=options)(torch.ones(3))
-
-
 # speedy
 
 
@@ -115,16 +74,6 @@ def test_speedy_computes_what_eager_computes():
             x = torch.randn(batch, 3, 6, 6)
             for _ in range(3):  # TorchScript optimises during the first calls
                 torch.testing.assert_close(compiled(x), network(x))
-
-
-def test_speedy_sees_later_updates_of_weights():
-    network = small_network().eval()
-    compiled = torch.compile(network, backend="speedy")
-    x = torch.randn(2, 3, 6, 6)
-    with torch.no_grad():
-        compiled(x)
-        network[0].weight.mul_(2)
-        torch.testing.assert_close(compiled(x), network(x))
 
 
 def test_speedy_refuses_training_and_says_what_to_do():
@@ -148,20 +97,6 @@ def test_speedy_traces_what_it_cannot_script():
         for _ in range(2):
             x, y = torch.randn(2, 3), torch.randn(2, 3)
             torch.testing.assert_close(compiled(x, y), (x + y.sin()) * 2)
-
-
-def test_speedy_leaves_the_random_state_and_the_inputs_as_they_are_when_tracing():
-    def mutating(x, y):
-        x.add_(1)
-        return unscriptable(x, y) + torch.rand(3)
-
-    x, y = torch.zeros(3), torch.zeros(3)
-    torch.manual_seed(5)
-    with torch.no_grad():
-        found = torch.compile(mutating, backend="speedy")(x, y)
-    torch.manual_seed(5)
-    torch.testing.assert_close(found, mutating(torch.zeros(3), y))
-    torch.testing.assert_close(x, torch.ones(3))
 
 
 @pytest.mark.parametrize(
@@ -259,32 +194,6 @@ def test_first_of_strict_makes_a_fallback_an_error(backend, options, fallbacks):
     assert isinstance(error, FallbackError)
     assert isinstance(error.__cause__, LoweringError)
     assert fallbacks() == []
-
-
-def test_first_of_is_not_a_fallback_when_a_graph_fails_at_run_time():
-    backend = first_of(lambda gm, inputs: faulty_raise(gm, inputs, options={"stage": "run"}), "eager")
-    with pytest.raises(RuntimeError, match="kernel of tanh failed"):
-        torch.compile(torch.tanh, backend=backend)(torch.ones(3))
-
-
-def test_first_of_can_be_read_and_compared():
-    backend = first_of("tensorrt", aot_eager, strict=True)
-    assert repr(backend) == f"first_of('tensorrt', {__name__}.aot_eager, strict=True)"
-    assert backend.__name__ == "first_of(tensorrt, aot_eager)"
-    assert backend == first_of("tensorrt", aot_eager, strict=True)
-    assert len({backend, first_of("tensorrt", aot_eager, strict=True), first_of("tensorrt", aot_eager)}) == 2
-    assert eval(repr(first_available)) == first_available
-
-
-@pytest.mark.parametrize("wrong", [None, 3, ["eager"]])
-def test_first_of_takes_only_backends(wrong):
-    with pytest.raises(TypeError, match="first_of takes names and backends"):
-        first_of("eager", wrong)
-
-
-def test_first_of_refuses_an_unknown_option():
-    with pytest.raises(BackendCompilerFailed, match="first_of\\(eager\\) has no option 'strikt'"):
-        torch.compile(torch.tanh, backend=first_of("eager"), options={"strikt": True})(torch.ones(3))
 
 
 @pytest.mark.usefixtures("processes")

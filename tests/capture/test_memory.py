@@ -12,7 +12,7 @@ from minifier.probe.children import run_children
 from minifier.probe.life import Limits
 from minifier.probe.verdicts import judge
 from minifier.process import memory
-from minifier.process.memory import available, limit_data, spare_memory
+from minifier.process.memory import limit_data, spare_memory
 from minifier.verify import Conditions, run_script, verify
 
 pytestmark = pytest.mark.timeout(120)
@@ -35,8 +35,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("stage", ["compile", "run"])
-@pytest.mark.parametrize("how", ["hoard", "hoard text"])
+@pytest.mark.parametrize(("stage", "how"), [("compile", "hoard"), ("run", "hoard text")])
 def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
     captured = bureau.capture(SCRIPT.replace("STAGE", repr(stage)).replace("HOW", repr(how)), memory=500 * MIB)
     (failing,) = captured.failing
@@ -51,6 +50,9 @@ def test_a_backend_that_takes_memory_for_ever(bureau, stage, how):
     case = bureau.case()
     assert case.failure == failing.failure
     assert torch.equal(StoredTensors(case.tensors).get(case.inputs[0].source.key), torch.ones(3))
+    if stage == "compile":
+        _summary, case = bureau.reduce(memory=500 * MIB)
+        assert [node.target for node in case.graph.ops] == ["torch.tanh"]
 
 
 @pytest.fixture
@@ -60,9 +62,8 @@ def little_memory(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: next(told, 0))
 
 
-@pytest.mark.parametrize("how", ["hoard", "hoard text"])
-def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory, how):
-    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", repr(how)))
+def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_memory):
+    captured = bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard'"))
     (failing,) = captured.failing
     found = failing.failure.fingerprint
     assert (found.kind, found.site.function) == (Kind.OUT_OF_MEMORY, "oddlib_ends")
@@ -92,13 +93,8 @@ def test_what_uses_up_a_reserve_is_ended(bureau, little_memory):
     (failing,) = captured.failing
     found = failing.failure.fingerprint
     assert (found.stage, found.kind, found.message) == (Stage.COMPILE, Kind.OUT_OF_MEMORY, "no more memory")
-    assert captured.end.signal == 9 and "it had taken 1." in failing.sentence
+    assert captured.end.signal == 9
     assert "in end" in failing.traceback
-
-
-def test_what_uses_up_a_reserve_outside_of_backend_calls_is_ended_too(bureau, little_memory):
-    captured = bureau.capture("import oddlib.deadly\noddlib.deadly.end('use up')\n")
-    assert captured.failing == () and captured.end.signal == 9
 
 
 def test_what_is_only_reserved_does_not_count(bureau):
@@ -128,12 +124,6 @@ def test_a_script_may_reserve_what_it_likes_where_its_memory_is_not_the_question
     assert run_script(script, Conditions(Fingerprint(Stage.RUN, Kind.EXCEPTION), 60)).status == 0
 
 
-def test_a_reduction_keeps_to_the_lack_of_memory(bureau):
-    bureau.capture(SCRIPT.replace("STAGE", "'compile'").replace("HOW", "'hoard'"), memory=500 * MIB)
-    _summary, case = bureau.reduce(memory=500 * MIB)
-    assert [node.target for node in case.graph.ops] == ["torch.tanh"]
-
-
 def test_files_that_are_mapped_do_not_count_and_the_limit_is_not_raised(forked, tmp_path):
     import mmap
 
@@ -158,10 +148,6 @@ def test_files_that_are_mapped_do_not_count_and_the_limit_is_not_raised(forked, 
         return None
 
     assert forked(work) == 1000 * MIB
-
-
-def test_what_is_free_is_known():
-    assert 2**20 < available() < 2**50
 
 
 @pytest.mark.usefixtures("processes")

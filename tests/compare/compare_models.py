@@ -65,7 +65,7 @@ def tensor(*shape: int, dtype: torch.dtype, grad: bool = False) -> torch.Tensor:
 
 
 def _transformer(dtype, **options):
-    return Transformer(layers=3, width=32, **options).to(dtype), (torch.randint(0, 128, (2, 12)),)
+    return Transformer(layers=2, width=32, **options).to(dtype), (torch.randint(0, 128, (2, 12)),)
 
 
 def _convolutions(dtype):
@@ -103,19 +103,6 @@ def decides(x):
     scores = x @ x.t()
     best = scores.argmax(-1)
     return x[best] * 2, (scores > 0.5).float().sum(0), torch.where(x > x.mean(), x, -x), (x * 3).round(), x.sign()
-
-
-def gathers(x):
-    index = torch.arange(x.shape[1]).flip(0)[None].expand(x.shape[0], -1) % x.shape[0]
-    back = torch.zeros_like(x).scatter_add(0, index, x)
-    added = torch.zeros_like(x).index_add(0, torch.tensor([0, 1, 0, 2]), x[:4])
-    return (
-        back,
-        x.gather(0, index),
-        added,
-        x[[1, 0, 1]],
-        torch.zeros_like(x).index_put((index, index), x, accumulate=True),
-    )
 
 
 def drops(x):
@@ -197,19 +184,6 @@ def special(x):
     )
 
 
-def norms(x):
-    return F.layer_norm(x + 1000, x.shape[1:]), F.normalize(x), F.group_norm(x[None], 2), F.rms_norm(x, x.shape[1:])
-
-
-def solves(x):
-    square = x.float() @ x.float().t() + torch.eye(x.shape[0])
-    return torch.linalg.inv(square), torch.linalg.eigvalsh(square), torch.linalg.det(square), torch.fft.rfft(x.float())
-
-
-def loses(x):
-    return F.cross_entropy(x.float(), torch.arange(x.shape[0]) % x.shape[1])
-
-
 def of_some_size(x):
     return x[x > 0], (x > 0.3).nonzero(), torch.unique((x * 2).round())
 
@@ -220,15 +194,8 @@ def under_autocast(x, w):
         return F.layer_norm(y @ w, (y.shape[-1],)), y
 
 
-def pools(x):
-    image = x[None, None]
-    pooled, where = F.max_pool2d(F.relu(image), 2, return_indices=True)
-    return pooled, where, F.interpolate(image, scale_factor=2, mode="bilinear"), F.avg_pool2d(image, 3)
-
-
 SHARP = (
-    softmaxes, sums, cancels, places, decides, gathers, changes_its_input, views, unwritten, non_finite, casts,
-    special, norms, loses, pools,
+    softmaxes, sums, cancels, places, decides, changes_its_input, views, unwritten, non_finite, casts, special,
 )  # fmt: skip
 LOOSE = (drops, drops_to_one, draws)
 
@@ -254,7 +221,7 @@ MODELS: dict[str, Made] = {
     "autocast": lambda dtype: (under_autocast, (tensor(8, 8, dtype=dtype, grad=True), tensor(8, 8, dtype=dtype))),
     "is changed": lambda dtype: (is_changed, (tensor(6, 4, dtype=dtype), tensor(6, 4, dtype=dtype, grad=False))),
     "attention": _function(attends, *[(1, 2, 6, 16)] * 3),
-    **{f.__name__.replace("_", " "): _function(f, (12, 10)) for f in (*SHARP, *LOOSE, solves, of_some_size)},
+    **{f.__name__.replace("_", " "): _function(f, (12, 10)) for f in (*SHARP, *LOOSE, of_some_size)},
 }
 
 

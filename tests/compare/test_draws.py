@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compare_captures import captures
-from compare_models import MODELS, Transformer, made
+from compare_models import Transformer, made
 from test_values import two_per_cent, with_op
 
 X = torch.randn(40, 10, generator=torch.Generator().manual_seed(1))
@@ -37,7 +37,7 @@ def test_the_same_numbers_are_compared_sharply():
     assert right.differences == () and captured.eager_runs <= 3
 
 
-@pytest.mark.parametrize("count", range(1, 40, 3))
+@pytest.mark.parametrize("count", [1, 7, 38])
 @pytest.mark.parametrize("function", [drops, to_one])
 def test_other_numbers_are_no_error(function, count):
     captured = captures(function, X)[0]
@@ -50,8 +50,7 @@ def test_other_numbers_and_far_too_large():
     assert captured.compare(after(3, compiled)).differences
 
 
-@pytest.mark.parametrize("name", ["draws", "drops", "drops to one"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("name", "seed"), [("draws", 0), ("drops", 1), ("drops to one", 2), ("drops to one", 3)])
 def test_models_that_draw(name, seed):
     function, inputs = made(name, seed=seed)
     (captured,) = captures(function, *inputs)
@@ -60,15 +59,11 @@ def test_models_that_draw(name, seed):
 
 def test_gradients_through_dropout():
     torch.manual_seed(0)
-    model = Transformer(layers=3, width=32, dropout=0.2)
+    model = Transformer(layers=1, width=32, dropout=0.2)
     captured = captures(model, torch.randint(0, 128, (2, 12)))[0]
     assert captured.compare(captured.build(), backward=True).differences == () and captured.eager_runs == 1
     assert captured.compare(with_op(captured, torch.sigmoid, two_per_cent), backward=True).differences
     assert captured.compare(after(1, captured.build()), backward=True).differences == ()
-
-
-def test_the_table_has_them():
-    assert {"draws", "drops", "drops to one", "transformer with dropout"} <= set(MODELS)
 
 
 def forgets_to_scale(x):

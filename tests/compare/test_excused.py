@@ -6,6 +6,7 @@ import pytest
 import torch
 from compare_captures import captures
 from compare_models import MODELS, made
+from layers import sampled
 
 from minifier.failure import Aspect, Tolerance
 
@@ -25,13 +26,8 @@ def test_an_excused_difference_has_its_numbers():
     assert compared.differences == ()
     (excused,) = compared.excused
     assert excused.error > 6 and excused.noise > 6 and excused.where == "output 0"
-    assert "differs from eager's by 6.28" in excused.sentence and "eager itself moves by 6.28" in excused.sentence
-
-
-def test_strict_counts_it():
-    (captured,) = captures(sharply, X)
-    compared = captured.compare(lambda x: (sharply(x.double()).float(),), STRICT)
-    assert [difference.aspect for difference in compared.differences] == [Aspect.VALUES] and compared.excused == ()
+    strict = captured.compare(lambda x: (sharply(x.double()).float(),), STRICT)
+    assert [difference.aspect for difference in strict.differences] == [Aspect.VALUES] and strict.excused == ()
     assert captured.compare(captured.build(), STRICT).differences == ()
 
 
@@ -39,9 +35,7 @@ def test_the_order_of_equal_elements():
     (captured,) = captures(lambda x: torch.topk(x.round(), 5).indices, X)
     compared = captured.compare(lambda x: (torch.topk(x.round().flip(0), 5).indices.neg() + 40,))
     assert compared.differences == ()
-    assert [excused.sentence.partition(";")[0] for excused in compared.excused] == [
-        "output 0 differs from eager's in 3 of 5 elements"
-    ]
+    assert [excused.where for excused in compared.excused] == ["output 0"]
 
 
 def overflows(x):
@@ -52,9 +46,7 @@ def test_an_overflow_that_the_compiled_result_avoids():
     (captured,) = captures(overflows, torch.ones(4))
     compared = captured.compare(lambda x: (x * 1e30,))
     assert compared.differences == ()
-    assert [excused.sentence.partition(";")[0] for excused in compared.excused] == [
-        "output 0 has other NaNs or infinities than eager in 4 of 4 numbers"
-    ]
+    assert [excused.where for excused in compared.excused] == ["output 0"]
     assert captured.compare(lambda x: (x * 1e30,), STRICT).differences
 
 
@@ -69,7 +61,7 @@ def test_rounding_and_unwritten_memory_need_no_excuse(filled):
     assert (right.differences, right.excused) == ((), ())
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if not re.search("draw|drop|unwritten", name)])
+@pytest.mark.parametrize("name", sampled([name for name in MODELS if not re.search("draw|drop|unwritten", name)]))
 def test_nothing_is_excused_in_a_model(name):
     function, inputs = made(name)
     for captured in captures(function, *inputs):

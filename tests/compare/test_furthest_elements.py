@@ -20,10 +20,6 @@ def test_the_furthest_elements_come_first_with_their_index_and_ulps():
     )
 
 
-def test_at_most_four_are_named():
-    assert len(furthest_elements(torch.arange(9.0) + 1, torch.arange(9.0))) == 4
-
-
 def test_nans_and_infinities_come_first_and_equal_ones_do_not_count():
     eager = torch.tensor([math.inf, math.nan, 1.0, 2.0])
     compiled = torch.tensor([math.inf, math.nan, math.nan, 9.0])
@@ -33,8 +29,10 @@ def test_nans_and_infinities_come_first_and_equal_ones_do_not_count():
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("value", [1.0, 3.0, -0.7, 1e-3])
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [(torch.float16, 1.0), (torch.bfloat16, 3.0), (torch.float32, -0.7), (torch.float64, 1e-3)],
+)
 def test_the_next_number_is_one_ulp_away(dtype, value):
     eager = torch.tensor(value, dtype=dtype)
     bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]

@@ -33,30 +33,28 @@ def predicate(body):
 @pytest.mark.parametrize(
     "body, wanted",
     [
-        ("return (compiled[0] - eager[0]).abs().max() > 0.5", []),
-        ("return (compiled[0] - eager[0]).abs().max() > 0.001", ["the predicate says that the outputs differ"]),
-        ("return f'{len(eager)} outputs, far apart'", ["2 outputs, far apart"]),
-        ("return ''", []),
-        ("return None", []),
+        ("return (compiled[0] - eager[0]).abs().max() > 0.5", 0),
+        ("return (compiled[0] - eager[0]).abs().max() > 0.001", 1),
+        ("return f'{len(eager)} outputs, far apart'", 1),
+        ("return ''", 0),
+        ("return None", 0),
     ],
 )
 def test_a_predicate_decides_alone(captured, body, wanted):
     found = captured.compare(off_by(1.02), predicate(body)).differences
-    assert [d.sentence for d in found] == wanted
-    assert {d.aspect for d in found} <= {Aspect.PREDICATE}
+    assert [d.aspect for d in found] == [Aspect.PREDICATE] * wanted
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text",
     [
-        ("def different(a, b): pass", "does not define differs(compiled, eager)"),
-        ("def differs(a, b:\n", "is not Python"),
-        ("import nothing_like_this", "fails when it is run: ModuleNotFoundError"),
-        ("def differs(a, b):\n    return a[9]\n", "raises IndexError: list index out of range (line 2"),
-        ("def differs(a, b):\n    return [1]\n", "returned a list, not a bool or a str"),
+        "def different(a, b): pass",
+        "def differs(a, b:\n",
+        "import nothing_like_this",
+        "def differs(a, b):\n    return a[9]\n",
+        "def differs(a, b):\n    return [1]\n",
     ],
 )
-def test_a_predicate_that_does_not_work(captured, text, said):
-    with pytest.raises(UsageError) as error:
+def test_a_predicate_that_does_not_work(captured, text):
+    with pytest.raises(UsageError):
         captured.compare(off_by(1.02), Tolerance(predicate=text))
-    assert said in str(error.value)

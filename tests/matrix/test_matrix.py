@@ -1,7 +1,7 @@
 """Every fault in every combination that makes sense, from the script to a repro that shows it.
 
 Nothing is played: `minifier.run` runs a script with a model of some 30 ops, and its interpreters are forks that have
-torch already; three cells go through a fresh interpreter. What is left out, and why, is in `cells.why_not`.
+torch already; three cells go through a fresh interpreter. What is left out is in `cells.makes_sense`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from cells import BACKWARD, FALLBACK_LOG, Cell, all_cells, cells_of_faults, cells_of_kinds, script
+from layers import SOAK
 from vocabulary import minified_here
 
 from minifier.case import Level, Symbolic
@@ -28,23 +29,15 @@ OTHERS = [cell for cell in (all_cells() if os.environ.get("WHOLE_MATRIX") else c
 FRESH = [cell for cell in KINDS if cell.fault in ("raise", "segfault", "wrong")]  # verified in a fresh interpreter
 
 
-@pytest.mark.parametrize("cell", CHOSEN, ids=str)
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, id=str(cell), marks=[SOAK] * (cell not in CHOSEN)) for cell in [*CHOSEN, *OTHERS]]
+)
 def test_cell(cell: Cell, tmp_path: Path) -> None:
-    check_cell(cell, tmp_path)
-
-
-@pytest.mark.usefixtures("soak")
-@pytest.mark.parametrize("cell", OTHERS, ids=str)
-def test_other_cell(cell: Cell, tmp_path: Path) -> None:
-    check_cell(cell, tmp_path)
-
-
-def check_cell(cell: Cell, folder: Path) -> None:
-    path = folder / "failing.py"
+    path = tmp_path / "failing.py"
     path.write_text(script(cell))
     log = FALLBACK_LOG if cell.facts.kind is Kind.SILENT_FALLBACK else None
     hang = {"timeout": 5.0} if cell.facts.kind is Kind.TIMEOUT else {}  # seconds
-    done = minified_here(path, folder, 250, fresh=cell in FRESH, verify=1, match_log=log, **hang)
+    done = minified_here(path, tmp_path, 250, fresh=cell in FRESH, verify=1, match_log=log, **hang)
     case, summary, minimal = done.case, done.summary, done.minimal
     found = case.failure.fingerprint
     assert (found.kind, found.stage, case.level) == (cell.facts.kind, cell.expected_stage, cell.expected_level)

@@ -163,7 +163,7 @@ class Script:
         methods = [self._method(n, body) for n, body in enumerate(bodies)]
         makers = [self._as_class, self._as_functions]
         definitions, call = self.draw.choice(makers)(methods)
-        head = ["import math", "import torch", "from torch import nn", ""]
+        head = ["import torch", "from torch import nn", ""]
         if self.has_random:
             head = ["import random", *head, "random.seed(3)"]
             body[0].append("x = x * (1 + random.random())")
@@ -261,14 +261,11 @@ def _with_top(top: Sequence[str], *lines: str) -> Callable[[Script, int], list[s
 
 
 _STATEMENTS: tuple[Callable[[Script, int], list[str]], ...] = (
-    _plain("x = torch.relu(x)"),
     _plain("x = x + 1; x = x * 0.5"),
     _plain("h# = torch.tanh(x)", "x = x + h#"),
     _plain("a#, b# = x.chunk(2, dim=-1)", "x = torch.cat([b#, a#], dim=-1)"),
-    _plain("first#, *rest# = x.unbind(0)", "x = x + first#"),
     _plain("if x.shape[0] > 2:", "    x = x * 2", "else:", "    x = x - 1"),
     _plain("for i# in range(3):", "    if i# == 1:", "        continue", "    x = x + i#"),
-    _plain("n# = 2", "while n#:", "    n# -= 1", "    x = x + n#"),
     _plain("with torch.no_grad():", "    m# = x.mean()", "x = x - m#"),
     _plain("try:", "    x = x.view(4, 8)", "except RuntimeError as error:", "    raise ValueError(str(error))"),
     _plain("scale# = lambda t, s=2: t * s", "x = scale#(x)"),
@@ -279,18 +276,12 @@ _STATEMENTS: tuple[Callable[[Script, int], list[str]], ...] = (
     _plain("def inner#(t):", "    return t + x.mean()", "", "x = inner#(x)"),
     _plain("x[:, :2]", "x = torch.where(x > 0, x, -x) if x.dim() else x"),
     _plain("match x.dim():", "    case 2:", "        x = x + 1", "    case _:", "        x = x - 1"),
-    _plain("total#: float = math.sqrt(x.shape[0])", "x = x * total#"),
-    _plain("x = x.transpose(0, 1).contiguous().transpose(0, 1)"),
-    _plain("x = torch.stack((x, x), dim=0)[0]", "del_# = x", "del del_#"),
-    _plain("keys# = dict(dim=-1, keepdim=True)", "x = x - x.mean(**keys#)"),
     _with_layer("self.layer# = nn.Linear(8, 8)", "x = self.layer#(x)"),
-    _with_layer("self.norm# = nn.LayerNorm(8)", "x = self.norm#(x) + x"),
     _with_layer(
         "self.stack# = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))",
         "for layer# in self.stack#:",
         "    x = layer#(x)",
     ),
-    _with_layer("self.seq# = nn.Sequential(nn.Linear(8, 8), nn.GELU())", "x = self.seq#(x)"),
     _with_layer("self.bias# = nn.Parameter(torch.zeros(8))", "x = x + self.bias#"),
     _with_top(["LIMIT# = 3"], "x = x.clamp(max=LIMIT#)"),
     _with_top(["def helper#(t, *, by=1.0):", "    t = t * by", "    return t", ""], "x = helper#(x, by=0.5)"),
@@ -298,7 +289,6 @@ _STATEMENTS: tuple[Callable[[Script, int], list[str]], ...] = (
         ["def twice#(f):", "    def g(*args, **kwargs):", "        return f(*args, **kwargs) * 2", "    return g", ""],
         "x = twice#(torch.tanh)(x)",
     ),
-    _with_top(["@staticmethod", "def plain#(t):", "    return t", ""], "x = plain#.__func__(x)"),
     _with_top(
         [
             "class Config#:",

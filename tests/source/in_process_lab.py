@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import itertools
 import random
 import signal
 import sys
@@ -24,7 +23,6 @@ from minifier.failure import Verdict
 from minifier.source.missing_names import missing_names
 from minifier.source.recording import Recorded, instrumented, recording
 from minifier.source.reduce import ReducedSource, reduce_source
-from minifier.source.tree import Tree
 from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault
 
 FILE = "<script>"
@@ -195,11 +193,3 @@ def traced_lines(text: str, fault: Fault) -> list[int]:
     return [
         frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE and frame.lineno
     ]
-
-
-def smaller_set(text: str, fault: Fault, than: int) -> str | None:
-    """Return the script with fewer than so many of its statements that shows the fault, by trying all their sets."""
-    tree, lab = Tree(text), InProcessLab(fault)
-    numbers = range(len(tree.statements))
-    sets = (tree.code(chosen) for count in range(1, than) for chosen in itertools.combinations(numbers, count))
-    return next((code for code in sets if lab.holds([code])[0]), None)

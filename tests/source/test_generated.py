@@ -8,7 +8,7 @@ import pytest
 from minifier.source.tree import Tree
 from tests.layers import SOAK, sampled
 from tests.source.generated_scripts import DECOY, FAULTS, Script
-from tests.source.in_process_lab import outcome, reduced, run, smaller_set
+from tests.source.in_process_lab import outcome, reduced, run
 
 SEED = int(os.environ.get("SCRIPTS_SEED", "1000"))
 SCRIPTS = int(os.environ.get("SCRIPTS", "100"))  # `SCRIPTS=500 make soak PYTEST_ARGS=tests/source/test_generated.py`
@@ -63,11 +63,3 @@ def test_many_scripts_are_reduced_to_what_a_person_would_keep(first):
     found = [judged(seed) for seed in range(first, first + AT_ONCE)]
     print(*(line for line, _ in found), sep="\n")
     assert not [(line, wrong) for line, wrong in found if wrong]
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=SOAK) for seed in (224, 245, 269, 298, 305)])
-def test_no_smaller_set_of_statements_shows_the_fault(seed):
-    text, fault = drawn(seed, size=2)
-    result, _ = reduced(text, fault)
-    assert smaller_set(text, fault, result.statements) is None

@@ -1,15 +1,7 @@
 """Scripts that torch.compile itself refuses, from the command line to a verified repro."""
 
-import random
-
 import pytest
-from vocabulary import CASES, in_child, run_alone
-
-from minifier import search
-from minifier.source.failing_statement import lines_of
-from minifier.source.first_runs import KnownRun, first_failure
-from minifier.source.probe import SourceLab
-from minifier.source.reduce import reduce_source
+from vocabulary import CASES, run_alone
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("processes")]
 
@@ -78,47 +70,3 @@ def test_a_fault_of_the_program_is_not_one_of_torch_compile(minify):
         """
     )
     assert done.code == 1 and not done.out.exists()
-
-
-def lines_of_a_script(seed):
-    """A script of some 300 lines, one of which Dynamo refuses."""
-    draw = random.Random(seed)
-    functions = []
-    for number in range(40):
-        body = [f"x = torch.{draw.choice(['sin', 'cos', 'relu', 'abs'])}(x) * {draw.randint(1, 9)}" for _ in range(5)]
-        called = f"x = step{draw.randrange(number)}(x)" if number and draw.random() < 0.7 else "x = x + 1"
-        functions.append([f"def step{number}(x):", *(f"    {line}" for line in (*body, called, "return x"))])
-    guilty = draw.randrange(len(functions))
-    functions[guilty].insert(draw.randint(1, 6), "    torch._dynamo.graph_break()")
-    calls = [f"    x = step{n}(x)" for n in sorted({guilty, *draw.sample(range(40), 8)})]
-    head = ["import torch", "import torch._dynamo", ""]
-    main = [
-        '@torch.compile(fullgraph=True, backend="eager")',
-        "def f(x):",
-        *calls,
-        "    return x",
-        "",
-        "f(torch.ones(4))",
-    ]
-    return "\n".join([*head, *("\n".join(each) + "\n" for each in functions), *main, ""])
-
-
-@pytest.mark.usefixtures("soak")
-@pytest.mark.parametrize("seeds", [range(4), range(4, 8)], ids=str)
-def test_planted_faults_in_scripts_of_three_hundred_lines(seeds, tmp_path):
-    def work():
-        import torch._dynamo  # noqa: F401
-
-        found = []
-        for seed in seeds:
-            scratch = tmp_path / str(seed)
-            scratch.mkdir()
-            lab = SourceLab(scratch, scratch / "journal.jsonl", None, workers=2)
-            source, failure = first_failure(lab, lines_of_a_script(seed), None, KnownRun(), "script")
-            reduced = reduce_source(lab, source, lines_of(failure), search.Budget())
-            found.append((reduced.minimal, lab.total, reduced.statements, "graph_break()" in reduced.source))
-        return found
-
-    found = in_child(work, tmp_path, 220)
-    assert all(minimal and is_found and statements <= 6 for minimal, _, statements, is_found in found)
-    assert sum(probes for _, probes, *_ in found) / len(seeds) < 200

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 from vocabulary import in_child
 
 from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
@@ -65,22 +64,6 @@ def test_the_seed_is_set_after_the_first_imports(source, after):
     if after:
         expected.insert(expected.index(after) + 1, "torch.manual_seed(0)")
     assert lines == expected
-
-
-@pytest.mark.usefixtures("processes")
-@pytest.mark.timeout(120)
-def test_each_probe_draws_the_numbers_of_the_seed(tmp_path):
-    source = "import torch\nif not torch.equal(x, torch.randn(3)):\n    raise SystemExit(1)\n"
-    torch.manual_seed(0)
-    drawn = torch.randn(3).tolist()
-
-    def work():
-        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
-        text = source.replace("x,", f"torch.tensor({drawn}),")
-        return seen(lab.run(text), ()), seen(lab.run(f"import torch\ntorch.manual_seed(1)\n{text}"), ())
-
-    drawn_alike, drawn_otherwise = in_child(work, tmp_path, 100)
-    assert drawn_alike is None and drawn_otherwise.fingerprint.kind is Kind.EXIT
 
 
 @pytest.mark.usefixtures("processes")

@@ -101,26 +101,6 @@ def test_the_innermost_statement_of_a_line():
     assert [tree.at_line(line) for line in (1, 2, 3, 5, 7, 99)] == [0, 1, 1, None, 2, None]
 
 
-def test_entries_of_tables_and_methods_are_parts_and_bodies_of_functions_are_not():
-    tree = Tree(TABLES, whole_functions=True, entries=True)
-    code = tree.module.code_for_node
-    assert [code(node).split("\n")[0].rstrip(", ") for node in tree.statements] == [
-        'NAMES = ["a", "b"]',
-        '"a"',
-        '"b"',
-        "TABLE = {",
-        '"a": f',
-        '"b": g',
-        "**MORE",
-        "",  # the class, under blank lines
-        'inner = {"x": [1, 2]}',
-        '"x": [1, 2]',
-        "1",
-        "2",
-        "",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "taken", "left"),
     [

@@ -55,12 +55,6 @@ def test_the_small_module_comes_first_and_the_backward_graph_after_it(bureau, re
     assert "looking for a small module" in said[0]
 
 
-def test_a_death_is_found_in_the_forward_graph_as_well(bureau, reduced):
-    found, _, _ = reduced(bureau.capture(one_step("oddlib_trains", how="SIGSEGV")))
-    assert [len(case.graph.ops) for case in found.candidates] == [1, 1]
-    assert found.candidates[0].failure.message == "SIGSEGV"
-
-
 def test_values_of_a_backward_pass_at_run_time_are_not_all_zero(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains", stage="run"))
     found, _, out = reduced(captured)
@@ -99,11 +93,6 @@ def test_graphs_kept_beside_a_case_go_where_it_goes(bureau):
     aten = load(bureau.folder / "out" / "case" / "aten")
     assert aten.level.value == "aot-forward" and RunFolder(bureau.folder / "out").has_forward
     assert aten.failure.message == "no lowering for aten.tanh" and aten.state.grad
-
-
-def test_a_graph_for_inference_is_told_from_one_for_training(bureau):
-    bureau.capture(HEAD + 'torch.compile(f, backend="faulty_raise", options={"level": "forward"})(x, w.detach())\n')
-    assert not load(bureau.graphs / "1" / "aten").state.grad
 
 
 def test_what_is_left_of_the_limits():
