@@ -310,47 +310,6 @@ def test_the_script_goes_on_without_a_function_of_torch(place, forked):
     assert [sentence for sentence in lost if loses in sentence and place in sentence]
 
 
-def lengthen(place):
-    """Give a function of torch one more required parameter; return what makes its callers pass it."""
-    owner, name = declared._owner(place), declared._last(place)
-    static = inspect.getattr_static(owner, name)
-    original, bind = getattr(static, "__func__", static), type(static) if hasattr(static, "__func__") else (lambda f: f)
-    first = int(isinstance(owner, type) and not isinstance(static, staticmethod))  # after `self`
-
-    def longer(*args, **kwargs):
-        assert args[first] == "one more"
-        return original(*args[:first], *args[first + 1 :], **kwargs)
-
-    signature = inspect.signature(original)
-    parameters = list(signature.parameters.values())
-    parameters.insert(first, inspect.Parameter("one_more", inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    longer.__signature__ = signature.replace(parameters=parameters)
-    setattr(owner, name, bind(longer))
-
-    def pass_it():
-        static = inspect.getattr_static(owner, name)
-        called = getattr(static, "__func__", static)
-        setattr(owner, name, bind(lambda *args, **kwargs: called(*args[:first], "one more", *args[first:], **kwargs)))
-
-    return pass_it
-
-
-@pytest.mark.parametrize("place", sampled(PATCHES, 2))
-def test_the_script_goes_on_where_a_function_of_torch_takes_one_more_argument(place, forked):
-    def work():
-        _, here = replaced_at(place)
-        stand_in_for_aot_inductor()
-        pass_it = lengthen(here)
-        observe, use = PATCHES[place]
-        with losses.losses_of_a_run():
-            observe()
-            pass_it()
-            use()
-            return losses.losses()
-
-    assert forked(work) == []
-
-
 _SYMBOLIC = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 
 

@@ -131,11 +131,3 @@ def test_the_tests_of_a_mutant_run_its_line_and_the_fastest_come_first():
     assert mutation.Score(survey, 3, 1).tests_for(found[2]) == ["test_m", "fast"]
     assert mutation.Score(survey, 0, 1).tests_for(found[2]) == ["test_m"], "one at least"
     assert set(mutation.Score(survey, 10, 1).tests_for(found[0])) == set(survey), "whatever the module is used for"
-
-
-def test_a_sample_is_the_same_each_time_and_has_some_of_each_module():
-    mutants = [mutant for path in "abc" for mutant in mutants_of(path, "x = [1, 2, 3, 4, 5]\n")]
-    sample = mutation.sampled(mutants, 6, 0)
-    assert sample == mutation.sampled(mutants, 6, 0) != mutation.sampled(mutants, 6, 1)
-    assert [sum(mutant.path == path for mutant in sample) for path in "abc"] == [2, 2, 2]
-    assert mutation.sampled(mutants, 1000, 0) == mutants

@@ -23,7 +23,6 @@ for i in range(3):
     f(torch.full((3,), float(i)))
 warnings.warn("after")
 """
-LINE = "WARNING oddlib.lowering: no lowering for tanh at 0x"
 
 
 def script(stage, how):

@@ -18,8 +18,6 @@ from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
 
-Change = Callable[[torch.fx.GraphModule], None]
-
 
 def copies(values: Sequence[Any]) -> list[Any]:
     """Copies with the strides, the sharing of storage, and the requires_grad of the originals."""

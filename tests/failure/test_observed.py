@@ -148,14 +148,6 @@ def test_frames_of_this_tool_are_left_out_of_the_text_and_of_its_causes():
     assert text(error).count("Traceback") == 2
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups are new in Python 3.11")
-def test_frames_of_this_tool_are_left_out_of_a_groups_members():
-    def work():
-        raise builtins.ExceptionGroup("two", [caught(framed_by_the_tool(KeyError))])
-
-    assert "made.py" not in text(caught(work)) and "KeyError: 'inner'" in text(caught(work))
-
-
 def test_an_exception_that_ends_the_interpreter_is_reported_once():
     reports = []
     error = caught(lambda: {}["table"])

@@ -83,11 +83,6 @@ def test_a_function_in_the_place_of_its_call():
     assert not condition.holds(failing_at(inlined, "if x.sum() > 0:"))
 
 
-def test_a_failure_without_a_line_is_not_followed():
-    condition = SameLine(failing_at(SCRIPT, ""))
-    assert condition.holds(failing_at("x", "")) and not condition.holds(failing_at("x", UNIQUE))
-
-
 BACKEND = """\
 def main():
     def strict(gm, inputs):

@@ -36,30 +36,18 @@ AOT = """\
 from torch._dynamo.backends.common import aot_autograd
 f = torch.compile(model, backend=aot_autograd(fw_compiler=third))
 """
-PATCH = """\
-import torch._inductor.compile_fx as compile_fx
-plain = compile_fx.view_to_reshape
-def patched(gm):
-    count(gm.graph)
-    return plain(gm)
-compile_fx.view_to_reshape = patched
-f = torch.compile(model)
-"""
 CONFIGURED = "torch._inductor.config.post_grad_custom_post_pass = count\nf = torch.compile(model)\n"
 FORMS = {
     "a keyword": "f = torch.compile(model, **dict(backend=third))\n",
-    "a wrapper": "def fast(m, b):\n    return torch.compile(m, backend=b)\nf = fast(model, third)\n",
     "registered by a call": "torch._dynamo.register_backend(third)\nf = torch.compile(model, backend='third')\n",
     "optimize": "f = torch._dynamo.optimize(third)(model)\n",
     "a method of a module": "f = torch.nn.Identity()\nf.forward = model\nf.compile(backend=third)\n",
     "an attribute": "class C:\n    backend = staticmethod(third)\nf = torch.compile(model, backend=C.backend)\n",
-    "a dict": "B = {'a': third}\nf = torch.compile(model, backend=B['a'])\n",
     "a compiler of AOTAutograd": AOT,
 }
 OF_INDUCTOR = {
     "a pass of the configuration": CONFIGURED,
     "an option": "f = torch.compile(model, options={'post_grad_custom_post_pass': count})\n",
-    "a patched function": PATCH,
 }
 
 

@@ -12,7 +12,6 @@ from minifier.case.run_folder import RunFolder
 from minifier.case.store import load
 from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
-from minifier.search import SearchPhase
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
 from minifier.workflow.backward_module import keep_forward, limited
@@ -101,19 +100,6 @@ def test_what_is_left_of_the_limits():
     assert limited(Settings(budget=100.0, max_probes=100), done) == Settings(budget=60.0, max_probes=70)
     assert limited(Settings(budget=30.0, max_probes=31), done) == Settings(budget=1.0, max_probes=16)
     assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
-
-
-@pytest.mark.usefixtures("soak")
-def test_the_journal_of_an_earlier_look_for_a_small_module_is_read(bureau, reduced):
-    captured = bureau.capture(HEAD + 'torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n')
-    first, _, out = reduced(captured)
-    journal = out / "forward" / "journal.jsonl"
-    found = [json.loads(line)["phase"] for line in journal.read_text().splitlines()]
-    second, said, _ = reduced(captured)
-    assert second.candidates[0].graph == first.candidates[0].graph and len(first.candidates[0].graph.ops) == 2, said
-    again = [json.loads(line)["phase"] for line in journal.read_text().splitlines()][len(found) :]
-    searching = {each.value for each in SearchPhase}
-    assert searching & set(found) and not searching & set(again)
 
 
 def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced):
