@@ -71,9 +71,9 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
     itself raises, and NoRepro if a graph cannot be saved.
     """
     compiler_for(backend, None, None, None)  # raises torch's own error for an unknown name
-    note_inference_mode()
     name = getattr(function, "__name__", type(function).__name__)
     observer = Observer(folder, name, _fresh_baseline(), Terms(in_place=True))
+    end_noting = note_inference_mode()
     try:
         with state_kept(function, inputs) as kept:
             recorder = _Recorder(observer, backend, kept)
@@ -81,6 +81,7 @@ def record_graphs(function: Callable[..., Any], inputs: Sequence[Any], backend: 
                 isolated_compile(function, recorder)(*inputs)
     finally:
         observer.close()
+        end_noting()
     _finish(recorder.records, folder)
     return len(recorder.records)
 

@@ -29,6 +29,7 @@ from minifier.case.store import CASE, load, save
 from minifier.embed.source_here import source_here
 from minifier.errors import MinifyError
 from minifier.failure import Tolerance
+from minifier.interfaces.declared import ending_all
 from minifier.interfaces.losses import on_loss
 from minifier.process.locks import hold, release
 from minifier.report.privacy import note_private
@@ -43,7 +44,6 @@ from minifier.workflow.leftovers import (
 )
 
 note_registrations()  # from now on, to know which import registers a backend
-note_inference_mode()
 
 Wanted = Callable[[Any], Any]
 """Maps the compiler function of a backend call to the one to observe instead; None: do not observe this call."""
@@ -193,7 +193,7 @@ def _begin(session: Session) -> None:
     global _end_hook
     _sessions.append(session)
     if _end_hook is None:
-        _end_hook = observe_backend_calls(_observe)
+        _end_hook = ending_all(observe_backend_calls(_observe), note_inference_mode())
 
 
 def _end(session: Session) -> None:

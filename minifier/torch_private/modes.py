@@ -28,8 +28,11 @@ _stack: Callable[[], list[Any]] = _get_current_function_mode_stack
 _OUTSIDE = threading.local()
 
 
-def note_inference_mode() -> None:
-    """Record whether compilations begin under inference mode, for `inference_mode_outside`, from now on."""
+def note_inference_mode() -> Callable[[], None]:
+    """Record whether compilations begin under inference mode, for `inference_mode_outside`.
+
+    Return a function that ends this.
+    """
 
     def noting(_: None, disable: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:
         disabling = disable()
@@ -38,7 +41,7 @@ def note_inference_mode() -> None:
         _DISABLE_INFERENCE_MODE.tell_loss(f"{_DISABLE_INFERENCE_MODE.place} returns no context")
         return disabling
 
-    _DISABLE_INFERENCE_MODE.replace(lambda _: None, noting)
+    return _DISABLE_INFERENCE_MODE.replace(lambda _: None, noting)
 
 
 @contextlib.contextmanager
