@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -136,7 +135,6 @@ def run_children(
 ) -> list[ChildEnd]:
     """Run each job in its own child, all at once, and wait for all; call `tick` several times a second.
     An interrupt leaves no child behind."""
-    gc.freeze()  # children share the parent's pages: their garbage collections do not touch them
     probes: list[_Probe] = []
     folders = [_cache_folder(scratch, number) for number in range(len(jobs))]  # copied before any child writes
     looks = [MemoryWatch()] if limits.memory is None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -64,6 +65,7 @@ def run_job(job: Job, limits: Limits, folder: Path, compiled: Path, headers: Pat
     `headers` are inductor's precompiled headers; `pipe` leads to the parent."""
     global _parent_pipe
     _parent_pipe = pipe
+    gc.freeze()  # collections here do not touch the pages that are shared with the parent
     message: dict[str, Any] = {}
     try:
         os.setsid()

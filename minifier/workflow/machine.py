@@ -99,7 +99,8 @@ def import_torch() -> None:
     finally:
         if was_enabled:
             gc.enable()
-    gc.freeze()
+    if not gc.get_freeze_count():  # else the process is the user's, who has frozen objects
+        gc.freeze()
 
 
 def doubts() -> list[str]:
