@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -235,6 +234,3 @@ GRAPHS: dict[str, Case] = {
     "modules": traced_modules,
     "held tensors": held_tensor,
 }
-# What every graph of the table together must hold, so that the table cannot quietly lose a kind of node.
-KINDS = {"call_function", "call_method", "call_module", "get_attr", "placeholder", "output"}
-TARGETS = {operator.getitem, operator.setitem, operator.iadd, torch.einsum, torch.ops.aten.add.Tensor, oddops.smooth}

@@ -1,18 +1,22 @@
-"""A Case as a folder, sound and broken."""
+"""A Case as a folder: it comes back whole, and whatever is wrong with it is a UsageError that names the file."""
 
-import copy
 import json
-import shutil
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors import numpy
+from test_encode import ARGUMENTS, shown
 
-from minifier.case import Graph, Node, Recorded, Ref, Stored, TensorInput
-from minifier.case.graph import Module
-from minifier.case.store import graph_from_text, graph_to_text, load, save
+from minifier.case import BackendReference, BackendSource, Case, Drawn, Recorded, Ref, State, Stored, TensorInput
+from minifier.case.decode import MAX_DEPTH
+from minifier.case.files import check_folder, read_text
+from minifier.case.store import graph_to_text, load, save
 from minifier.errors import CannotSave, UsageError
 
 
@@ -22,164 +26,120 @@ def folder(tmp_path):
     return tmp_path / "case"
 
 
-def edit(path, change):
-    data = json.loads(path.read_text())
-    change(data)
+def put(path, place, value):
+    """Replaces the value at this place of a JSON file."""
+    data = holder = json.loads(path.read_text())
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
     path.write_text(json.dumps(data))
 
 
-def test_a_case_comes_back_as_it_was(folder):
-    assert load(folder) == small_case()
+PLAIN = st.integers(-9, 9) | st.booleans() | st.floats(allow_nan=False)
+DRAWN = st.one_of(
+    st.builds(Drawn, how=st.sampled_from(["randn", "zeros", "ones"])),
+    st.builds(Drawn, how=st.just("randint"), low=st.integers(-9, 0), high=st.integers(1, 9)),
+    st.lists(PLAIN, min_size=6, max_size=6).map(lambda values: Drawn("list", values=tuple(values))),
+)
 
 
-def test_saving_over_itself_changes_nothing(folder):
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    save(load(folder), folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_the_graph_has_one_node_a_line(folder):
-    lines = (folder / "graph.json").read_text().splitlines()
-    assert sum('"is": "Node"' in line for line in lines) == len(small_case().graph.nodes)
-    assert all(line.count('"is": "Node"') <= 1 for line in lines)
-
-
-def test_graph_text_comes_back_with_modules_and_attributes():
-    inner = graph(placeholder("y"), call("gelu", "torch.nn.functional.gelu", Ref("y")), output("gelu"))
-    linear = Module("torch.nn.Linear", {"in_features": 3}, {"weight": "lin.weight"}, training=True)
-    whole = Graph(
-        (
-            placeholder("x"),
-            Node("w", "get_attr", "w", value=meta(3)),
-            Node("lin", "call_module", "lin", (Ref("x"),), {}, meta(2, 3)),
-            call("add", "operator.add", Ref("lin"), Ref("w")),
-            output("add"),
-        ),
-        {"w": "w"},
-        {"lin": linear, "branch": Module("torch.fx.GraphModule", graph=inner, children={"lin": linear})},
+@st.composite
+def cases(draw):
+    """A Case of an op with any arguments, in any state, of a backend with any options."""
+    arguments = draw(st.lists(ARGUMENTS, max_size=3))
+    kwargs = draw(st.dictionaries(st.sampled_from(["dim", "out"]), ARGUMENTS, max_size=2))
+    x = placeholder("x", meta(2, 3, dtype=draw(st.sampled_from(["float32", "bfloat16", "int64", "complex64"]))))
+    op = call("a", "torch.op", *arguments, value=draw(st.sampled_from([meta(), meta(0, 3), meta(2)])), **kwargs)
+    options = st.none() | st.dictionaries(st.sampled_from(["level", "mode"]), PLAIN | st.just((1, None)), max_size=2)
+    return replace(
+        small_case(),
+        graph=graph(x, op, output("a")),
+        inputs=(TensorInput("x", x.value, draw(DRAWN), leaf=draw(st.booleans()), parameter=draw(st.booleans())),),
+        backend=BackendReference("mine", BackendSource.REGISTERED, '"mine"', options=draw(options)),
+        state=State(grad=draw(st.booleans()), config=(("torch._dynamo.config", "verbose", draw(PLAIN)),)),
+        calls=draw(st.integers(1, 9)),
     )
-    assert graph_from_text(graph_to_text(whole)) == whole
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cases())
+def test_any_case_comes_back_as_it_was(tmp_path, case: Case):
+    save(case, tmp_path)
+    again = load(tmp_path)
+    before, after = case.graph.node("a"), again.graph.node("a")
+    assert shown(after.args) == shown(before.args) and shown(after.kwargs) == shown(before.kwargs)
+    assert replace(again, graph=case.graph) == case and again.graph.nodes[0] == case.graph.nodes[0]
+
+
+def test_a_case_that_an_earlier_release_wrote_is_loaded():
+    case = load(Path(__file__).parent / "stored")
+    assert [node.short_target for node in case.graph.ops] == ["layer_norm", "wrap", "getitem", "to"]
+    assert [item.name for item in case.inputs] == ["s0", "x", "w"] and case.calls == 2
+    assert case.backend.expression == '"oddlib_tanh"' and case.failure.message == "no lowering for tanh"
 
 
 def test_what_cannot_be_written_is_named_with_its_op():
     bad = graph(placeholder("x"), call("add", "operator.add", Ref("x"), object()), output("add"))
-    with pytest.raises(CannotSave, match=r"op add \(operator\.add\).*builtins\.object"):
+    with pytest.raises(CannotSave, match="add"):
         graph_to_text(bad)
 
 
 @pytest.mark.parametrize("name", ["case.json", "graph.json"])
-@pytest.mark.parametrize(
-    "content", [None, "", "{", "[]", "null", '{"version": 2}', b"\xff\xfe\x00", '{"version": 1}', "[" * 100_000]
-)
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"version": 99}', b"\xff\xfe\x00", b"[" * 100_000])
 def test_a_damaged_file_is_named(folder, name, content):
     path = folder / name
     path.unlink()
     if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.write_bytes(content)
     with pytest.raises(UsageError, match=name):
         load(folder)
 
 
-def truncated(path):
-    text = path.read_text()
-    path.write_text(text[: len(text) // 2])
-
-
-@pytest.mark.parametrize("name", ["case.json", "graph.json"])
-def test_a_truncated_file_is_named(folder, name):
-    truncated(folder / name)
-    with pytest.raises(UsageError, match=name):
-        load(folder)
-
-
-def test_another_version_is_named_as_such(folder):
-    edit(folder / "case.json", lambda data: data.update(version=99))
-    with pytest.raises(UsageError, match=r"case\.json.*version"):
-        load(folder)
-
-
-@pytest.mark.parametrize("part", ["backend", "failure", "state", "script"])
-def test_an_unknown_field_is_named(folder, part):
-    edit(folder / "case.json", lambda data: data[part].update(colour="green"))
-    with pytest.raises(UsageError, match=r"case\.json.*colour"):
-        load(folder)
-
-
-@pytest.mark.parametrize("part", ["inputs", "backend", "failure", "state", "script", "tensors"])
-def test_a_missing_part_is_named(folder, part):
-    edit(folder / "case.json", lambda data: data.pop(part))
-    with pytest.raises(UsageError, match=rf"case\.json.*{part}"):
-        load(folder)
-
-
-def no_output(data):
-    data["nodes"].pop()
-
-
-def two_of_a_name(data):
-    data["nodes"].insert(0, data["nodes"][0])
-
-
-def dangling(data):
-    data["nodes"][2]["args"] = {"tuple": [{"node": "nowhere"}]}
-
-
-def reads_itself(data):
-    data["nodes"][2]["args"] = {"tuple": [{"node": "tanh"}]}
-
-
-def another_placeholder(data):
-    data["nodes"][0]["name"] = "y"
-    data["nodes"][2]["args"] = {"tuple": [{"node": "y"}]}
+META = ("inputs", 0, "meta")
+DEFECTS = [
+    ((*META, "shape"), [2, -3]),
+    ((*META, "shape"), [2**40, 2**40]),
+    ((*META, "stride"), [3, 1, 1]),
+    ((*META, "dtype"), "load"),
+    ((*META, "symbols"), ["__import__('os').x", None]),
+    (("inputs", 0, "name"), "class"),
+    (("inputs", 0, "source", "how"), "eval"),
+    (("inputs", 0, "storage"), 2),
+    (("backend", "imports"), ["import os; os.abort()"]),
+    (("backend", "expression"), "a), f(b"),
+    (("backend", "expression"), "-" * 90_000 + "1"),
+    (("definitions",), "def f(:"),
+    (("calls",), 10**11),
+    (("script", "name"), "../.."),
+    (("script", "ops"), ["x"]),
+    (("state", "config"), {"tuple": [{"tuple": ["os;", "x", 1]}]}),
+    (("state", "environment"), [["A=B", "1"]]),
+    (("failure", "message"), "\ud800"),
+    (("tensors",), "../other.safetensors"),
+    (("colour",), "green"),
+]
+GRAPH_DEFECTS = [
+    (("nodes", 2, "target"), "tanh"),
+    (("nodes", 2, "target"), "os;x:y"),
+    (("nodes", 2, "op"), "call"),
+    (("nodes", 2, "args"), {"tuple": [{"node": "nowhere"}]}),
+    (("nodes", 2, "args"), {"tuple": [{"node": "tanh"}]}),
+    (("nodes", 2, "args"), {"tuple": [10**400]}),
+    (("nodes", 2, "kwargs"), {"dict": [["a b", 1]]}),
+    (("nodes", 3, "target"), "operator.setitem"),
+    (("nodes", 0, "name"), "n"),
+    (("rest", "modules"), {"m": {"is": "Module", "type": ""}}),
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (no_output, "not an output"),
-        (two_of_a_name, "'x'"),
-        (dangling, "'nowhere'"),
-        (reads_itself, "'tanh'"),
-        (another_placeholder, "placeholders and the inputs"),
-    ],
+    ("name", "place", "value"),
+    [*(("case.json", *each) for each in DEFECTS), *(("graph.json", *each) for each in GRAPH_DEFECTS)],
 )
-def test_a_graph_that_makes_no_sense_is_refused(folder, change, said):
-    edit(folder / "graph.json", change)
-    with pytest.raises(UsageError, match=rf"graph\.json.*{said}"):
+def test_a_defect_is_named_with_its_file(folder, name, place, value):
+    put(folder / name, place, value)
+    with pytest.raises(UsageError, match=name):
         load(folder)
-
-
-def stored_case():
-    case = small_case()
-    return replace(case, inputs=(TensorInput("x", meta(2, 3), Stored("x")), case.inputs[1]))
-
-
-def test_a_missing_tensor_file_is_named(tmp_path):
-    save(stored_case(), tmp_path)
-    with pytest.raises(UsageError, match=r"tensors\.safetensors"):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"not a tensor file", b"\x10\x00\x00\x00\x00\x00\x00\x00{}"])
-def test_a_damaged_tensor_file_is_named(tmp_path, content):
-    (tmp_path / "tensors.safetensors").write_bytes(content)
-    save(replace(stored_case(), tensors=tmp_path / "tensors.safetensors"), tmp_path)
-    with pytest.raises(UsageError, match=r"tensors\.safetensors"):
-        load(tmp_path)
-
-
-def test_a_tensor_that_the_file_lacks_is_named(tmp_path):
-    numpy.save_file({"y": np.zeros(3)}, tmp_path / "tensors.safetensors")
-    save(replace(stored_case(), tensors=tmp_path / "tensors.safetensors"), tmp_path)
-    with pytest.raises(UsageError, match=r"'x'.*tensors\.safetensors"):
-        load(tmp_path)
-
-
-def test_a_value_that_was_never_written_down_is_refused(tmp_path):
-    case = small_case()
-    save(replace(case, inputs=(TensorInput("x", meta(2, 3), Recorded("x")), case.inputs[1])), tmp_path)
-    with pytest.raises(UsageError, match="not saved"):
-        load(tmp_path)
 
 
 def places(data, here=()):
@@ -191,35 +151,79 @@ def places(data, here=()):
 
 
 NONSENSE = [
-    None, True, -2, 0.5, "", "x", [], {}, [[]], {"tuple": None}, {"node": 3},
-    {"complex": []}, {"complex": [1]}, {"slice": []},
+    None, True, -2, 0.5, "", "x", [], {}, [[]], {"tuple": None}, {"node": 3}, {"complex": [1]}, {"slice": []},
     {"dict": [[[], 1]]}, {"set": [[1]]}, {"range": [1, 2, 0]}, {"float": "much"}, {"is": "State"}, {"is": "TensorMeta"},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["case.json", "graph.json"])
 def test_no_damage_is_anything_but_a_usage_error(folder, name):
-    """Whatever is put in place of any part of a Case, loading either works or says which folder is damaged."""
+    """Whatever is put in place of any part of a Case, loading either works or says which file is damaged."""
     path = folder / name
     text = path.read_text()
+    every = [(place, nonsense) for place in filter(None, places(json.loads(text))) for nonsense in NONSENSE]
     refused = 0
-    for place in filter(None, places(json.loads(text))):
-        for nonsense in NONSENSE:
-            content = json.loads(text)
-            *way, last = place
-            holder = content
-            for key in way:
-                holder = holder[key]
-            holder[last] = nonsense
-            path.write_text(json.dumps(content))
-            try:
-                load(folder)
-            except UsageError as error:
-                refused += 1
-                assert "json is damaged" in str(error), f"{nonsense} at {place}: {error}"
-    assert refused > 200
+    for place, nonsense in every[::5]:
+        path.write_text(text)
+        put(path, place, nonsense)
+        try:
+            load(folder)
+        except UsageError as error:
+            refused += 1
+            assert name in str(error), f"{nonsense} at {place}: {error}"
+    assert refused > len(every) / 15
 
 
-def test_a_case_copied_elsewhere_is_the_same_case(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "elsewhere")
-    assert load(tmp_path / "elsewhere") == copy.copy(load(folder))
+def stored_case():
+    case = small_case()
+    return replace(case, inputs=(TensorInput("x", meta(2, 3), Stored("x")), case.inputs[1]))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a tensor file", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "y"])
+def test_a_missing_or_damaged_tensor_file_is_named(tmp_path, content):
+    path = tmp_path / "tensors.safetensors"
+    if content == "y":
+        numpy.save_file({"y": np.zeros(3)}, path)  # not the tensor that the Case names
+    elif content is not None:
+        path.write_bytes(content)
+    save(replace(stored_case(), tensors=path), tmp_path)
+    with pytest.raises(UsageError, match=r"tensors\.safetensors"):
+        load(tmp_path)
+
+
+def test_a_value_that_was_never_written_down_is_refused(tmp_path):
+    case = small_case()
+    save(replace(case, inputs=(TensorInput("x", meta(2, 3), Recorded("x")), case.inputs[1])), tmp_path)
+    with pytest.raises(UsageError):
+        load(tmp_path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["FIFO", "link", "folder"])
+def test_only_files_are_opened(folder, tmp_path, kind):
+    place = folder / "graph.json"
+    place.rename(tmp_path / "elsewhere")
+    if kind == "FIFO":
+        os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+    with pytest.raises(UsageError, match=r"graph\.json"):
+        load(folder)
+    if kind != "folder":
+        with pytest.raises(UsageError, match=r"graph\.json"):
+            check_folder(tmp_path)
+
+
+def test_depth_and_size_are_limited(folder, tmp_path):
+    value: object = 1
+    for _ in range(MAX_DEPTH):
+        value = [value]
+    put(folder / "case.json", ("backend", "options"), value)
+    with pytest.raises(UsageError):
+        load(folder)
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    assert read_text(tmp_path / "large", 11) == "x" * 11
+    with pytest.raises(OSError, match="more than"):
+        read_text(tmp_path / "large", 10)

@@ -9,8 +9,6 @@ import torch
 
 from minifier.case.graph import Ref
 from minifier.case.values import Imported
-from minifier.emit.graph_source import function_source
-from minifier.emit.naming import Names
 from minifier.errors import CannotSave
 from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
@@ -62,14 +60,6 @@ def test_a_launch_is_built_as_dynamo_has_it(module, name, grids):
     assert kernel_of(node.kwargs) is kernel and len(node.kwargs["grid"]) == grids
     assert list(node.kwargs["kwargs"]) == ["x_ptr", "out_ptr"]
     assert list(kernel_arguments(node.kwargs)) == ["x_ptr", "out_ptr", "n", "BLOCK", "num_warps"]
-
-
-def test_a_launch_is_written_as_a_person_writes_it(module):
-    graph = read_graph(launching(module.doubled), None)
-    source = function_source(graph, Names(()), {}, lambda target: target)
-    assert source.imports == ["from odd_kernels import doubled"]
-    launch = "doubled[(2, 1, 1)](x_ptr=a, out_ptr=b, n=256, BLOCK=128, num_warps=4)"
-    assert source.body == ["b = torch.empty_like(a)", launch, "return b"]
 
 
 def test_a_kernel_under_no_name(module):

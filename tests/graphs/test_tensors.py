@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from minifier.case import Drawn, Stored, TensorInput, TensorMeta
+from minifier.case import Drawn, TensorInput, TensorMeta
 from minifier.errors import CannotSave
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.recorded_values import RecordedValues, Recorder, make_inputs
@@ -46,8 +46,10 @@ def bits(tensor):
     return tensor.detach().contiguous().flatten().view(torch.uint8).tolist() if tensor.numel() else []
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("shape", [(2, 3), (), (0, 4), (1,)], ids=str)
+SHAPES = [(2, 3), (), (0, 4), (1,)]
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(dtype, SHAPES[n % 4]) for n, dtype in enumerate(TYPES)], ids=str)
 def test_every_type_and_shape_keeps_its_bits(tmp_path, dtype, shape):
     tensor = (torch.randn(shape) * 3).to(dtype)
     (back,) = kept(tmp_path, x=tensor)()
@@ -88,13 +90,6 @@ def test_inputs_that_share_memory_still_do_and_no_two_calls_share(tmp_path):
     assert again[7] == 7
 
 
-def test_views_of_one_storage_as_two_types_stay_together(tmp_path):
-    base = torch.arange(4, dtype=torch.int32)
-    ints, floats = kept(tmp_path, ints=base, floats=base.view(torch.float32))()
-    ints[0] = 0x3F800000
-    assert floats[0] == 1
-
-
 def test_gradients_leaves_and_parameters(tmp_path):
     leaf = torch.randn(2, requires_grad=True)
     made = kept(
@@ -130,10 +125,6 @@ def test_what_is_more_than_numbers_is_refused_by_name(tensor, said):
         TensorFile().add_inputs({"x": tensor})
 
 
-def test_nothing_is_written_where_there_is_nothing(tmp_path):
-    assert TensorFile().write(tmp_path / "tensors.safetensors") is None and not list(tmp_path.iterdir())
-
-
 DRAWN = [
     (Drawn("randn"), "float32"), (Drawn("randn"), "float8_e5m2"), (Drawn("randn"), "complex64"),
     (Drawn("zeros"), "int64"),
@@ -143,12 +134,12 @@ DRAWN = [
 ]  # fmt: skip
 
 
-LAYOUTS = [(3, 1), (1, 2), (6, 2)]  # a list is only ever drawn for a contiguous input
+LAYOUTS = [(1, 2), (6, 2), (3, 1)]  # a list is only ever drawn for a contiguous input
 
 
 @pytest.mark.parametrize(
     ("drawn", "dtype", "stride"),
-    [(drawn, dtype, stride) for drawn, dtype in DRAWN for stride in (LAYOUTS if drawn.how != "list" else LAYOUTS[:1])],
+    [(drawn, dtype, LAYOUTS[n % 3]) for n, (drawn, dtype) in enumerate(DRAWN)],
     ids=str,
 )
 def test_drawn_inputs_have_the_type_and_layout_asked_for(drawn, dtype, stride):
@@ -160,16 +151,7 @@ def test_drawn_inputs_have_the_type_and_layout_asked_for(drawn, dtype, stride):
         assert one.min() >= drawn.low and one.max() < drawn.high + 0.01
 
 
-def test_a_missing_key_is_a_key_error(tmp_path):
-    file = TensorFile()
-    file.add("x", torch.ones(2))
-    with pytest.raises(KeyError):
-        StoredTensors(file.write(tmp_path / "t.safetensors")).get("y")
-    with pytest.raises(KeyError):
-        StoredTensors(None).get("x")
-
-
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES[::3], ids=str)
 def test_recorded_values_keep_bits_and_strides(tmp_path, dtype):
     def f(x):
         return x.t(), x[1], x.reshape(-1)[:0]
@@ -202,13 +184,6 @@ def test_a_value_is_recorded_before_a_later_op_changes_it(tmp_path):
     assert recorded.get("mul").tolist() == [2, 2], "a recorded value was changed through its copy"
 
 
-def test_stored_is_shared_only_between_inputs_of_one_storage():
-    x = torch.ones(4)
-    assert TensorFile().add_inputs({"x": x, "y": x.clone()}) == {"x": Stored("x"), "y": Stored("y")}
-    shared = TensorFile().add_inputs({"x": x[1:], "y": x[:2]})
-    assert shared["x"] == shared["y"] and shared["x"].shared
-
-
 @pytest.mark.parametrize(
     ("base", "views"),
     [
@@ -238,8 +213,7 @@ def test_tensors_of_one_storage_that_are_no_views_stay_that(tmp_path):
     assert one._base is not other and other._base is not one
 
 
-@pytest.mark.parametrize("offset", [0, 3, 5000])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize(("offset", "dtype"), [(0, torch.float32), (5000, torch.complex64)])
 def test_what_lies_beyond_a_window_is_kept(tmp_path, offset, dtype):
     arena = torch.randn(8000, dtype=dtype)
     window = arena[offset : offset + 10]
@@ -257,9 +231,3 @@ def test_a_drawn_window_has_its_storage(leaf, requires_grad):
     assert (x.is_leaf, x.requires_grad) == (leaf, requires_grad)
     torch.manual_seed(0)
     assert torch.equal(x, torch.randn(30).as_strided((2, 3), (6, 1), 4))
-
-
-def test_a_whole_tensor_is_no_window():
-    x = torch.ones(4, 6)
-    assert storage_elements(x) == storage_elements(x.t()) == 0 and storage_elements(x[1:]) == 24
-    assert storage_elements(x[:0]) == 0

@@ -1,12 +1,10 @@
 """Arguments of calls: which can be left out, and which numbers take the place of others."""
 
-import math
-
 import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names
 
-from minifier.passes.arguments import PASSES, _simple
+from minifier.passes.arguments import PASSES
 
 NORM = """
     x: float32[2, 3]
@@ -40,15 +38,6 @@ def test_a_call_without_tensors_can_lose_every_argument():
     assert [case.graph.node("full").args for case in made("arguments", full)["arguments of full"]] == [(), ((2,),)]
 
 
-def test_a_call_of_its_tensor_alone_has_no_row():
-    assert names("arguments", case_of("x: float32[2, 3]\ntanh = torch.tanh(x)\nreturn tanh")) == []
-
-
-def test_a_call_whose_first_argument_is_no_tensor_can_lose_every_argument():
-    case = case_of("x: float32[2]\ny = torch.f(2, x)\nz = torch.add(x, y)\nreturn z,")
-    assert [each.graph.node("y").args for each in made("arguments", case)["arguments of y"]] == [(), (2,)]
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -69,34 +58,6 @@ def test_an_argument_that_is_gone_already_is_left_alone():
             once = edit(whole)
             assert edit(once) == once != whole
             assert edit(OTHER) == OTHER
-
-
-@pytest.mark.parametrize(
-    ("number", "simpler"),
-    [
-        (3, []),
-        (-3, []),
-        (4, [1, 2]),
-        (-4, [1, 2]),
-        (True, []),
-        (0.5, []),
-        (0.25, [1.0, 0.5, 2.0, 0.2]),
-        (0.1234567, [1.0, 0.5, 2.0, 0.1, 0.12]),
-        (1234.5, [1.0, 0.5, 2.0]),
-        (-0.0, [1.0, 0.5, 2.0]),
-        (math.inf, []),
-        (-math.inf, [1.0, 0.5, 2.0]),
-    ],
-)
-def test_simpler_numbers_are_shorter_and_the_simplest_come_first(number, simpler):
-    assert _simple(number) == simpler if type(number) is not bool else names("literals", case_of(PADDED)) != []
-
-
-def test_a_case_without_the_arguments_is_given_back_with_its_unread_inputs():
-    whole = case_of("x: float32[2]\ny = torch.f(x, 1, 2)\nreturn y,")
-    shorter = case_of("x: float32[2]\nunread: float32[2]\ny = torch.f(x, 1)\nreturn y,")
-    first, second = PASSES[0].rows(whole)[0].edits
-    assert second(shorter) == shorter and is_shown(first(shorter), "x: float32[2]\ny = torch.f(x)\nreturn y,")
 
 
 PADDED = """

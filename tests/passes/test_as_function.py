@@ -1,13 +1,12 @@
 """What Dynamo adds to a graph for symbolic numbers, and a function of the user's does not have."""
 
 from case_text import case_of
-from pass_rows import is_shown, made
+from pass_rows import is_shown
 
 from minifier.case import ScalarInput, Symbol, Symbolic
 from minifier.case.as_function import as_function
 from minifier.case.script_floats import floats_in_tensors
 from minifier.case.symbolic_sizes import specialised
-from minifier.passes.data import data_rows
 
 NORM = """
 x: float32[4 @ "s0", 3]
@@ -40,12 +39,3 @@ def test_a_tensor_that_another_op_reads_or_that_only_a_run_tells_stays_a_tensor(
     unbacked = NORM.replace("item: 1e-05", 'item: 1e-05 @ "zuf0"')
     assert floats_in_tensors(dynamic(read)) == floats_in_tensors(dynamic(unbacked)) == {}
     assert floats_in_tensors(case_of(NORM)) == {}
-
-
-def test_no_pass_changes_it():
-    case = dynamic(NORM)
-    edits = [
-        each for name in ("dtypes", "layout", "sizes", "dims") for cases in made(name, case).values() for each in cases
-    ]
-    edits += [edit(case) for row in data_rows(case, {}) for edit in row.edits]
-    assert edits and all(case.inputs[1] in each.inputs for each in edits)

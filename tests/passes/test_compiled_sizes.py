@@ -9,7 +9,7 @@ from pass_rows import is_shown, made
 from minifier.case import Level, Symbol, Symbolic, TensorInput
 from minifier.case.compiled_sizes import as_called, compiled_as_called, inputs_at_compilation
 from minifier.case.symbolic_sizes import as_dynamo_would
-from minifier.emit.forms import Template, Variant, forms_for
+from minifier.emit.forms import Template, Variant
 from minifier.emit.repro import write_repro
 
 TEXT = 'x: float32[8 @ "s0", 3]\ny = torch.tanh(x)\nreturn y,'
@@ -47,25 +47,11 @@ def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():
     assert inputs_at_compilation(compiled_as_called(case)) == ()
 
 
-def test_sizes_that_cannot_be_followed_have_none_at_compilation():
-    text = 'f: 0.5 @ "zf0"\nx: float32[8 @ "s0", {} @ "Odd(s0)"]\ny = torch.f(x, f)\nreturn y,'
-    odd = as_called(case_of(text.format(3), symbols=(Symbol("s0", 5, 2),)))
-    assert odd.symbols == (Symbol("s0", 8, 2),)
-    plain = as_called(case_of(text.format(3).replace(' @ "Odd(s0)"', ""), symbols=(Symbol("s0", 5, 2),)))
-    assert shapes(inputs_at_compilation(replace(plain, through_dynamo=True))) == [0.5, (5, 3)]
-
-
 def test_a_symbol_keeps_its_size_at_compilation_under_another_name():
     case = as_dynamo_would(compiled_with('x: float32[16 @ "2*s0", 3]\ny = torch.tanh(x)\nreturn y,'))
     (symbol,) = (each for each in case.symbols if each.compiled is not None)
     assert (symbol.hint, symbol.compiled) == (16, 10)
     assert shapes(inputs_at_compilation(case))[-1][0] == symbol.compiled
-
-
-def test_sizes_that_were_equal_at_compilation_alone_stay_two_symbols():
-    text = 'x: float32[8 @ "s0"]\ny: float32[8 @ "s1"]\nz = torch.f(x, y)\nreturn z,'
-    case = as_dynamo_would(compiled_with(text, (Symbol("s0", 8, 2, None, 5), Symbol("s1", 8, 2, None, 6))))
-    assert [shape for shape in shapes(inputs_at_compilation(case)) if type(shape) is tuple] == [(5,), (6,)]
 
 
 def test_the_size_at_compilation_becomes_small():
@@ -95,8 +81,3 @@ def test_the_repro_compiles_it_with_that_size_first(how, calls):
     lines = write_repro(case, Template.COMPILE_FUNCTION, Variant(symbolic=how)).text.splitlines()
     assert [line.strip() for line in lines if line.strip().startswith("compiled(")] == calls
     assert lines.count("with torch.no_grad():") == 1
-
-
-def test_a_mark_would_have_to_be_in_the_first_call():
-    ways = [variant.symbolic for _, variant in forms_for(replace(compiled_with(), symbolic=Symbolic.MARKED))]
-    assert ways == [Symbolic.GIVEN, Symbolic.AUTOMATIC]

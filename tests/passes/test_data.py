@@ -7,7 +7,7 @@ from case_samples import meta
 from case_text import case_of
 
 from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
-from minifier.passes.data import Facts, bounded, data_rows, is_small, plain, random, written
+from minifier.passes.data import Facts, bounded, data_rows, plain, random, written
 
 NOTHING = Facts(None, None, None)
 
@@ -74,10 +74,6 @@ def test_few_values_of_a_contiguous_input_are_written_out():
     assert written(gaps, few) is None
 
 
-def test_sixteen_values_are_few():
-    assert is_small(16) and not is_small(17)
-
-
 CASE = case_of(
     "x: float32[2]\ni: int64[2]\nc: float32[2]\nd: float32[2]\nj: int64[2]\nn: 5\n"
     "y = torch.f(x, i, c, d, j, n)\nreturn y"
@@ -116,9 +112,3 @@ def test_a_condition_at_a_cut_is_true():
     case = case_of("m: bool[2]\ny = torch.f(m)\nreturn y")
     (row,) = data_rows(with_sources(case, m=Drawn("zeros")), {})
     assert [edit(case).inputs[0].source for edit in row.edits] == [Drawn("ones")]
-
-
-def test_values_of_which_nothing_is_known_get_what_their_dtype_allows():
-    case = with_sources(CASE, i=Stored("i"))
-    (row,) = data_rows(case, {})
-    assert [edit(case).inputs[1].source for edit in row.edits] == [Drawn("zeros")]

@@ -9,7 +9,6 @@ from real_graphs import compiled_graphs, fresh, seeded
 from torch._higher_order_ops.while_loop import while_loop
 from torch.utils.checkpoint import checkpoint
 
-from minifier.case import Ref, TensorMeta
 from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import StoredTensors, TensorFile
@@ -98,17 +97,6 @@ def test_what_is_called_computes_the_same(tmp_path, function, branch, ops):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def test_storages_are_numbered_as_around_the_op(tmp_path):
-    case, _, _ = captured_case(twice, X, tmp_path)
-    graph = inlined(case, calls(case.graph)).graph
-    changed = [node for node in graph.ops if node.target == "add_"]
-    for node in changed:
-        before = graph.node(node.args[0].name)
-        assert isinstance(before.value, TensorMeta) and isinstance(node.value, TensorMeta)
-        assert before.value.storage == node.value.storage
-    assert len({node.value.storage for node in changed}) == 2
-
-
 def test_only_the_outer_one(tmp_path):
     case, captured, tensors = captured_case(inside_each_other, X, tmp_path)
     (name,) = calls(case.graph)
@@ -119,19 +107,3 @@ def test_only_the_outer_one(tmp_path):
     with torch.no_grad():
         found = build_graph(plain.graph, tensors)(*fresh(captured.inputs))
         torch.testing.assert_close(found, captured.module(*fresh(captured.inputs)), rtol=0, atol=0)
-
-
-def test_what_accuses_an_op_that_is_gone_says_nothing(tmp_path):
-    case, _, _ = captured_case(wrapped, X, tmp_path)
-    (name,) = calls(case.graph)
-    case = replace(case, failure=replace(case.failure, hints=((name,), ("cos", name), ("cos",))))
-    assert inlined(case, (name,)).failure.hints == (("cos",),)
-
-
-def test_an_op_whose_results_are_taken_as_a_whole_stays(tmp_path):
-    case, _, _ = captured_case(wrapped, X, tmp_path)
-    (name,) = calls(case.graph)
-    kept = [node for node in case.graph.nodes if node.target != "operator.getitem" and name not in node.refs()]
-    taken = replace(case.graph.output, args=((Ref(name),),))
-    graph = replace(case.graph, nodes=(*(n for n in kept if n.op != "output" and n.name != "add"), taken))
-    assert calls(graph) == ()

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from case_text import case_of, graph_of, show
 
-from minifier.case.graph import Module, Ref
-from minifier.case.values import Scalar
+from minifier.case.graph import Module
 from minifier.passes.inline import calls, has_branches, holds_calls, inlined
 
 BODY = "a: float32[2]\nb: float32[2]\nc = torch.add(a, b)\nd = torch.sin(c)\nreturn d,"
@@ -114,19 +113,6 @@ def test_an_op_stays_whose_graph_or_results_cannot_be_told(text):
     assert show(inlined(case, ("out",))) == show(case)
 
 
-def test_a_body_of_one_result_that_is_no_tuple_stays():
-    case = case_of(calling("wrap", "body, x, y"))
-    body = graph_of(BODY)
-    body = replace(body, nodes=(*body.nodes[:-1], replace(body.output, args=(Ref("d"),))))
-    assert calls(replace(case.graph, modules={"body_0": Module("", graph=body)})) == ()
-
-
-def test_a_module_is_no_graph():
-    case = case_of(calling("wrap", "body, x, y"))
-    held = replace(case.graph, modules={"body_0": Module("ReLU")})
-    assert calls(held) == ()
-
-
 NESTED = calling("wrap", "body, x, y")
 MIDDLE = """
 a: float32[2]
@@ -203,34 +189,6 @@ def test_a_module_that_a_body_calls_is_called_under_a_free_name():
     case = replace(case, graph=replace(case.graph, modules={"body_0": Module("", graph=inner)}))
     graph = inlined(case, ("out",)).graph
     assert graph.modules == {"act_one": Module("ReLU")} and graph.node("d").target == "act_one"
-
-
-def test_modules_that_are_still_called_stay():
-    case = case_of(
-        NESTED.replace("return z,", "s = get_attr(deep.one)\nt = torch.f(s, z)\nreturn t,"), bodies={"body_0": BODY}
-    )
-    modules = {**case.graph.modules, "deep": Module("M"), "de": Module("M")}
-    graph = inlined(replace(case, graph=replace(case.graph, modules=modules)), ("out",)).graph
-    assert list(graph.modules) == ["deep"] and "s" in graph.index and "body" not in graph.index
-
-
-STORED = (
-    "a: float32[2](storage=0)\nb: float32[2](storage=5)\ne: 3 = torch.numel(a)\nc: float32[2](storage=5) = b.add_(a)\n"
-    + ("d: (float32[2](storage=0), float32[2](storage=7)) = torch.f(c)\nreturn c,")
-)
-
-
-def test_storages_are_numbered_as_around_the_op():
-    text = NESTED.replace("x: float32[2]", "x: float32[2](storage=2)").replace(
-        "y: float32[2]", "y: float32[2](storage=4)"
-    )
-    graph = inlined(case_of(text, bodies={"body_0": STORED}), ("out",)).graph
-    assert graph.node("c").value.storage == 4 and graph.node("e").value == Scalar(3)
-    assert [item.storage for item in graph.node("d").value.items] == [2, 5]
-    constant = text.replace("wrap(body, x, y)", "wrap(body, x, 3)")
-    graph = inlined(case_of(constant, bodies={"body_0": STORED}), ("out",)).graph
-    assert graph.node("c").value.storage == 5
-    assert [item.storage for item in graph.node("d").value.items] == [2, 6]
 
 
 def test_hints_at_ops_that_are_gone_go_with_them():

@@ -32,36 +32,6 @@ def test_items_that_no_op_reads_go_one_by_one():
     )
 
 
-def test_an_item_that_an_op_reads_goes_after_the_others_and_the_last_one_stays():
-    read = TOPK.replace("    return values,", "    neg = torch.neg(values)\n    return neg,")
-    found = made("items", case_of(read))
-    assert list(found) == ["item places", "item values"]
-    assert made("items", found["item places"][0]) == {}
-    assert is_shown(
-        found["item values"][0],
-        """
-        x: float32[4]
-        values: float32[2]
-        topk: (float32[2], int64[2]) = torch.topk(x, 2)
-        places: int64[2] = operator.getitem(topk, 1)
-        neg: float32[4] = torch.neg(values)
-        return places, neg
-        """,
-    )
-    unread = TOPK.replace("return values, places", "return places,")
-    assert list(made("items", case_of(unread))) == ["item values", "item places"]
-
-
-def test_parts_of_an_input_and_of_nothing_are_no_items():
-    text = """
-        x: float32[4]
-        first = operator.getitem(x, 0)
-        second = operator.getitem(x, 1)
-        return first, second
-    """
-    assert made("items", case_of(text)) == {}
-
-
 def test_an_item_that_is_gone_already_or_needed_by_now_is_left_alone():
     case = case_of(TOPK)
     first, second = (edit for row in pass_named("items").rows(case) for edit in row.edits)

@@ -38,11 +38,6 @@ def test_an_input_becomes_contiguous_or_at_least_dense_in_its_own_order(shape, s
         assert changed.inputs[1:] == case.inputs[1:]
 
 
-def test_a_dimension_of_nought_takes_no_room():
-    (_, dense) = made("layout", strided(((2, 3), (1, 2))))["stride of a"]
-    assert dense.inputs[0].meta.stride == (1, 2)
-
-
 def test_stored_values_keep_their_strides():
     case = strided(((2, 3), (1, 2)))
     assert made("layout", replace(case, inputs=(replace(case.inputs[0], source=Stored("a")),))) == {}

@@ -6,7 +6,7 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.case import Level, Ref, Stored, Symbolic
+from minifier.case import Level, Stored, Symbolic
 from minifier.passes.operands import pruned
 
 CHAIN = """
@@ -73,16 +73,6 @@ def test_where_dynamo_traces_anew_any_tensor_or_number_stands_in_for_another(kin
     assert is_shown(found["op m"][0], text.replace("    m: -1 = operator.sub(n, 1)\n", "").replace("0, m", "0, n"))
 
 
-def test_the_last_op_stays():
-    assert names("bypass", case_of("x: float32[2]\na = torch.sin(x)\nreturn a")) == []
-
-
-def test_a_graph_of_which_an_input_would_be_the_only_result_stays():
-    text = "x: float32[2]\na = torch.sin(x)\nb = torch.ones(2)\nreturn a,"
-    case = case_of(text)
-    assert made("bypass", case)["op a"][0].graph.output.args == ((Ref("x"),),)
-
-
 def test_a_higher_order_op_is_not_given_the_same_tensor_twice():
     text = """
         x: float32[2]
@@ -98,20 +88,6 @@ def test_a_higher_order_op_is_not_given_the_same_tensor_twice():
         case_of(text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")),
     )["input a"][0] == case_of(
         text.replace("a = torch.sin(x)", "").replace("x: float32[2]", "x: float32[2]\n        a: float32[2]")
-    )
-
-
-def test_a_higher_order_op_that_is_given_different_tensors_is_no_hindrance():
-    text = """
-        x: float32[2]
-        y: float32[2]
-        a = torch.sin(x)
-        b = torch.ops.higher_order.wrap(y, a)
-        return b,
-    """
-    assert is_shown(
-        made("bypass", case_of(text))["op a"][0],
-        "x: float32[2]\ny: float32[2]\nb = torch.ops.higher_order.wrap(y, x)\nreturn b,",
     )
 
 
@@ -138,17 +114,6 @@ def test_inputs_are_of_a_kind_whatever_their_values(changes, merges):
     first, second = case.inputs
     case = replace(case, inputs=(first, replace(second, **changes)))
     assert names("merge", case) == (["input b"] if merges else [])
-
-
-def test_numbers_are_not_merged():
-    text = "a: float32[2]\nn: 5\nm: 5\nb: float32[2]\ny = torch.f(a, n, m, b)\nreturn y,"
-    assert names("merge", case_of(text)) == ["input b"]
-
-
-def test_where_inputs_lie_in_memory_is_no_kind():
-    case = case_of("a: float32[2]\nb: float32[2](storage=1, offset=4)\ny = torch.f(a, b)\nreturn y,")
-    assert names("merge", case) == ["input b"]
-    assert names("merge", case_of("a: float32[2]\nb: float32[3]\ny = torch.f(a, b)\nreturn y,")) == []
 
 
 def test_results_that_an_op_reads_need_not_be_given_back():
@@ -192,13 +157,6 @@ def test_an_op_whose_operand_would_be_no_new_result_has_no_row(text):
     assert names("withheld", case_of(text)) == []
 
 
-def test_an_op_between_others_becomes_an_input_and_its_operand_no_result():
-    text = SHARED.replace("torch.neg(a)", "torch.neg(b)").replace("return b, c", "d = torch.abs(a)\n    return c, d")
-    (candidate,) = made("withheld", case_of(text))["op b"]
-    expected = "x: float32[2]\nb: float32[2]\na = torch.sin(x)\nc = torch.neg(b)\nd = torch.abs(a)\nreturn c, d"
-    assert is_shown(candidate, expected)
-
-
 def chain(length):
     ops = "".join(f"v{i + 1} = torch.sin(v{i})\n" for i in range(length))
     return case_of(f"v0: float32[2]\n{ops}return v{length},")
@@ -213,24 +171,6 @@ def test_any_two_of_five_ops_are_left_out_at_once():
 
 def test_of_more_ops_two_are_left_out_of_which_one_reads_the_other():
     assert names("pairs", chain(6)) == [f"ops v{i} and v{i + 1}" for i in range(1, 6)]
-
-
-def test_ops_that_belong_together_are_one_of_the_pair():
-    text = """
-        x: float32[4]
-        t: (float32[2], float32[2]) = torch.chunk(x, 2)
-        p: float32[2] = operator.getitem(t, 0)
-        q: float32[2] = operator.getitem(t, 1)
-        a = torch.sin(p)
-        b = torch.sin(q)
-        c = torch.sin(a)
-        d = torch.sin(b)
-        e = torch.sin(c)
-        return d, e
-    """
-    found = made("pairs", case_of(text))
-    assert list(found) == ["ops t and a", "ops t and b", "ops a and c", "ops b and d", "ops c and e"]
-    assert [node.name for node in found["ops t and a"][0].graph.ops] == ["b", "c", "d", "e"]
 
 
 def test_a_pair_is_left_alone_where_nothing_would_be_left_or_it_is_gone():
@@ -250,11 +190,6 @@ def test_pruning_takes_unread_inputs_and_results_that_are_no_news():
     assert is_shown(pruned(case_of(text)), "x: float32[2]\na = torch.sin(x)\nreturn a,")
     aot = pruned(case_of(text, level=Level.AOT_FORWARD))
     assert is_shown(aot, "x: float32[2]\na = torch.sin(x)\nreturn a, x, a")
-
-
-def test_an_input_that_no_op_reads_goes_where_an_input_is_the_only_result():
-    text = "x: float32[2]\ny: float32[2]\na = x.clamp_(0)\nreturn x,"
-    assert is_shown(pruned(case_of(text)), text.replace("y: float32[2]\n", ""))
 
 
 def test_pruning_leaves_sizes_where_they_are():

@@ -3,42 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from case_samples import call, method
 from case_text import case_of, graph_of
 from pass_rows import is_shown
 
-from minifier.case import Drawn, Level, Recorded, Ref, ScalarInput, State, Symbolic, TensorInput
-from minifier.case.in_place import is_in_place
-from minifier.case.ops import atoms, kind, parents, with_ops
+from minifier.case import Drawn, Level, Recorded, ScalarInput, State, Symbolic, TensorInput
+from minifier.case.ops import atoms, parents, with_ops
 from minifier.failure import Stage
 
 
 def groups(text):
     """The atoms of more than one op."""
     return [group for group in atoms(graph_of(text)) if len(group) > 1]
-
-
-AUGMENTED = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift setitem delitem"
-
-
-@pytest.mark.parametrize("name", AUGMENTED.split())
-def test_operators_that_assign_are_in_place(name):
-    assert is_in_place(call("a", f"operator.{name}", Ref("x"), 1))
-
-
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        (call("a", "torch.f", Ref("x"), inplace=1), False),
-        (call("a", "torch.f", out=Ref("x")), True),
-        (call("a", "operator.not_", Ref("x")), False),
-        (method("a", "__iadd__", Ref("x")), False),
-        (method("a", "_", Ref("x")), False),
-        (replace(call("a", "weight_"), op="get_attr"), False),
-    ],
-)
-def test_what_else_looks_like_in_place(node, expected):
-    assert is_in_place(node) is expected
 
 
 CHANGED = """
@@ -61,14 +36,6 @@ def test_an_in_place_op_goes_with_earlier_views_that_are_read_after_it():
     )
 
 
-def test_what_is_written_into_is_told_by_out_and_by_the_first_tensor():
-    out = CHANGED.replace("y.add_(far)", "torch.add(far, far, out=y)")
-    assert groups(out) == [("y", "row", "add_")]
-    assert groups(CHANGED.replace("y.add_(far)", "torch.add_(1)")) == []
-    assert groups(CHANGED.replace("y: float32[2](storage=1)", "y: float32[2]")) == []
-    assert groups(CHANGED.replace("y: float32[2](storage=1)", "y: (float32[2], 5)")) == [("y", "row", "add_", "late")]
-
-
 @pytest.mark.parametrize("transform", ["vmap", "grad", "jvp"])
 def test_a_transform_begins_and_ends_in_pairs_from_the_inside_out(transform):
     text = f"""
@@ -82,38 +49,6 @@ def test_a_transform_begins_and_ends_in_pairs_from_the_inside_out(transform):
     """
     assert groups(text) == [("a", "d"), ("b", "c")]
     assert groups(text.replace(f"_{transform}_increment_nesting(2)", "other()")) == [("b", "c")]
-
-
-@pytest.mark.parametrize(
-    ("begin", "end"),
-    [("_saved_tensors_hooks_disable", "_saved_tensors_hooks_enable"), ("_enter_dual_level", "_exit_dual_level")],
-)
-def test_other_pairs_of_switches_go_together(begin, end):
-    text = f"x: float32[2]\na: 1 = torch.{begin}()\ny = torch.sin(x)\nb: 2 = torch.{end}()\nreturn y,"
-    assert groups(text) == [("a", "b")]
-
-
-def test_a_third_switch_of_grad_mode_begins_the_next_pair():
-    switches = "".join(f"s{i}: {i} = torch._C._set_grad_enabled({i % 2 == 1})\n" for i in range(5))
-    assert groups(f"x: float32[2]\n{switches}y = torch.sin(x)\nreturn y,") == [("s0", "s1"), ("s2", "s3")]
-
-
-@pytest.mark.parametrize(
-    ("value", "is_cut"),
-    [
-        ("float32[2]", True),
-        ("5", True),
-        ("(float32[2], 5)", False),
-        ('float32[0 @ "u0"]', False),
-        ('float32[3 @ "u0"]', True),
-        ('None @ "u0"', False),
-        ('4 @ "u0"', True),
-        ('0 @ "u0"', True),
-    ],
-)
-def test_tensors_and_numbers_can_be_cut_as_far_as_they_have_been_seen(value, is_cut):
-    text = f"x: float32[2]\na: {value} = torch.f(x)\nb: float32[2] = torch.g(a)\nreturn b,"
-    assert (groups(text) == []) is is_cut
 
 
 DIAMOND = """
@@ -135,23 +70,6 @@ def test_parents_are_the_earlier_atoms_that_are_read_each_once():
     assert parents(graph, found) == ((), (0,), (), (0, 1, 2))
 
 
-def test_kinds_tell_atoms_apart_by_targets_types_and_arity():
-    graph = graph_of("""
-        x: float32[2]
-        a = torch.sin(x)
-        b = torch.sin(a)
-        other = torch.cos(b)
-        wide: float64[2] = torch.sin(a)
-        number: 5 = torch.sin(a)
-        two = torch.sin(a, b)
-        return two,
-    """)
-    kinds = [kind(graph, (name,)) for name in ("a", "b", "other", "wide", "number", "two")]
-    assert kinds[0] == kinds[1] and len(set(kinds)) == 5
-    assert kind(graph, ("a", "other")) != kind(graph, ("other", "a"))
-    assert kind(graph, ("a", "b")) == f"{kinds[0]} {kinds[0]}"
-
-
 CUT = """
     x: float32[2]
     a: float32[3](requires_grad=True) = torch.sin(x)
@@ -171,11 +89,6 @@ def test_what_comes_in_at_a_cut(stage, source, inference):
     assert x == case.inputs[0]
     assert a == TensorInput("a", case.graph.node("a").value, source, leaf=False, inference=inference)
     assert (n, s) == (ScalarInput("n", 7), ScalarInput("s", None))
-
-
-def test_a_cut_value_that_requires_no_grad_is_a_leaf():
-    case = case_of(CUT.replace("(requires_grad=True)", ""))
-    assert with_ops(case, ["y"]).inputs[1].leaf is True
 
 
 def test_tangents_come_last_in_a_backward_graph():

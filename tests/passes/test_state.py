@@ -7,7 +7,6 @@ from case_text import case_of
 from pass_rows import made, names
 
 from minifier.case import BackendReference, BackendSource, State
-from minifier.case.graph import Graph, Module
 
 TEXT = "x: float32[2](requires_grad=True)\nn: 5\ny = torch.sin(x)\nreturn y,"
 CONFIG = (("torch._dynamo.config", "verbose", True), ("torch._inductor.config", "verbose", True))
@@ -78,19 +77,6 @@ def test_gradients_stay_where_a_backward_pass_or_an_autograd_function_needs_them
     assert names("grad", case_of(function)) == rest
 
 
-def test_training_modules_turn_to_eval_with_all_that_is_in_them():
-    inner = Module("Dropout", training=True)
-    modules = {"a": Module("Sequential", training=True, children={"0": inner}), "b": Module("ReLU")}
-    case = case_of(TEXT)
-    training = replace(case, graph=Graph(case.graph.nodes, {}, modules))
-    (evaluating,) = made("training", training)["training mode"]
-    assert evaluating.graph.modules == {
-        "a": Module("Sequential", children={"0": Module("Dropout")}),
-        "b": Module("ReLU"),
-    }
-    assert names("training", evaluating) == []
-
-
 BACKEND = BackendReference("acme", BackendSource.REGISTERED, mode="fast", dynamic=True)
 
 
@@ -101,14 +87,6 @@ def test_options_go_one_by_one_and_none_are_none():
     assert found["mode="][0].backend.mode is None and found["dynamic="][0].backend.dynamic is None
     one = case_of(TEXT, backend=replace(BACKEND, options={"level": 3}))
     assert made("options", one)["option level"][0].backend == replace(BACKEND, options=None)
-
-
-def test_a_backend_without_options_has_none_to_lose():
-    found = made("options", case_of(TEXT, backend=BACKEND))
-    assert {name: case.backend for name, (case,) in found.items()} == {
-        "mode=": replace(BACKEND, mode=None),
-        "dynamic=": replace(BACKEND, dynamic=None),
-    }
 
 
 def test_dynamic_stays_where_a_number_is_symbolic():

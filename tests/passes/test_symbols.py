@@ -3,61 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from case_samples import meta
-from case_text import case_of, graph_of
+from case_text import case_of
 from pass_rows import is_shown
 
 from minifier.case import Case, Scalar, Symbol, Symbolic
 from minifier.case.symbolic_sizes import (
     as_dynamo_would,
-    has_symbols,
-    is_symbolic,
-    is_unbacked_value,
-    is_unseen,
     specialised,
 )
 from minifier.case.values import Sequence_
-
-
-def value_of(text):
-    return graph_of(f"x: {text}\nreturn x,").node("x").value
-
-
-@pytest.mark.parametrize(
-    ("value", "unbacked", "unseen"),
-    [
-        ("float32[2]", False, False),
-        ('float32[2 @ "s0"]', False, False),
-        ('float32[2 @ "s0", 3 @ "u0"]', True, False),
-        ('float32[3, 0 @ "u0"]', True, True),
-        ('float32[0 @ "s0"]', False, False),
-        ("5", False, False),
-        ('5 @ "s0"', False, False),
-        ('5 @ "u0"', True, False),
-        ('None @ "u0"', True, True),
-        ("None", False, False),
-    ],
-)
-def test_what_only_running_the_graph_tells(value, unbacked, unseen):
-    assert is_unbacked_value(value_of(value)) is unbacked and is_unseen(value_of(value)) is unseen
-    assert is_unbacked_value(Sequence_((meta(2), value_of(value)))) is unbacked
-
-
-@pytest.mark.parametrize(
-    ("text", "of_inputs", "of_case"),
-    [
-        ("x: float32[2]\ny = torch.sin(x)\nreturn y,", False, False),
-        ('x: float32[2 @ "s0"]\ny = torch.sin(x)\nreturn y,', True, True),
-        ('x: float32[2, 3 @ "s0"]\ny = torch.sin(x)\nreturn y,', True, True),
-        ('n: 2 @ "s0"\nx: float32[2]\ny = torch.sin(x)\nreturn y,', True, True),
-        ("n: 2\nx: float32[2]\ny = torch.sin(x)\nreturn y,", False, False),
-        ('x: float32[2]\ny: float32[2 @ "u0"] = torch.f(x)\nreturn y,', False, True),
-        ('x: float32[2]\ny: float32[2 @ "s0"] = torch.f(x)\nreturn y,', False, False),
-    ],
-)
-def test_which_cases_have_symbols(text, of_inputs, of_case):
-    case = case_of(text)
-    assert has_symbols(case.inputs) is of_inputs and is_symbolic(case) is of_case
 
 
 def dynamos(text, **changes) -> Case:
@@ -90,14 +44,6 @@ def test_a_symbol_comes_in_ahead_of_the_first_input_that_it_is_a_size_of():
     assert case.symbols == (Symbol("s0", 4, 2, 90),)
 
 
-def test_a_symbol_that_no_input_gives_gets_a_placeholder_of_a_free_name():
-    text = 'x: float32[4 @ "s0"]\ns0 = torch.sin(x)\ns0_1 = torch.cos(s0)\nreturn s0_1,'
-    case = dynamos(text)
-    assert is_shown(case, 's0_2: 4 @ "s0"\n' + text)
-    assert case.graph.node("s0_2").target == "s0_2"
-    assert dynamos('x: float32[4 @ "s0"]\ns0 = torch.sin(x)\nreturn s0,').inputs[0].name == "s0_1"
-
-
 def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
     case = dynamos("""
         x: float32[8 @ "2*s0", 3]
@@ -123,14 +69,6 @@ def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
     assert case.graph.node("n").value == Scalar(8, "s1")
     assert case.graph.node("t").value == Sequence_((Scalar(8, "2*s0"), Scalar(3)))
     assert case.symbols == (Symbol("s1", 8),)
-
-
-def test_two_sizes_never_share_a_symbol_with_dynamic_true():
-    text = 'x: float32[4 @ "s0"]\ny: float32[5 @ "s0"]\nz = torch.f(x, y)\nreturn z,'
-    assert is_shown(
-        dynamos(text, symbolic=Symbolic.GIVEN),
-        's0: 4 @ "s0"\nx: float32[4 @ "s0"]\ns1: 5 @ "s1"\ny: float32[5 @ "s1"]\nz = torch.f(x, y)\nreturn z,',
-    )
 
 
 @pytest.mark.parametrize("size", ['1 @ "s0"', '0 @ "s0"', '4 @ "u0"'])
@@ -193,21 +131,6 @@ def test_a_number_is_a_symbol_of_its_own_or_a_literal(number, origin, expected):
     assert is_shown(numbers(number, origin), expected)
 
 
-def test_a_second_number_that_is_the_size_is_the_first():
-    case = dynamos('n: 4 @ "s0"\nm: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, n, m, k=[m])\nreturn z,')
-    assert is_shown(case, 'm: 4 @ "s0"\nx: float32[4 @ "s0"]\nz = torch.f(x, m, m, k=[m])\nreturn z,')
-
-
-def test_two_numbers_of_one_symbol_are_two():
-    case = dynamos('n: 7 @ "s1"\nm: 7 @ "s1"\nx: float32[2]\nz = torch.f(x, n, m)\nreturn z,')
-    assert [(item.name, getattr(item, "symbol", None)) for item in case.inputs] == [
-        ("n", "s1"),
-        ("m", "s0"),
-        ("x", None),
-    ]
-    assert case.symbols == (Symbol("s1", 7), Symbol("s0", 7))
-
-
 SHAPED = """
     s0: 4 @ "s0"
     x: float32[4 @ "s0", 3]
@@ -242,8 +165,3 @@ def test_sizes_that_are_known_are_written_into_the_graph():
     assert case.graph.node("y").value.symbols == (None, "u0") and case.graph.node("y").value.shape == (8, 0)
     assert case.graph.node("x").value.symbols == () == case.inputs[0].meta.symbols
     assert (case.symbolic, case.symbols, case.backend.dynamic) == (None, (), None)
-
-
-def test_static_cases_are_left_alone():
-    case = case_of('x: float32[4]\ny: float32[0 @ "u0"] = torch.f(x)\nreturn y,')
-    assert specialised(case) is case

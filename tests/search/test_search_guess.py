@@ -42,11 +42,6 @@ def test_the_op_that_the_error_names_takes_one_probe() -> None:
     assert (result.kept, result.probes) == ({OP}, 1)
 
 
-def test_the_second_hint_takes_two_probes() -> None:
-    result = search(hinting((OP + 1,), (OP,)), needs(OP))
-    assert (result.kept, result.probes) == ({OP}, 2)
-
-
 @pytest.mark.parametrize(
     ("others", "probes"),
     [
@@ -61,12 +56,6 @@ def test_the_named_op_with_its_neighbourhood(others: tuple[int, ...], probes: in
     result = search(hinting((OP,)), needs(OP, *others))
     assert result.kept == {OP, *others}
     assert result.probes <= probes
-
-
-def test_any_op_of_the_kind_that_the_error_names_takes_one_probe() -> None:
-    softmaxes = of_kind(PLAIN, "softmax")
-    result = search(hinting(softmaxes), any_of_each(PLAIN, "softmax"))
-    assert (result.kept, result.probes) == ({softmaxes[0]}, 1)
 
 
 def test_one_certain_op_of_the_kind_that_the_error_names_is_searched_among_its_like() -> None:
@@ -89,7 +78,7 @@ def test_a_dozen_of_one_kind_and_one_of_another_are_found_at_once() -> None:
     assert result.probes == 3, "the guess, and the proof"
 
 
-@pytest.mark.parametrize("kind", sorted(set(PLAIN.kinds)))
+@pytest.mark.parametrize("kind", ["embedding", "softmax", "lm_head"])
 def test_a_kind_that_fails_anywhere_is_found_among_the_first_of_each(kind: str) -> None:
     assert search(PLAIN, any_of_each(PLAIN, kind)).probes <= 6
 
@@ -99,10 +88,6 @@ def test_a_kind_that_occurs_once_among_a_thousand_is_found_among_the_first_of_ea
     result = search(problem, needs(777))
     assert result.kept == {777}
     assert result.probes <= 6
-
-
-def test_two_kinds_that_fail_together() -> None:
-    assert search(PLAIN, any_of_each(PLAIN, "softmax", "gelu")).probes <= 13
 
 
 def test_a_pattern_of_kinds() -> None:
@@ -116,7 +101,3 @@ def test_wrong_hints_cost_at_most_six_probes() -> None:
         without = search(PLAIN, fault).probes
         for wrong in hints:
             assert search(hinting(*wrong), fault).probes <= without + 6
-
-
-def test_an_empty_hint_is_passed_over() -> None:
-    assert search(hinting((), (OP,)), needs(OP)).probes == 1

@@ -59,12 +59,6 @@ def test_looking_ahead_cuts_a_binary_search_in_equal_parts() -> None:
     assert sorted(cuts) == [8, 16, 24, 32, 40, 48, 56]
 
 
-def test_looking_ahead_passes_through_what_is_known() -> None:
-    place = Place(prefix(mask_of(range(64)), lambda kept, needed: Done(kept)))
-    known = {mask_of(range(32)): True}
-    assert [size(ask.candidate) for ask in foresee(place, known, 1)] == [16]
-
-
 def test_domination_counts_what_was_answered_on_the_way_only() -> None:
     def end(fails: bool) -> Done:
         return Done(0)

@@ -16,11 +16,11 @@ from minifier.search import Ending, reduce
 
 
 def seeds_for(n: int) -> range:
-    return range(12 if n > 2_000 else 60)
+    return range(4 if n > 2_000 else 20)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
-@pytest.mark.parametrize("n", [26, 40, 104, 300, 1_001, 4_992, 5_000])
+@pytest.mark.parametrize("n", [26, 104, 1_001, 5_000])
 def test_a_chain_is_found_in_log_n_and_twelve(n: int, length: int) -> None:
     problem = transformer(n)
     for seed in seeds_for(n):
@@ -34,10 +34,10 @@ def test_a_chain_is_found_in_log_n_and_twelve(n: int, length: int) -> None:
 @pytest.mark.parametrize(
     ("n", "count"),
     [
-        *((26, m) for m in (1, 2, 3, 5, 10)),
-        *((104, m) for m in (1, 2, 3, 5, 20)),
-        *((1_001, m) for m in (2, 3, 5, 20)),
-        *((5_000, m) for m in (2, 5, 20)),
+        *((26, m) for m in (1, 2, 5, 10)),
+        *((104, m) for m in (3, 20)),
+        *((1_001, m) for m in (2, 5)),
+        *((5_000, m) for m in (2, 20)),
     ],
 )
 def test_scattered_ops_are_found_near_the_information_bound(n: int, count: int) -> None:
@@ -55,12 +55,7 @@ def test_one_op_among_thousands_takes_a_binary_search_and_two_probes() -> None:
     problem = transformer(4_992)
     result = reduce(problem, FakeProber(needs(3_210)), known={EMPTY: False})
     assert result.kept == {3_210}
-    assert [(count.name, count.probes, count.before, count.after) for count in result.phases] == [
-        ("guess", 1, 4_992, 4_992),
-        ("prefix", 13, 4_992, 3_211),
-        ("ball", 1, 3_211, 1),
-        ("prove", 0, 1, 1),
-    ]
+    assert result.probes <= log2(4_992) + 3
 
 
 def test_when_everything_is_needed_everything_is_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, log2
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from search_faults import EMPTY, FakeProber, Fault, hidden, needs
 from search_graphs import chain_of, scattered, transformer
 
-from minifier.search import Result, SearchPhase, SearchProgress, reduce
+from minifier.search import Atoms, Result, SearchPhase, SearchProgress, reduce
 
 N = 4_992
 PROBLEM = transformer(N)
@@ -38,14 +39,6 @@ def test_rounds_for_a_chain_of_three(workers: int, most: int) -> None:
         assert result.rounds <= most
 
 
-def test_deletion_and_proof_gain_from_workers_too() -> None:
-    planted = scattered(PROBLEM, 8, Random(0))
-    alone, four = search(needs(*planted), 1), search(needs(*planted), 4)
-    assert alone.kept == four.kept == planted
-    assert four.rounds <= 0.5 * alone.rounds
-    assert four.probes <= 4 * four.rounds
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_large_search_that_is_not_monotone_is_the_same_for_any_number_of_workers(seed: int) -> None:
     problem = transformer(300)
@@ -56,3 +49,18 @@ def test_a_large_search_that_is_not_monotone_is_the_same_for_any_number_of_worke
 
     kept = {reduce(problem, FakeProber(whole_or_fault, workers)).kept for workers in (1, 2, 3, 4, 16)}
     assert len(kept) == 1
+
+
+class Lenient(FakeProber):
+    """Takes a candidate even if it says that it has no worker."""
+
+    def probe(self, candidates: Sequence[Atoms]) -> list[bool]:
+        self.rounds.append(list(candidates))
+        return [self.fault(candidate) for candidate in candidates]
+
+
+@pytest.mark.parametrize(("workers", "given"), [(0, 1), (1, 1), (3, 3)])
+def test_every_worker_is_given_a_candidate_and_one_is_asked_about_without_any(workers: int, given: int) -> None:
+    prober = Lenient(needs(3, 12), workers)
+    assert reduce(transformer(40), prober).kept == {3, 12}
+    assert len(prober.rounds[0]) == given

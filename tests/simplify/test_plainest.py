@@ -28,22 +28,18 @@ torch.compile(fn, backend="BACKEND")(torch.randn(6, 20, 48), torch.randn(6, 20, 
 
 # What is refused, what the repro has between its imports and the call, and what it says that it takes.
 PLAINEST = {
-    "relu": ("def fn(x):\n    return x.relu()\n\n\nx = torch.randn(1)\n", ()),
     "more_than_ten": ("x = torch.randn(1, 11)\n", ("a size of 11 or more", "an input of 2 dimensions")),
-    "half": ("x = torch.randn(1, dtype=torch.float16)\n", ("float16",)),
     "strided": ("x = torch.randn(2, 2).t()\n", ("an input that is not contiguous", "a size of 2 or more")),
     "index": (
         "    return torch.nn.functional.embedding(x, y)\n\n\n"
         "x = torch.zeros(1, dtype=torch.int64)\ny = torch.randn(1, 1)\n",
         (),
     ),
-    "approximate": ('    return torch.nn.functional.gelu(x, approximate="tanh")\n', ()),
     "relu_before_sin": ("    a = x.relu()\n    return a.sin()\n\n\nx = torch.randn(1)\n", ()),
-    "requires_grad": ("x = torch.randn(1, requires_grad=True)\n", ()),
 }
 
 
-@pytest.mark.parametrize("what", sampled(PLAINEST, 2))
+@pytest.mark.parametrize("what", sampled(PLAINEST))
 def test_what_is_left(bureau: Bureau, what):
     captured = bureau.capture(SCRIPT.replace("BACKEND", f"picky_{what}"))
     assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured
@@ -52,9 +48,7 @@ def test_what_is_left(bureau: Bureau, what):
     written, needs = PLAINEST[what]
     text = write_repro(case, Template.COMPILE_FUNCTION).text
     assert written in text, text
-    assert case.needs == needs and (f"# It takes {' and '.join(needs)}.\n" in text) is bool(needs), text
-    assert set(summary.passes.values()) == {"fixpoint"}, summary.passes
-    assert summary.probes["total"] <= 45, summary.probes
+    assert case.needs == needs and summary.probes["total"] <= 45, summary.probes
 
 
 def parts(case: Case):

@@ -10,7 +10,9 @@ from minifier.case.run_folder import RunFolder
 from minifier.case.store import ATEN, load, save
 from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
 from minifier.settings import Settings
+from minifier.workflow import fallbacks
 from minifier.workflow.attempt import Attempt, Reduced, Run
+from minifier.workflow.fallbacks import Fallback, Step, fall_back
 from minifier.workflow.reduction import reduce_changed
 
 pytestmark = pytest.mark.timeout(60)
@@ -54,3 +56,10 @@ def test_a_changed_case_stays_if_it_could_be_reduced(attempt):
     assert not load(attempt.folder.case).through_dynamo
     assert reduce_changed(attempt, through_dynamo, "changed", (), succeeding).case.through_dynamo
     assert load(attempt.folder.case).through_dynamo
+
+
+def test_a_fallback_that_ends_in_another_error_was_tried_and_not_taken(attempt, monkeypatch):
+    vain = Fallback("vain", Step.END, lambda *_: True, lambda state, _: state.failed(NoRepro("b")), lambda _: "")
+    monkeypatch.setattr(fallbacks, "FALLBACKS", (vain,))
+    after = fall_back(attempt.failed(NoRepro("a")), Step.END, Run(Settings()))
+    assert (after.reason, after.fallbacks) == ("b", ())

@@ -2,36 +2,13 @@
 
 import pytest
 import torch
-from vocabulary import Bureau
 
 from minifier.case import TensorInput, TensorMeta
 from minifier.case.inputs import Recorded
-from minifier.emit.repro import Template, write_repro
 from minifier.fx.recorded_values import NotRecorded, RecordedValues, Recorder, make_inputs
 from minifier.fx.tensors import StoredTensors
 
 pytestmark = pytest.mark.timeout(120)
-
-SCRIPT = """
-import torch
-import picky
-
-
-def fn(x, y):
-    return x.relu() + y
-
-
-torch.compile(fn, backend="picky_large")(torch.linspace(0, 1000, 600).view(20, 30), torch.ones(30))
-"""
-
-
-def test_large_values_are_drawn_from_a_range(bureau: Bureau):
-    captured = bureau.capture(SCRIPT)
-    assert len(captured.failing) == 1 and not captured.failing[0].unsaved, captured
-    summary, case = bureau.reduce()
-    assert summary.one_minimal, summary
-    text = write_repro(case, Template.COMPILE_FUNCTION).text
-    assert "x = torch.rand(1) * 1000.0\n" in text and case.needs == ("values in a range",), f"{text}\n{case.needs}"
 
 
 def test_recorded_values_are_as_large_as_they_are_said_to_be(tmp_path):
