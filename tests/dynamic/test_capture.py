@@ -3,7 +3,6 @@
 import pytest
 
 from minifier.case import Ref, Scalar, ScalarInput, Symbol, Symbolic
-from minifier.case.store import load, save
 from minifier.fx.read import read_graph
 from minifier.fx.tensors import TensorFile
 
@@ -87,25 +86,6 @@ compiled(x, 3)
     numbers = {item.name: (item.value, item.symbol) for item in case.inputs if isinstance(item, ScalarInput)}
     assert case.symbolic is Symbolic.AUTOMATIC
     assert numbers["l_n_"][0] == 3 and len({symbol for _, symbol in numbers.values()}) == 2
-
-
-def test_fixed_sizes_have_no_symbols(bureau):
-    case = case_of(bureau, "torch.compile(f, backend='oddlib_tanh')(torch.ones(4, 3), torch.ones(4, 3))")
-    assert case.symbolic is None and case.symbols == () and all(i.meta.symbols == () for i in case.inputs)
-
-
-def test_dynamic_false_is_said_once(bureau):
-    case = case_of(bureau, "torch.compile(f, backend='oddlib_tanh', dynamic=False)(torch.ones(4, 3), torch.ones(4, 3))")
-    assert case.backend.dynamic is False and case.state.config == ()
-
-
-def test_symbols_survive_the_folder(bureau, tmp_path):
-    case = case_of(
-        bureau, "torch.compile(f, backend='oddlib_symbol', dynamic=True)(torch.ones(4, 3), torch.ones(4, 3))"
-    )
-    save(case, tmp_path / "again")
-    again = load(tmp_path / "again")
-    assert (again.symbolic, again.symbols, again.inputs) == (case.symbolic, case.symbols, case.inputs)
 
 
 def test_sizes_that_come_from_values(bureau):

@@ -9,7 +9,6 @@ from minifier.case import Case, Drawn, Ref, ScalarInput, Symbol, Symbolic, Tenso
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import as_dynamo_would, is_symbolic, specialised
 from minifier.case.values import Scalar, contiguous_stride
-from minifier.passes.sizes import PASSES
 
 
 def sized(*sizes):
@@ -55,59 +54,12 @@ def agrees(part):
         defined.add(node.name)
 
 
-def test_a_symbol_comes_in_before_the_input_that_it_is_a_size_of():
-    part = with_ops(case(), ["z"])
-    assert shape_of(part) == [(4, "s0"), ((4, 3), ("s0", None))] and part.symbols == (Symbol("s0", 4, 2, 90),)
-    agrees(part)
-
-
 def test_a_size_that_is_an_expression_becomes_a_symbol_of_its_own():
     part = with_ops(case(), ["tanh"])
     ((value, symbol), tensor) = shape_of(part)
     assert value == 8 and symbol not in ("s0", "2*s0") and tensor == ((8, 3), (symbol, None))
     assert part.graph.node("tanh").value.symbols == (symbol, None) and part.symbols == (Symbol(symbol, 8),)
     agrees(part)
-
-
-def test_equal_expressions_share_a_symbol_and_other_symbols_stay():
-    part = with_ops(case(), ["view", "mul"])
-    kinds = shape_of(part)
-    (tensor,) = [kind for kind in kinds if isinstance(kind[0], tuple)]
-    assert (8, tensor[1][0]) in kinds and (4, "s0") in kinds
-    # n is the size 2*s0 of the input tanh: Dynamo has one symbol for it
-    assert part.graph.node("view").args[1][0] in {Ref(item.name) for item in part.inputs}
-    agrees(part)
-
-
-def test_a_size_that_is_no_longer_any_inputs_is_an_argument():
-    part = with_ops(case(), ["mul"])
-    assert (4, "s0") in shape_of(part) and len(part.inputs) == 3
-    agrees(part)
-
-
-def test_of_marked_sizes_other_numbers_are_literals():
-    part = with_ops(case(Symbolic.MARKED), ["mul"])
-    assert part.graph.node("mul").args[1] == 4 and len(part.inputs) == 2
-    agrees(part)
-
-
-def test_with_dynamic_true_every_size_is_symbolic_and_equal_ones_are_one():
-    part = with_ops(case(Symbolic.GIVEN), ["tanh"])
-    (eight, three, tensor) = shape_of(part)
-    assert (eight[0], three[0]) == (8, 3) and tensor == ((8, 3), (eight[1], three[1])) and eight[1] != three[1]
-    square = with_ops(case(Symbolic.GIVEN, width=8), ["tanh"])
-    (only, tensor) = shape_of(square)
-    assert tensor == ((8, 8), (only[1], only[1]))
-    agrees(part)
-    agrees(square)
-
-
-def test_sizes_of_nought_and_one_and_those_of_parameters_are_fixed():
-    whole = case(Symbolic.GIVEN)
-    thin = replace(whole.inputs[1], meta=sized(A, 1))
-    assert shape_of(as_dynamo_would(replace(whole, inputs=(whole.inputs[0], thin))))[-1] == ((4, 1), ("s0", None))
-    weight = replace(whole.inputs[1], parameter=True)
-    assert shape_of(as_dynamo_would(replace(whole, inputs=(whole.inputs[0], weight))))[-1] == ((4, 3), ())
 
 
 @pytest.mark.parametrize("origin", list(Symbolic))
@@ -119,12 +71,6 @@ def test_every_part_is_sound_and_cutting_twice_is_cutting_once(origin, kept):
     assert with_ops(part, kept) == part
 
 
-def test_a_case_without_symbols_is_left_alone():
-    whole = small_case()
-    fixed = replace(whole, inputs=(whole.inputs[0], ScalarInput("n", 5)))
-    assert with_ops(fixed, ["tanh", "add"]).inputs == fixed.inputs and not is_symbolic(fixed)
-
-
 def test_specialised_writes_the_numbers_into_the_graph():
     plain = specialised(case(Symbolic.GIVEN))
     assert shape_of(plain) == [((4, 3), ())] and plain.symbolic is None and plain.symbols == ()
@@ -133,13 +79,6 @@ def test_specialised_writes_the_numbers_into_the_graph():
     assert plain.graph.node("view").args == (Ref("tanh"), (8, 3)) and plain.graph.node("mul").args[1] == 4
     agrees(plain)
     assert specialised(plain) == plain
-
-
-def test_the_pass_applies_where_there_are_symbols():
-    (each,) = [each for each in PASSES if each.name == "static"]
-    whole = case()
-    (((edit,),),) = [row.rungs for row in each.rows(whole)]
-    assert edit(whole) == specialised(whole) and each.rows(edit(whole)) == [] and each.asked
 
 
 def test_sizes_that_nobody_has_seen_cannot_be_cut():

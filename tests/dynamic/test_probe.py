@@ -121,20 +121,6 @@ def test_the_backend_sees_what_dynamo_shows_it(bureau, how):
     assert here.aten[-1] == there.aten[-1]
 
 
-@pytest.mark.parametrize("how", CALLS)
-def test_so_does_a_cut_out_part(bureau, how):
-    call, number = CALLS[how]
-    bureau.capture(SCRIPT + call)
-    part = with_ops(bureau.case(number), ["tanh"])
-    seen = Seen()
-    probed(part, looking(seen))
-    (kinds,), (examples,) = seen.kinds, seen.examples
-    assert kinds[-1] == "Tensor" and set(kinds[:-1]) == {"SymInt"}
-    *_, tensor, tanh, _ = examples
-    assert tensor == tanh and tensor[0][0] == part.inputs[-1].meta.symbols[0]
-    assert seen.aten[0][-1][0] == tensor[0]
-
-
 def test_a_size_that_a_parameter_fixes_is_no_symbol(bureau):
     """As with Dynamo: the parameter's size is a number, so is what is multiplied with it, and its input goes."""
     bureau.capture(
@@ -149,18 +135,6 @@ def test_a_size_that_a_parameter_fixes_is_no_symbol(bureau):
     result = probed(part, looking(seen))
     assert sorted(seen.kinds[0]) == ["Parameter", "SymInt", "Tensor"] and result[0].shape == (4, 5)
     assert seen.called[0].count("int") == 1
-
-
-def test_a_view_keeps_its_strides(bureau):
-    bureau.capture(
-        "import oddlib, torch\n"
-        "x = torch.arange(24.0).reshape(4, 6)[:, ::2]\n"
-        "torch.compile(lambda x: torch.tanh(x), backend='oddlib_symbol', dynamic=True)(x)"
-    )
-    seen = Seen()
-    (result,) = probed(bureau.case(), looking(seen))
-    x = torch.arange(24.0).reshape(4, 6)[:, ::2]
-    assert torch.equal(result, torch.tanh(x)) and seen.examples[0][-2][0] == seen.examples[0][-3][0]
 
 
 def test_sizes_from_values_are_symbols_without_value(bureau):

@@ -74,11 +74,3 @@ def test_an_object_that_the_failure_does_not_need_is_left_out(reduced):
     done = reduced("Refuse(torch.tanh)", needs_none)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and "Refuse" not in done.repro and "inductor" not in done.repro
-
-
-@pytest.mark.usefixtures("soak")
-def test_what_no_source_makes_is_named(reduced):
-    done = reduced("lambda graph: Refuse(torch.tanh)(graph)")
-    assert done.code == 0, done.stderr
-    assert done.result["level"] == "source"
-    assert "torch._inductor.config.post_grad_custom_post_pass: it is a lambda of __main__" in done.stderr

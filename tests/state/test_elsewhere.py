@@ -3,12 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from case_samples import small_case
 
-from minifier.case import State
 from minifier.case.store import load, save
 from minifier.case.values import Imported
-from minifier.emit.repro import Template, write_repro
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -49,13 +46,6 @@ def test_an_alias_is_saved_once_and_a_function_of_the_script_by_its_name(bureau)
     assert case.state.config == (("oddlib.settings", "unroll", 16),)
 
 
-def test_a_function_in_the_configuration_is_imported_by_the_repro():
-    entry = ("torch._inductor.config", "post_grad_custom_pre_pass", Imported("oddlib.backends:called"))
-    text = write_repro(replace(small_case(), state=State(config=(entry,))), Template.COMPILE_FUNCTION).text
-    assert "import oddlib.backends\n" in text and "import torch._inductor.config\n" in text
-    assert "torch._inductor.config.post_grad_custom_pre_pass = oddlib.backends.called" in text
-
-
 def test_a_case_with_configuration_that_is_not_known_here_is_reduced_without_it(bureau):
     bureau.capture(SCRIPT)
     case = bureau.case()
@@ -74,19 +64,6 @@ def test_a_case_with_configuration_that_is_not_known_here_is_reduced_without_it(
     told = "\n".join(minimal.state.skipped)
     assert all(name in told for name in ("long_forgotten", "torch._vanished", "vanished", "teleport")), told
     assert len(minimal.state.skipped) == 4 and minimal.state.switches == ()
-
-
-def test_modules_of_the_graph_go_from_train_to_eval():
-    from minifier.case.graph import Module
-    from minifier.passes.table import SIMPLIFICATIONS
-
-    (each,) = [p for p in SIMPLIFICATIONS if p.name == "training"]
-    case = small_case()
-    inner = Module("torch.nn:Dropout", {"p": 0.5}, training=True)
-    modules = {"a": Module("torch.nn:ReLU"), "b": Module("torch.nn:Sequential", children={"0": inner})}
-    (((edit,),),) = [row.rungs for row in each.rows(replace(case, graph=replace(case.graph, modules=modules)))]
-    changed = edit(replace(case, graph=replace(case.graph, modules=modules)))
-    assert not changed.graph.modules["b"].children["0"].training and each.rows(changed) == []
 
 
 @pytest.mark.usefixtures("soak")

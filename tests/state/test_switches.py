@@ -5,7 +5,7 @@ import torch
 
 from minifier.capturing.baseline import switches_now
 from minifier.case import State
-from minifier.case.switches import SWITCHES, changed_switches, contexts, implied_config, statements
+from minifier.case.switches import SWITCHES, changed_switches, contexts, implied_config
 from minifier.case.variables import variables
 from minifier.probe.set_state import in_modes, set_globals
 
@@ -45,7 +45,6 @@ def test_every_switch_can_be_read_and_set_and_read_again(forked):
 
         return work
 
-    assert len({switch.name for switch in SWITCHES}) == len(SWITCHES)
     for switch in SWITCHES:
         if not torch.backends.opt_einsum.is_available() and "opt_einsum" in switch.name:
             continue
@@ -65,11 +64,6 @@ def test_one_setting_is_one_switch():
     assert implied_config((("deterministic_algorithms", "warn"),)) == {
         ("torch._inductor.config", "deterministic"): True
     }
-
-
-def test_statements_come_in_the_order_in_which_they_work():
-    state = State(switches=(("detect_anomaly", True), ("default_device", "meta"), ("deterministic_algorithms", True)))
-    assert statements(state) == ("torch.use_deterministic_algorithms(True)", "torch.autograd.set_detect_anomaly(True)")
 
 
 @pytest.mark.parametrize(

@@ -63,20 +63,3 @@ def test_a_later_graph_is_reduced_where_the_first_failure_is_harmless(minify):
     assert done.code == 0 and done.ops == (4, 2), done.stderr
     assert "* graph 2" in done.stderr and "  graph 1" in done.stderr
     assert "softmax" in done.repro and done.result["backend"]["name"] == "oddlib_pair"
-
-
-def test_a_failure_at_the_second_call_alone(bureau):
-    bureau.capture(
-        """
-        import torch
-        import oddlib
-
-        f = torch.compile(lambda x: torch.cos(torch.tanh(torch.sin(x))), backend="oddlib_second_call")
-        x = torch.randn(2, 3)
-        for _ in range(4):
-            f(x)
-        """
-    )
-    assert bureau.case().calls == 2
-    _summary, case = bureau.reduce()
-    assert case.calls == 2 and [n.target for n in case.graph.ops] == ["torch.tanh"]

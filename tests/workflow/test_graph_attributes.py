@@ -5,16 +5,6 @@ from vocabulary import run_alone
 
 pytestmark = pytest.mark.timeout(400)
 
-FREEZING = """
-    import torch
-    import torch._inductor.config
-    from torch import nn
-
-    torch._inductor.config.freezing = True
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
-    with torch.no_grad():
-        torch.compile(model.double().eval())(torch.randn(2, 1, 6, 6, dtype=torch.float64))
-"""
 PACKED = """
     import torch
     import torch._inductor.config
@@ -38,16 +28,6 @@ PACKED = """
     with torch.no_grad():
         torch.compile(lambda x: torch.bmm(x.tanh(), weight).relu(), backend=packs)(torch.randn(2, 5, 3))
 """
-
-
-def test_inductor_freezes_a_weight_that_its_kernels_do_not_take(project):
-    done = project.run(FREEZING)
-    assert done.code == 0, done.stderr
-    assert done.ops == (5, 1) and done.result["level"] == "dynamo", done.stderr
-    text = done.repro
-    assert "freezing = True" in text and "torch.nn.Parameter(torch.randn(1, 1, 1, 1" in text
-    alone = run_alone(done.out / "repro.py", project.root / "elsewhere")
-    assert "itensor_view_from_dense" in alone.stderr
 
 
 def test_a_backend_that_packs_the_weights_of_a_graph(project):

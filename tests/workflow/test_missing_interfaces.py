@@ -11,7 +11,6 @@ import textwrap
 import pytest
 import torch._functorch.aot_autograd
 import torch._inductor  # noqa: F401
-from hidden_attributes import hide
 from vocabulary import in_child
 
 from minifier import torch_private  # noqa: F401 - which declares them
@@ -72,21 +71,6 @@ def test_what_is_lost_is_said_and_the_rest_works(project, missing):
     lost = [sentence for sentence in result["unsupported"] if missing.loses in sentence]
     assert lost == [sentence for sentence in lost if missing.places[0] in sentence and sentence in said]
     assert lost or missing.state() is InterfaceState.NOT_LOADED, "it is lost, and nobody says so"
-
-
-def test_an_attribute_with_another_name_is_a_loss_not_the_scripts_failure(project):
-    project.write(NO_TANH, "backend.py")
-    project.write(TRAINS)
-
-    def work():
-        hide("torch._dynamo.output_graph:OutputGraph.compiler_fn")
-        os.chdir(project.folder)
-        return command_line(["run", "--verify", "1", "--out", str(project.out), "failing.py"])
-
-    assert in_child(work, project.folder.parent, timeout=240) == 0
-    result = json.loads((project.out / "result.json").read_text())
-    assert (result["level"], result["failure"]["message"]) == ("source", "no lowering for tanh")
-    assert any("cannot be read" in sentence and "compiler_fn" in sentence for sentence in result["unsupported"])
 
 
 REALLY_WITHOUT = """

@@ -41,9 +41,6 @@ def test_the_near_failure_is_reduced_as_well(minify):
     assert done.code == 0 and done.ops[1] == 4, done.stderr
     near = done.result["others"][0]
     assert (near["near"], near["reduced"], near["ops"]) == (True, True, 2)
-    assert "raised at the same place by 2 ops, reduced as well\n" in done.stderr
-    assert f"minify reduce {done.out / near['case']}" in done.stderr
     case = load(done.out / near["case"])
     assert sorted(node.short_target for node in case.graph.ops) == ["sin", "tanh"]
     assert case.inputs[0].meta.shape == (1,) and not (done.out / "near").exists()
-    assert "reduced as well" in (done.out / "report.md").read_text()

@@ -40,18 +40,11 @@ BACKEND = """
 FROM_FILE = BACKEND.replace("READ", 'json.loads((Path(__file__).parent / "banned.json").read_text())')
 
 
-@pytest.mark.parametrize("options", [(), ("--level", "source")])
-def test_data_of_a_file_that_the_backend_needs(minify, project, options):
+def test_data_of_a_file_that_the_backend_needs(minify, project):
     project.write('["tanh"]', "banned.json")
-    done = minify(FROM_FILE, given=options)
+    done = minify(FROM_FILE)
     assert done.code == 0, done.stderr
     assert 'Compiler(["tanh"])' in done.repro and "json" not in done.repro and "relu" not in done.repro
-
-
-def test_an_argument_that_the_backend_needs(minify):
-    done = minify(BACKEND.replace("READ", "sys.argv[1:]"), "tanh")
-    assert done.code == 0, done.stderr
-    assert 'Compiler(["tanh"])' in done.repro and "sys" not in done.repro
 
 
 @pytest.mark.parametrize(
@@ -118,7 +111,6 @@ def test_a_folder_that_the_script_puts_on_the_import_path(minify, project):
     )
     assert done.code == 0, done.stderr
     assert "graph_break()" in done.repro and "mine" not in done.repro and "sys" not in done.repro
-    assert "torch.compile itself failed, and no graph shows that: reducing the script itself" in done.stderr
 
 
 def test_a_script_that_a_graph_does_not_show_is_kept(minify, project):
@@ -161,5 +153,4 @@ def test_a_script_that_ends_well_has_no_source_to_reduce(minify):
         """,
         given=["--level", "source"],
     )
-    assert done.code == 4 and "ends without a failure, though a backend call fails in it" in done.stderr
-    assert not done.out.exists()
+    assert done.code == 4 and not done.out.exists()

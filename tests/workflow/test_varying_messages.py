@@ -55,8 +55,5 @@ def test_an_exception_with_another_message_each_time_is_reduced_to_its_op(projec
     done = project.run(SCRIPT.replace("BACKEND", backend))
     assert done.code == 0 and done.result["ops_after"] == 1, done.stderr
     assert "return torch.erf(x)" in done.repro
-    assert "# The message varies; the exception's type and the function that raises it stay." in done.repro
-    assert "the same function that shares half of its words" in done.stderr
-    assert "half of its words" in (done.out / "report.md").read_text()
     alone = run_alone(done.out / "repro.py", project.root / "elsewhere", path=project.folder)
     assert alone.returncode == 1 and "erf has no kernel" in alone.stderr
