@@ -11,6 +11,7 @@ Of a slow test with many parameters, `layers.sampled` leaves some in layer test 
 
 from __future__ import annotations
 
+import difflib
 import faulthandler
 import os
 import shlex
@@ -44,6 +45,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The same holds for a closed terminal, after `nohup make test`.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-goldens", action="store_true", help="write the files of tests/goldens/ anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` compares the text with a file of goldens/, which --update-goldens writes."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDENS / name
+        if request.config.getoption("--update-goldens"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text != before:
+            lines = difflib.unified_diff(before.splitlines(), text.splitlines(), name, "now", lineterm="")
+            command = f"pytest --update-goldens {shlex.quote(request.node.nodeid)}"
+            pytest.fail("\n".join([*lines, f"If the change is meant: {command}"]), pytrace=False)
+
+    return compare
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

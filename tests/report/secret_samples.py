@@ -140,7 +140,7 @@ def ordinary_lines() -> list[str]:
 def report_lines() -> list[str]:
     """Return the lines of reports on failures of all kinds, in Markdown, HTML and JSON."""
     from case_samples import small_case
-    from test_sections import outcome
+    from outcomes import outcome
 
     from minifier.failure import Failure, Fingerprint, Kind, Stage
     from minifier.report.html import page

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
-from test_sections import outcome, text_of
+from outcomes import outcome, text_of
 
 from minifier.case import BackendSource
 from minifier.report.backend_code import files_of_backend

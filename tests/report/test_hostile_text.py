@@ -10,7 +10,7 @@ from case_samples import small_case
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from test_sections import outcome
+from outcomes import outcome
 
 from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
 from minifier.report.html import page
@@ -60,7 +60,7 @@ def shown(text: str) -> str:
     return " ".join("".join(part.content or " " * (part.type == "softbreak") for part in parts).split())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @example("[]:@")
 @given(TEXTS)
 def test_prose_is_inert_and_its_characters_are_shown(text):
@@ -72,7 +72,7 @@ def test_prose_is_inert_and_its_characters_are_shown(text):
     assert re.sub(r"[\s`]", "", shown(written)) == plain
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_a_cell_shows_all_its_characters_in_every_renderer(text):
     written = cell(text)
@@ -82,7 +82,7 @@ def test_a_cell_shows_all_its_characters_in_every_renderer(text):
     assert re.sub(r"[\s`]", "", shown(table)) == "a" + re.sub(r"[\s`]", "", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_inline_code_is_one_piece_of_code(text):
     (paragraph,) = [token for token in RENDERER.parse(f"it says {code(text)} there") if token.type == "inline"]
@@ -90,7 +90,7 @@ def test_inline_code_is_one_piece_of_code(text):
     assert pieces == ([" ".join(text.split())] if text.split() else [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(TEXTS, min_size=5, max_size=5))
 def test_every_block_holds_what_it_is_given(texts):
     title, item, cell, program, folded = texts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from case_samples import call, graph, output, placeholder, small_case
-from test_sections import outcome
+from outcomes import outcome
 
 from minifier.case import Ref
 from minifier.report.history import Probed

@@ -9,34 +9,20 @@ from minifier.report.redact import Redactor
 from minifier.report.secret_shapes import find_secrets
 
 LINES, FALSE_ALARMS = 2000, 5  # at most so many in so many lines
-SAMPLES = list(planted())
 FRAGMENT = 8  # characters of a secret that are one themselves
-
-
-def test_there_are_a_hundred_secrets():
-    assert len(SAMPLES) == 100 and len(KINDS) == 25
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_secret_is_found(kind):
-    redactor = Redactor({})
-    for sample, text, secret in SAMPLES:
-        if sample == kind:
-            said = redactor.replaced(text)
-            fragments = {secret[at : at + FRAGMENT] for at in range(max(1, len(secret) - FRAGMENT + 1))}
-            assert not [fragment for fragment in fragments if fragment in said], said
-            assert (
-                "ookie: <" in said
-                or "server with" in said
-                or "line 3" in said
-                or "shape" in said
-                or "f32[2, 3]" in said
-            )
+    for text, secret in [(text, secret) for sample, text, secret in planted() if sample == kind]:
+        said = Redactor({}).replaced(text)
+        fragments = {secret[at : at + FRAGMENT] for at in range(max(1, len(secret) - FRAGMENT + 1))}
+        assert not [fragment for fragment in fragments if fragment in said], said
+        assert any(word in said for word in ("ookie: <", "server with", "line 3", "shape", "f32[2, 3]"))
 
 
-@pytest.mark.parametrize("line", LOOKALIKES.splitlines())
-def test_what_looks_a_little_like_a_secret_stays(line):
-    assert Redactor({}).replaced(line) == line
+def test_what_looks_a_little_like_a_secret_stays():
+    assert Redactor({}).replaced(LOOKALIKES) == LOOKALIKES
 
 
 @pytest.mark.parametrize("lines_of", [ordinary_lines, report_lines])

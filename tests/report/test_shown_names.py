@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import pytest
 from case_samples import call, graph, meta, output, placeholder, small_case
+from outcomes import finished, summed_up, text_of
 
 from minifier.case import Drawn, Ref, TensorInput
 from minifier.case.source_names import source_names
 from minifier.emit.forms import Template
 from minifier.emit.repro import write_repro
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
-from minifier.reduction.summary import Summary
-from minifier.report.markdown import markdown
-from minifier.report.outcome import Outcome, Status, result_data
-from minifier.report.sections import report_of
+from minifier.report.outcome import result_data
 
 DIFFERENTIABLE = replace(meta(2, 3), requires_grad=True)
 WEIGHT = "l_self_modules_user_modules_l1_parameters_weight_"
@@ -35,64 +33,45 @@ WEIGHT = "l_self_modules_user_modules_l1_parameters_weight_"
 )
 def test_a_placeholder_has_the_name_of_the_program(target, name):
     assert source_names(graph(replace(placeholder("l_it_"), target=target), output("l_it_"))) == {"l_it_": name}
-
-
-def test_other_placeholders_keep_theirs():
     assert source_names(graph(placeholder("primals_1"), output("primals_1"))) == {}
 
 
-def compared(name: str) -> Failure:
-    where, sentence = f"gradient of {name}", f"gradient of {name} is off from double precision by 0.4, eager by 1e-08"
-    difference = Difference(Aspect.GRADIENT, where, sentence, 0.4, 1e-8)
-    fingerprint = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="gradient", aspects=("gradient",))
-    return Failure(fingerprint, "wrong-result", sentence, f"{sentence}\n", differences=(difference,))
-
-
-def case_of_two_weights():
-    """Two weights, of which the second reaches the failing op through an op that the reduction takes away."""
+def outcome(with_repro: bool):
+    """A run on two weights, of which the second reaches the failing op through an op that the reduction takes away."""
     first, second = (replace(placeholder(n), target=n.replace("l_", "L_", 1)) for n in (WEIGHT, "l_self_parameters_b_"))
-    hidden = call("hidden_3", "torch.sin", Ref("l_self_parameters_b_"))
+    tanh = call("tanh", "torch.tanh", Ref(WEIGHT), value=DIFFERENTIABLE)
     ops = (
-        hidden,
-        call("tanh", "torch.tanh", Ref(WEIGHT), value=DIFFERENTIABLE),
+        call("hidden_3", "torch.sin", Ref(second.name)),
+        tanh,
         call("out", "torch.add", Ref("tanh"), Ref("hidden_3")),
     )
+    where = f"gradient of {WEIGHT}"
+    difference = Difference(Aspect.GRADIENT, where, f"{where} is off", 0.4, 1e-8)
+    fingerprint = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="gradient", aspects=("gradient",))
+    failure = Failure(fingerprint, "wrong-result", f"{where} is off", f"{where} is off\n", differences=(difference,))
     inputs = tuple(TensorInput(node.name, DIFFERENTIABLE, Drawn("randn")) for node in (first, second))
-    whole = graph(first, second, *ops, output("out"))
-    return replace(small_case(), graph=whole, inputs=inputs, failure=compared(WEIGHT))
-
-
-def outcome(with_repro: bool) -> Outcome:
-    case = case_of_two_weights()
-    minimal = replace(
-        case,
-        graph=graph(case.graph.nodes[0], call("tanh", "torch.tanh", Ref(WEIGHT), value=DIFFERENTIABLE), output("tanh")),
-    )
-    minimal = replace(minimal, inputs=case.inputs[:1])
-    divergent = (("tanh", "output 0 is off"), ("hidden_3", "output 0 is off too"))
-    summary = Summary(3, 1, 1, 6, {"total": 12}, True, "", 1.0, divergent=divergent)
+    case = replace(small_case(), graph=graph(first, second, *ops, output("out")), inputs=inputs, failure=failure)
+    minimal = replace(case, graph=graph(first, tanh, output("tanh")), inputs=inputs[:1])
     repro = write_repro(minimal, Template.COMPARE_GRADIENTS) if with_repro else None
-    return Outcome(Status.REDUCED, case, minimal, summary, repro, None, "", 0.0, 1.0)
+    given = finished(case, minimal, repro, verification=None)
+    return summed_up(given, divergent=(("tanh", "it is off"), ("hidden_3", "it is off too")))
 
 
 @pytest.mark.parametrize(("with_repro", "name"), [(True, "w"), (False, "user.l1.weight")])
 def test_an_input_has_one_name_everywhere(with_repro, name):
-    given = outcome(with_repro)
-    assert given.repro is None or "def fn(w):" in given.repro.text
-    texts = (markdown(report_of(given)), json.dumps(result_data(given)), given.shown_failure.sentence)
-    for text in texts:
-        assert f"radient of {name} " in text and "l_self" not in text.replace("l_self_parameters_b_", "")
+    given = summed_up(outcome(with_repro), needs=(f"data: values of {WEIGHT}",), passes={"sizes": "fixpoint"})
+    report = text_of(given)
+    for text in (report, json.dumps(result_data(given)), given.shown_failure.sentence):
+        assert f"radient of {name} " in text and WEIGHT not in text
+    assert f"`{name}`" in report.partition("What the failure needs")[2].partition("##")[0]
 
 
 def test_ops_that_diverge_are_named_by_their_function():
-    text = markdown(report_of(outcome(with_repro=True)))
-    section = text.partition("### Ops whose compiled result differs\n\n")[2].partition("\n\n")[0]
-    assert section.splitlines() == ["- `tanh`: output 0 is off", "- `sin`: output 0 is off too"]
+    section = text_of(outcome(with_repro=True)).partition("### Ops whose compiled result differs")[2].partition("##")[0]
+    assert "`tanh`" in section and "`sin`" in section and "hidden_3" not in section
 
 
 def test_an_input_that_the_repro_lacks_is_said_to_be_the_scripts():
     given = outcome(with_repro=True)
-    captured = replace(
-        given.case, graph=graph(replace(placeholder("l_w_"), target="L_w_"), *given.case.graph.nodes[1:])
-    )
-    assert replace(given, case=captured).names["l_w_"] == "w of the script"
+    nodes = (replace(placeholder("l_w_"), target="L_w_"), *given.case.graph.nodes[1:])
+    assert "script" in replace(given, case=replace(given.case, graph=graph(*nodes))).names["l_w_"]

@@ -1,0 +1,17 @@
+import torch
+from torch._dynamo import lookup_backend
+from torch.fx.experimental.proxy_tensor import make_fx
+from oddlib.backends import aten
+
+
+def fn(grad, x):
+    return torch.ops.aten.tanh_backward(grad, x)
+
+
+grad = torch.randn(2, 3)
+x = torch.randn(2, 3)
+compiler = lookup_backend(aten).kwargs["bw_compiler"]
+compiler(make_fx(fn)(grad, x), [grad, x])
+
+# oddlib.backends.LoweringError: no lowering for aten.tanh
+# torch TORCH, Python PYTHON, Linux MACHINE

@@ -1,0 +1,17 @@
+import torch
+import minifier_backends.faulty
+
+
+def fn(x):
+    return torch.tanh(x)
+
+
+torch.manual_seed(0)
+x = torch.randn(2, 3, requires_grad=True)
+tangent = torch.randn(2, 3)
+expected = torch.autograd.grad(fn(x), x, tangent)
+actual = torch.autograd.grad(torch.compile(fn, backend="faulty_wrong", options={"level": "backward", "op": "tanh_backward"})(x), x, tangent)
+torch.testing.assert_close(actual, expected)
+
+# wrong-result: output 0 is off by 0.02
+# torch TORCH, Python PYTHON, Linux MACHINE

@@ -1,0 +1,16 @@
+import torch
+import minifier_backends.faulty
+
+
+def fn(x):
+    return torch.tanh(x)
+
+
+x = torch.randn(2, 3)
+for attempt in range(8):
+    torch.compiler.reset()
+    torch.compile(fn, backend="faulty_flaky", options={"probability": 0.6})(x)
+
+# minifier_backends.errors.TransientError: compile server did not answer while lowering tanh
+# torch TORCH, Python PYTHON, Linux MACHINE
+# Shows in about 6 of 10 attempts.

@@ -1,0 +1,184 @@
+"""One repro of each form, and a report and a last block of each kind of failure, as files in goldens/.
+
+`pytest --update-goldens tests/test_goldens.py` writes them anew; the change is read in the diff.
+"""
+
+from __future__ import annotations
+
+import io
+import platform
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from case_samples import call, graph, meta, output, placeholder
+from failing_cases import CASES
+from outcomes import finished, summed_up, text_of
+from rich.console import Console as RichConsole
+
+import minifier
+from minifier.case import (
+    BackendReference,
+    BackendSource,
+    CallAhead,
+    Drawn,
+    Level,
+    Ref,
+    Script,
+    State,
+    TensorInput,
+)
+from minifier.display.console import Console
+from minifier.emit.repro import Repro, Template, forms_for, write_repro
+from minifier.failure import ElementPair
+from minifier.report import sections
+from minifier.report.history import Probed
+from minifier.report.outcome import Outcome, Status
+
+ACME = BackendReference("acme", BackendSource.EXPRESSION, "acme.Backend(2)", ("import acme",))
+EARLIER = CallAhead(
+    graph(placeholder("x", meta(5)), call("y", "torch.relu", Ref("x"), value=meta(5)), output("y")),
+    (TensorInput("x", meta(5), Drawn("ones")),),
+)
+EXCEPTION = CASES["exception"]
+STATE = State(
+    grad=False,
+    autocast=(("cpu", "bfloat16"),),
+    default_dtype="float64",
+    config=(("torch._dynamo.config", "cache_size_limit", 3),),
+    environment=(("TORCHINDUCTOR_FREEZING", "1"),),
+)
+# Of which Case each template's golden is; then the variants, by their Case.
+TEMPLATES = {
+    Template.COMPILE_FUNCTION: "exception",
+    Template.CALL_REPEATEDLY: "flaky at run time",
+    Template.CALL_BACKEND: "exception",
+    Template.RUN_BACKWARD: "backward of two results",
+    Template.COMPARE_RESULTS: "values",
+    Template.COMPARE_FRESH: "in place",
+    Template.COMPARE_INPUTS: "mutation",
+    Template.COMPARE_GRADIENTS: "gradient",
+    Template.COMPARE_STORAGES: "aliasing",
+    Template.EXPECT_EXCEPTION: "no exception",
+    Template.ASK_PREDICATE: "predicate",
+    Template.CALL_COMPILER: "ATen backward",
+    Template.AUTOGRAD_FUNCTION: "ATen backward by a function",
+}
+VARIANTS = {
+    **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
+    **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
+    "state": replace(EXCEPTION, state=STATE),
+    "calls ahead": replace(EXCEPTION, backend=ACME, calls=3, ahead=(EARLIER, replace(EARLIER, late=True))),
+    "silent fallback": replace(
+        CASES["silent fallback"],
+        failure=replace(CASES["silent fallback"].failure, message="DEBUG acme: gave up\nno use ("),
+    ),
+}
+
+
+def without_versions(text: str) -> str:
+    """The text without the versions of what is installed here."""
+    for version, name in (
+        (torch.__version__, "TORCH"),
+        (platform.python_version(), "PYTHON"),
+        (minifier.__version__, "MINIFY"),
+        (platform.release(), "RELEASE"),
+        (platform.machine(), "MACHINE"),
+    ):
+        text = re.sub(rf"(?<![\w.]){re.escape(version)}(?![\w.])", name, text)
+    return text
+
+
+@pytest.mark.parametrize("template", Template)
+def test_each_template(golden, template):
+    case = CASES[TEMPLATES[template]]
+    form = next(form for form in forms_for(case) if form[0] is template)
+    golden(f"repros/{template.value}.py", without_versions(write_repro(case, *form).text))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_variant(golden, name):
+    case = VARIANTS[name]
+    form = forms_for(case)[len(forms_for(case)) // 2 if case.state.environment else 0]
+    golden(f"repros/{name.replace(' ', '_').replace('=', '_')}.py", without_versions(write_repro(case, *form).text))
+
+
+def run_of(name: str, **changes) -> Outcome:
+    """A finished run on a Case of three ops, reduced to the one op of this Case."""
+    case = CASES[name]
+    case = replace(case, script=Script("failing", line=12))
+    (op,) = case.graph.ops
+    sin = call("first", "torch.sin", Ref("x"), value=op.value)
+    middle = replace(op, args=(Ref("first"), *op.args[1:]))
+    last = call("last", "torch.cos", Ref(op.name), value=op.value)
+    nodes = graph(*case.graph.placeholders, sin, middle, last, output("last"))
+    minimal = replace(
+        case,
+        graph=replace(
+            case.graph, nodes=tuple(replace(n, place="model.py:7") if n.is_op else n for n in case.graph.nodes)
+        ),
+    )
+    return finished(replace(case, graph=nodes), minimal, write_repro(case, *forms_for(case)[0]), **changes)
+
+
+OTHER = {
+    "type": "oddlib.LoweringError",
+    "where": "oddlib.lower",
+    "message": "no lowering for erf\nmore of it",
+    "ops": 1,
+}
+HISTORY = (
+    Probed("check", 3, True, 0.5, 100),
+    Probed("delete", 2, False, 0.25, 50),
+    Probed("delete", 1, True, 0.25, 60),
+    Probed("sizes", 1, False, 0.1, 1),
+)
+
+
+def runs() -> dict[str, Outcome]:
+    """A run of each kind of failure; together they have every section of a report."""
+    wrong = CASES["values"].failure
+    elements = (ElementPair((0, 3), "1.5", "1.4999999", 1.0), ElementPair((1, 0), "nan", "2"))
+    wrong = replace(wrong, differences=(replace(wrong.differences[0], elements=elements),))
+    values = run_of("values")
+    values = replace(values, case=replace(values.case, failure=wrong), minimal=replace(values.minimal, failure=wrong))
+    exception, hang = run_of("exception"), run_of("hang", environment="Is this machine known: no")
+    source = replace(exception.case, level=Level.SOURCE, backend=replace(exception.case.backend, name="torch.compile"))
+    program = Repro("import torch\n\ntorch.compile(torch.tanh)(torch.ones(2))\n", None)
+    others = ({**OTHER, "near": True, "sightings": 2, "case": "others/1"},) * 4
+    needs = ("sizes: dimension 0 of x", "dtypes: float16", "literals: -2.5 in add")
+    return {
+        "exception": summed_up(
+            replace(exception, nearest="-x = torch.randn(2, 3)\n+x = torch.ones(2, 3)\n"),
+            backends=(("eager", "passes"),), needs=needs, passes={"sizes": "fixpoint"}, others=others,
+            notes=("a note",),
+        ),
+        "wrong result": summed_up(
+            values, divergent=(("tanh", "output 0 is off by 0.02"),) * 2, guilt="doubtful", cause="not known",
+        ),
+        "signal": run_of("signal", others=("graph 2 fails too",)),
+        "hang": summed_up(hang, one_minimal=False, stopped_because="the probe budget was used up"),
+        "source level": summed_up(finished(source, replace(source, graph=graph(output())), program), ops_before=160),
+        "backward": run_of("backward", fallbacks=("a fallback",), backend_fallbacks=("The backend left", "one graph")),
+        "no repro": replace(
+            exception, status=Status.NO_REPRO, repro=None, verification=None, reason="another failure\n- a\n+ b"
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", runs())
+def test_each_kind_of_failure(golden, kind, monkeypatch):
+    monkeypatch.setattr(sections, "imported_beside_torch", lambda names: ["acme 1.5"])
+    outcome = runs()[kind]
+    golden(f"reports/{kind.replace(' ', '_')}.md", without_versions(text_of(outcome, HISTORY)))
+    screens = {width: shown(outcome, width) for width in (100, 60)}
+    golden(f"screens/{kind.replace(' ', '_')}.txt", "".join(f"--- {n} columns\n{text}" for n, text in screens.items()))
+
+
+def shown(outcome: Outcome, columns: int) -> str:
+    """The last block of the run on a terminal of so many columns."""
+    text = io.StringIO()
+    to = RichConsole(file=text, force_terminal=True, width=columns, color_system=None, _environ={"TERM": "xterm"})
+    Console(to=to).final(outcome)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
