@@ -12,14 +12,6 @@ def sliced(text, *names, **wanted):
 
 # (what it is about, the module, the slice for `target`); lines that the slice drops begin with `-`.
 KEPT = {
-    "a function alone": """
-        def target(x):
-            return x
-        -
-        -
-        -def other(x):
-        -    return target(x)
-    """,
     "what it calls, and what that calls": """
         def third(x):
             return x
@@ -54,22 +46,6 @@ KEPT = {
         -compiled = torch.compile(torch.sin, backend=target)
         -compiled(torch.ones(2))
         -torch.compile(torch.cos, backend=target)(torch.ones(2))
-    """,
-    "the seed of what is drawn": """
-        import random
-
-        import torch
-
-        -torch.manual_seed(1)
-        torch.manual_seed(2)
-        random.seed(3)
-        -unused = torch.rand(3)
-        GATE = torch.nn.Linear(2, 2)
-        -torch.manual_seed(4)
-
-
-        def target(x):
-            return GATE(x)
     """,
     "the seeds of all that is drawn": """
         import torch
@@ -228,50 +204,6 @@ KEPT = {
         -def other(x):
         -    return x
     """,
-    "a registration by a call": """
-        from torch._dynamo import register_backend
-
-
-        def target(gm, inputs):
-            return gm.forward
-
-
-        register_backend(target, name="mine")
-        -print(target)
-    """,
-    "a registration by a call of a call": """
-        from torch._dynamo import register_backend
-
-
-        def target(gm, inputs):
-            return gm.forward
-
-
-        register_backend(name="mine of a call")(target)
-    """,
-    "both branches that bind a name": """
-        import sys
-
-        if sys.version_info > (3, 11):
-            import tomllib
-            -import http
-        else:
-            tomllib = None
-
-
-        def target():
-            return tomllib
-    """,
-    "an import that may fail": """
-        try:
-            import numpy as np
-        except ImportError:
-            np = None
-
-
-        def target():
-            return np
-    """,
     "names for annotations alone": """
         from __future__ import annotations
         from typing import TYPE_CHECKING
@@ -283,20 +215,6 @@ KEPT = {
 
         def target(x: Sequence[int]):
             return x
-    """,
-    "a name that a function makes global": """
-        COUNT = 0
-
-
-        -def reset():
-        -    global COUNT
-        -    COUNT = 0
-        -
-        -
-        def target():
-            global COUNT
-            COUNT += 1
-            return COUNT
     """,
     "comments of what is kept": """
         -# of the whole module
@@ -321,17 +239,6 @@ KEPT = {
             y = [z for z in x]
             return y, x.shape, (lambda shape: shape)
     """,
-    "default arguments and nested functions": """
-        SCALE = 2.0
-        SHIFT = 1.0
-
-
-        def target(x, scale=SCALE):
-            def inner(y):
-                return y + SHIFT
-
-            return inner(x) * scale
-    """,
     "a name bound twice": """
         def helper():
             return 1
@@ -345,19 +252,6 @@ KEPT = {
 
 
         target = (first, helper)
-    """,
-    "several names at once": """
-        import functools
-
-        target, other = functools.partial(max, 1), 2
-    """,
-    "an alias of an alias": """
-        def one():
-            return 1
-
-
-        two = one
-        target = {"key": two}
     """,
     "a table that a decorator fills": """
         RULES = {}
@@ -479,19 +373,28 @@ def test_a_slice_keeps(about):
     assert "target" in names
 
 
-def test_star_imports_stay_where_a_name_is_bound_by_nothing_else():
-    module = "from math import *\nfrom json import dumps\n\ntarget = floor\nother = dumps\n"
-    assert sliced(module, "target") == "from math import *\n\ntarget = floor\n"
-    assert sliced(module, "other") == "from json import dumps\n\nother = dumps\n"
-
-
-def test_what_runs_after_the_names_were_used_is_left_out():
-    module = "LIMIT = 1\n\n\ndef target():\n    return LIMIT\n\n\ntarget()\nLIMIT = 2\n"
-    assert sliced(module, "target", until=8) == "LIMIT = 1\n\n\ndef target():\n    return LIMIT\n"
-
-
-def test_nothing_is_needed_for_names_that_the_module_does_not_bind():
-    assert sliced("import os\nx = 1\n", "target") == ""
+@pytest.mark.parametrize(
+    ("module", "names", "until", "found"),
+    [
+        (
+            "from math import *\nfrom json import dumps\n\ntarget = floor\n",
+            "target",
+            None,
+            "from math import *\n\ntarget = floor\n",
+        ),
+        (
+            "from math import *\nfrom json import dumps\n\ntarget = dumps\n",
+            "target",
+            None,
+            "from json import dumps\n\ntarget = dumps\n",
+        ),
+        ("LIMIT = 1\ntarget = [LIMIT]\ntarget.append(2)\nLIMIT = 2\n", "target", 3, "LIMIT = 1\ntarget = [LIMIT]\n"),
+        ("import os\nx = 1\n", "target", None, ""),
+    ],
+    ids=["a star", "no star", "what runs after the names were used", "no such name"],
+)
+def test_a_small_module(module, names, until, found):
+    assert sliced(module, names, **({"until": until} if until else {})) == found
 
 
 CUSTOM_OP = """
@@ -613,32 +516,32 @@ def test_an_op_that_a_helper_registers_brings_the_helper():
         def swish(x: torch.Tensor) -> torch.Tensor:
             return x * torch.sigmoid(x)
         """,
+        """
+        from torch.library import define, impl
+
+        NAMESPACE = "ba" + "nk"
+
+
+        def add_op(name, function):
+            define(f"{NAMESPACE}::{name}", "(Tensor x) -> Tensor")
+            impl(f"{NAMESPACE}::{name}", "default", function)
+
+
+        add_op("swish", lambda x: x * torch.sigmoid(x))
+        """,
+        """
+        import torch
+
+        torch.ops.load_library("libfast.so")
+        """,
     ],
-    ids=["its name", "its namespace"],
+    ids=["its name", "its namespace", "imported functions", "a shared library"],
 )
 def test_an_op_with_a_computed_name_brings_what_registers_ops(text):
     module = source_of(text)
     assert sliced(f"{module}\n\nprint(1)\n", ops=["bank::swish"]).strip() == module.strip()
 
 
-def test_an_op_of_a_shared_library_brings_the_loading():
-    module = 'import torch\n\ntorch.ops.load_library("libfast.so")\nprint("loaded")\n'
-    assert sliced(module, ops=["fast::add"]) == 'import torch\n\ntorch.ops.load_library("libfast.so")\n'
-
-
-IMPORTED_MAKERS = """
-    from torch.library import define, impl
-
-    NAMESPACE = "dev" + str(3)
-
-
-    def add_op(name, function):
-        define(f"{NAMESPACE}::{name}", "(Tensor x) -> Tensor")
-        impl(f"{NAMESPACE}::{name}", "default", function)
-
-
-    add_op("my_halve", lambda x: x / 2)
-"""
 NAMED_ELSEWHERE = """
     import torch
 
@@ -653,10 +556,6 @@ NAMED_ELSEWHERE = """
 
     make(("ha" + "lve",))
 """
-
-
-def test_a_namespace_that_is_computed_for_imported_functions():
-    assert sliced(f"{source_of(IMPORTED_MAKERS)}\nprint(1)\n", ops=["dev3::my_halve"]) == source_of(IMPORTED_MAKERS)
 
 
 def test_a_statement_that_only_names_an_op_does_not_register_it():
