@@ -76,8 +76,10 @@ types: .venv/.types
 bench: .venv/.bench
 	$(BIN)/python benchmarks/compare.py --write
 
-# The site, in site/: open site/index.html. The theme's notice about its successor is no error of ours.
+# The site, in site/: open site/index.html, after the tables of docs/ that repeat the code. The theme's notice about its
+# successor is no error of ours.
 docs: .venv/.docs
+	$(BIN)/python scripts/docs_tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 # The wheels and the source distribution: built, installed outside this folder, and used there.

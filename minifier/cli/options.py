@@ -28,7 +28,12 @@ class WholeNumber(click.IntRange):
 
 
 _SHARED_OPTIONS = (
-    click.option("--out", type=click.Path(path_type=Path), help="Output folder; must be empty or not exist."),
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        help="Output folder; must be empty or not exist. Default: minify-out/SCRIPT-N; of reduce the given folder, if a "
+        "run or minifier.capture wrote it.",
+    ),
     click.option(
         "--match",
         metavar="REGEX",
