@@ -4,15 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+from clock import Clock, is_alive, wait_until
 
+from minifier.process import waiting
 from minifier.process.child import Child, end, supervise
 from minifier.process.forked_step import run_step
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
+HANGS = "import signal; signal.pause()"
 
 
 def started(code: str, seconds: float) -> Child:
@@ -21,18 +22,8 @@ def started(code: str, seconds: float) -> Child:
     return Child(process.pid, seconds)
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone_soon(pid: int) -> bool:
-    until = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not is_alive(pid)
+def wait_for_the_end_of(pid: int) -> None:
+    wait_until(lambda: not is_alive(pid), f"process {pid} has ended")
 
 
 def test_forked_and_started_children_end_each_in_its_own_way():
@@ -45,28 +36,42 @@ def test_forked_and_started_children_end_each_in_its_own_way():
 
     forked = Child.forked(answer, 30, pipe=read_end)
     os.close(write_end)
-    hangs = started("import time; time.sleep(60)", 0.6)
+    hangs = started(HANGS, 0.6)
     dies = started("import os; os.abort()", 30)
     supervise([forked, hangs, dies])
     assert set(os.listdir("/proc/self/fd")) == before
     assert (forked.code, forked.status, forked.signal, forked.data) == (3, 3, None, b"done")
-    assert (hangs.timed_out, hangs.signal) == (True, signal.SIGKILL) and 0.6 <= hangs.seconds < 10
+    assert (hangs.timed_out, hangs.signal) == (True, signal.SIGKILL)
     assert (dies.timed_out, dies.status, dies.signal) == (False, None, signal.SIGABRT)
 
 
 def test_a_look_is_made_as_often_as_one_asks_for():
-    child, looks = started("import time; time.sleep(1.5)", 30), []
-    supervise([child], looks=[lambda _: None, lambda running: looks.append(running) or 0.02])
-    assert len(looks) > 15 and looks[0] == [child]
+    child, ticks, seen = started(HANGS, 30), [], []
+
+    def asks_for_more(running):
+        seen.append((len(ticks), running))
+        if len(seen) == 3:
+            running[0].stop()
+        return 0.001
+
+    def tick():
+        clock.move(0.1)  # a quarter of a second is three rounds
+        ticks.append(None)
+
+    clock = Clock()
+    supervise([child], tick, [lambda _: None, asks_for_more], clock)
+    first, second, third = (rounds for rounds, _ in seen[:3])
+    assert seen[0][1] == [child] and (second, third) == (first + 1, first + 2)
 
 
 def test_what_outlives_a_child_in_its_group_is_killed(tmp_path):
     note = tmp_path / "pid"
     child = started(
-        f"import os, time\npid = os.fork()\nif pid == 0: time.sleep(60)\nopen({str(note)!r}, 'w').write(str(pid))", 30
+        f"import os, signal\npid = os.fork()\nif pid == 0: signal.pause()\nopen({str(note)!r}, 'w').write(str(pid))", 30
     )
     supervise([child])
-    assert child.code == 0 and gone_soon(int(note.read_text()))
+    assert child.code == 0
+    wait_for_the_end_of(int(note.read_text()))
 
 
 def test_a_child_is_waited_for_once():
@@ -82,9 +87,9 @@ def test_an_error_while_a_step_runs_leaves_none_of_its_processes(tmp_path):
     note = tmp_path / "pid"
 
     def work():
-        grandchild = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        grandchild = subprocess.Popen(["sleep", "inf"], start_new_session=True)
         note.write_text(f"{os.getpid()} {grandchild.pid}")
-        time.sleep(60)
+        signal.pause()
         return 0
 
     def tick():
@@ -94,15 +99,16 @@ def test_an_error_while_a_step_runs_leaves_none_of_its_processes(tmp_path):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit):
         run_step(work, tick)
-    assert all(gone_soon(int(pid)) for pid in note.read_text().split())
+    for pid in note.read_text().split():
+        wait_for_the_end_of(int(pid))
     assert signal.getsignal(signal.SIGINT) is before
 
 
 STUBBORN = """
-import signal, subprocess, sys, time
+import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True).pid, flush=True)
-time.sleep(600)
+print(subprocess.Popen(["sleep", "inf"], start_new_session=True).pid, flush=True)
+signal.pause()
 """
 
 
@@ -110,13 +116,67 @@ def test_a_program_that_goes_on_after_sigterm_is_killed_with_its_children():
     with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True) as process:
         child = int(process.stdout.readline())
         end(process, 0.1)
-        assert process.returncode == -signal.SIGKILL and gone_soon(child)
+        assert process.returncode == -signal.SIGKILL
+    wait_for_the_end_of(child)
 
 
 def test_a_program_that_ends_by_sigterm_is_waited_for():
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+    with subprocess.Popen([sys.executable, "-c", HANGS]) as process:
         end(process)
         assert process.returncode == -signal.SIGTERM
+
+
+def test_time_in_which_everything_was_suspended_counts_for_no_limit():
+    clock = Clock()
+    read_end, write_end = os.pipe()
+    child = Child.forked(lambda: os._exit(len(os.read(read_end, 1))), 5, now=clock)
+
+    def tick():
+        if clock.seconds == 1000.0:
+            clock.move(100.0)  # Ctrl-Z, and fg
+        elif child.excused:
+            os.write(write_end, b"1")
+
+    supervise([child], tick, now=clock)
+    os.close(read_end)
+    os.close(write_end)
+    assert (child.code, child.timed_out, child.excused, child.seconds) == (1, False, 100.0, 0.0)
+
+
+@pytest.fixture
+def schedule(monkeypatch):
+    """What the kernel tells of a process: for each thread, the seconds that it ran, and waited for a processor."""
+    threads = {}
+    monkeypatch.setattr(waiting, "tree", lambda pid: [pid])
+    monkeypatch.setattr(
+        waiting,
+        "read_threads",
+        lambda pid, name: {
+            thread: f"{int(ran * 1e9)} {int(waited * 1e9)} 0" for thread, (ran, waited) in threads.items()
+        },
+    )
+    return threads
+
+
+@pytest.mark.parametrize(
+    ("ran", "waited", "excused"),
+    [
+        ([2], [6], 6),  # beside three that compute
+        ([8], [0], 0),
+        ([0], [0], 0),  # it sleeps
+        ([2, 2], [6, 6], 6),  # no longer than the time that passes
+        ([2, 0], [6, 0], 6),
+    ],
+)
+def test_time_in_which_a_child_waits_for_a_processor_counts_for_no_limit(schedule, ran, waited, excused):
+    clock = Clock()
+    child = Child(0, 20, now=clock)
+    clock.move(8)
+    schedule.update(enumerate(zip(ran, waited, strict=True)))
+    child.excuse()
+    assert (child.excused, child.seconds, child.deadline) == (excused, 8 - excused, 1020 + excused)
+    child.excuse()
+    assert child.excused == excused, "right after it nothing is new"
 
 
 @pytest.fixture
@@ -124,7 +184,7 @@ def busy():
     """Run the test, and all processes that it starts, on one processor, beside four that compute."""
     before, one = os.sched_getaffinity(0), {min(os.sched_getaffinity(0))}
     os.sched_setaffinity(0, one)
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    spinning = [subprocess.Popen([sys.executable, "-c", COMPUTES]) for _ in range(4)]
     yield
     for process in spinning:
         process.kill()
@@ -132,28 +192,21 @@ def busy():
     os.sched_setaffinity(0, before)
 
 
-COMPUTES = "import time\nwhile time.process_time() < {seconds}: pass"
+COMPUTES = "while True: pass"
 
 
 @pytest.mark.usefixtures("busy")
-def test_time_in_which_a_child_waits_for_a_processor_counts_for_no_limit():
-    begun = time.monotonic()
-    computes, sleeps = started(COMPUTES.format(seconds=2), 6), started("import time; time.sleep(60)", 6)
-    supervise([computes, sleeps])
-    assert computes.code == 0 and not computes.timed_out and computes.seconds < 6 < time.monotonic() - begun
-    assert sleeps.timed_out
+def test_the_kernel_tells_who_waits_for_a_processor():
+    child = started(COMPUTES, 60)
+    try:
+        wait_until(lambda: child.excuse() or child.excused)
+    finally:
+        child.kill()
 
 
 @pytest.mark.usefixtures("busy")
 def test_what_computes_without_end_is_stopped_on_a_busy_machine():
-    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {COMPUTES.format(seconds=99)!r}])"
-    children = [started(COMPUTES.format(seconds=99), 1), started(nested, 1)]
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {COMPUTES!r}])"
+    children = [started(COMPUTES, 0.5), started(nested, 0.5)]
     supervise(children)
-    assert all(child.timed_out and child.seconds >= 1 for child in children)
-
-
-def test_several_threads_wait_no_longer_than_the_time_that_passes():
-    code = "import threading\nfor _ in range(8): threading.Thread(target=lambda: max(range(10**9))).start()"
-    begun, child = time.monotonic(), started(code, 1)
-    supervise([child])
-    assert child.timed_out and 0 <= child.excused < time.monotonic() - begun
+    assert all(child.timed_out for child in children)

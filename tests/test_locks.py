@@ -4,9 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from clock import wait_until
 
 from minifier.process.locks import hold, is_held, release
 
@@ -41,17 +41,14 @@ def test_a_file_that_has_taken_the_descriptor_stays_open(path):
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("goes_on", ["if os.fork() == 0: time.sleep(60)", "subprocess.Popen(['sleep', '60'])"])
+@pytest.mark.parametrize("goes_on", ["if os.fork() == 0: signal.pause()", "subprocess.Popen(['sleep', 'inf'])"])
 def test_nothing_that_a_killed_process_started_keeps_its_lock(path, goes_on):
-    code = f"{HOLDS} import os, subprocess, time\n{goes_on}\nprint(1, flush=True)\ntime.sleep(60)"
+    code = f"{HOLDS} import os, signal, subprocess\n{goes_on}\nprint(1, flush=True)\nsignal.pause()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         process.stdout.readline()
         assert is_held(path)
         process.kill()
-        until = time.monotonic() + 5
-        while is_held(path) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert not is_held(path)
+        wait_until(lambda: not is_held(path))
         os.killpg(process.pid, signal.SIGKILL)  # what it had started is still there

@@ -2,11 +2,12 @@
 
 import os
 import signal
-import time
 
 import pytest
+from clock import Clock
 
 from minifier.errors import NoRepro
+from minifier.process.forked_step import run_step
 from minifier.process.interrupts import interrupted_afterwards
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed, run_for_result
 
@@ -142,26 +143,35 @@ def test_more_than_the_pipe_holds_arrives(forked):
     assert forked(displayed) == (0, list(range(1000)))
 
 
-@pytest.mark.parametrize("ends_at_once", [True, False])
-def test_an_interrupt_is_answered_once_and_soon(forked, ends_at_once):
-    recorder = Recorder()
-
-    def work(channel):
-        try:
-            os.kill(os.getppid(), signal.SIGINT)
-            if not ends_at_once:
-                signal.pause()
-        except KeyboardInterrupt:
-            time.sleep(0.7)
-            channel.say("the child ends")
-            time.sleep(0.7)
-        return 0
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_an_interrupt_is_answered_once_and_soon(forked, ends_by_itself):
+    """A child that ends by itself is left alone; another gets the interrupt, and is waited for after the answer."""
 
     def displayed():
-        end = run_displayed(work, recorder, lambda: recorder.say("interrupted"))
-        return end.interrupted, recorder.seen
+        clock, answers, pipe = Clock(), [], os.pipe()
 
-    assert forked(displayed) == (True, ["interrupted"] if ends_at_once else ["interrupted", "the child ends"])
+        def work():
+            try:
+                os.kill(os.getppid(), signal.SIGINT)
+                if not ends_by_itself:
+                    signal.pause()
+            except KeyboardInterrupt:
+                return len(os.read(pipe[0], 1))
+            return 5
+
+        def now():
+            if not ends_by_itself:
+                clock.move(1.0)  # the time that a child has to end by itself
+            return clock()
+
+        def answer():
+            answers.append("interrupted")
+            os.write(pipe[1], b"!")
+
+        end = run_step(work, interrupting=answer, now=now)
+        return end.interrupted, end.status, answers
+
+    assert forked(displayed) == (True, 5 if ends_by_itself else 1, ["interrupted"])
 
 
 @pytest.mark.parametrize("number, words", [(0, "0 ops"), (1, "1 op"), (2, "2 ops")])

@@ -6,9 +6,9 @@ import faulthandler
 import os
 import signal
 import threading
-import time
 
 import pytest
+from clock import wait_until
 
 from minifier.errors import MachineFailed, MinifyError, NoRepro
 from minifier.process.forked_step import run_step
@@ -55,31 +55,33 @@ def test_a_fatal_signal_leaves_the_stack(tmp_path, act, number):
 
 
 def test_a_process_can_be_asked_and_lives_on(tmp_path):
-    path, mark = tmp_path / "stacks", tmp_path / "mark"
+    path, (read_end, write_end) = tmp_path / "stacks", os.pipe()
 
     def waits():
-        mark.touch()
-        time.sleep(3)
+        (tmp_path / "waits").touch()
+        os.read(read_end, 1)
         (tmp_path / "alive").touch()
 
     pid = child(lambda: deep(path, waits))
-    while not mark.exists():
-        time.sleep(0.01)
+    wait_until((tmp_path / "waits").exists)
     os.kill(pid, ASK)
+    wait_until(lambda: "in waits" in read_stack(path))
+    os.write(write_end, b"!")
     os.waitpid(pid, 0)
-    assert "in waits" in read_stack(path) and (tmp_path / "alive").exists()
+    assert (tmp_path / "alive").exists()
 
 
 def test_the_thread_can_be_named(tmp_path):
-    path, pipe = tmp_path / "stacks", os.pipe()
+    path, pipe, begun = tmp_path / "stacks", os.pipe(), threading.Event()
 
     def elsewhere():
         os.write(pipe[1], str(threading.get_ident()).encode())
-        time.sleep(30)
+        begun.set()
+        threading.Event().wait()
 
     def work():
         threading.Thread(target=elsewhere, daemon=True).start()
-        time.sleep(0.5)
+        begun.wait()
         os.abort()
 
     os.waitpid(child(lambda: deep(path, work)), 0)
@@ -165,7 +167,7 @@ def test_a_step_can_be_looked_at_and_ended():
             running[0].stop()
 
     def work():
-        time.sleep(30)
+        signal.pause()
         return 0
 
     end = run_step(work, looks=[look])

@@ -3,7 +3,6 @@
 import os
 import signal
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -93,7 +92,7 @@ def test_what_no_run_made_is_left_alone(tmp_path):
     fresh.mkdir()
     remove_dead([own, other, link, fresh, tmp_path / "missing"])
     assert (own / "letters.txt").exists() and (other / "owner").exists() and link.is_symlink() and fresh.exists()
-    os.utime(fresh, (time.time() - 3600,) * 2)
+    os.utime(fresh, (fresh.stat().st_mtime - 3600,) * 2)
     remove_dead([fresh])
     assert not fresh.exists()
 

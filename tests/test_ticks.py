@@ -2,7 +2,6 @@
 
 import io
 import os
-import time
 
 import pytest
 
@@ -15,30 +14,39 @@ from minifier.verify import Conditions, run_script
 
 
 class Ticks:
-    """Counts how often a loop that waits lets time pass."""
+    """Counts how often a loop that waits lets time pass. A reader of the file `fourth` waits for the fourth time."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, folder) -> None:
+        self.count, self.fourth = 0, folder / "fourth"
+        os.mkfifo(self.fourth)
+        self.file = os.open(self.fourth, os.O_RDWR)
 
     def __call__(self) -> None:
         self.count += 1
+        if self.count == 4:
+            os.write(self.file, b"!\n")
+
+
+@pytest.fixture
+def ticks(tmp_path):
+    return Ticks(tmp_path)
 
 
 @pytest.mark.parametrize("memory", [None, 2**33])
-def test_waiting_for_probes_ticks(processes, tmp_path, memory):
-    ticks = Ticks()
-    run_children([lambda: time.sleep(1.2) or {}], Limits(30, memory), tmp_path, ticks)
-    assert ticks.count >= 4
+def test_waiting_for_probes_ticks(processes, tmp_path, ticks, memory):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (end,) = run_children([lambda: {"read": len(os.read(ticks.file, 1))}], Limits(60, memory), scratch, ticks)
+    assert end.result == {"read": 1}
 
 
-def test_waiting_for_an_interpreter_ticks(processes, tmp_path):
-    script, ticks = tmp_path / "repro.py", Ticks()
-    script.write_text("import time\ntime.sleep(1.2)\n")
-    assert run_script(script, Conditions(None, 60), ticks).status == 0 and ticks.count >= 4
+def test_waiting_for_an_interpreter_ticks(processes, tmp_path, ticks):
+    script = tmp_path / "repro.py"
+    script.write_text(f"open({str(ticks.fourth)!r}).readline()")
+    assert run_script(script, Conditions(None, 60), ticks).status == 0
 
 
-def test_waiting_for_the_environment_ticks(processes):
-    ticks = Ticks()
+def test_waiting_for_the_environment_ticks(processes, ticks):
     collector = EnvironmentCollector()
     assert "PyTorch version" in collector.text(ticks) and ticks.count >= 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import faulthandler
+import functools
 import hashlib
 import io
 import json
@@ -14,17 +15,18 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import traceback
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from clock import AfterHangs, wait_until
 from forked_script import forked_interpreters
 from warm_command import WarmProcess, warm_command, warm_python
 
+from minifier.case.run_folder import JOURNAL
 from minifier.cli.entry import command_line
 from minifier.process.orphans import adopt_orphans
 from minifier.process.phase_clock import PhaseClock
@@ -162,6 +164,28 @@ class Project:
         )
 
 
+class Held:
+    """Holds up a command at a backend that calls `oddlib.held.hold`, once a file of the results has a text so many
+    times. `environment` is for the command."""
+
+    def __init__(self, project: Project, text: str, times: int, file: str | Path = JOURNAL) -> None:
+        self._file, self._text, self._times = project.out / file, text, times
+        self._released = project.root / "released"
+        self.environment = {"ODDLIB_HELD": json.dumps([str(self._file), text, times, str(self._released)])}
+
+    def wait(self, process: subprocess.Popen[str] | WarmProcess) -> None:
+        """Wait until the command is held up."""
+        wait_until(
+            lambda: self._file.exists() and self._file.read_text().count(self._text) >= self._times,
+            lambda: process.communicate(),
+            process=process,
+        )
+
+    def release(self) -> None:
+        """Let all that begins from now on go on."""
+        self._released.touch()
+
+
 class CommandLine(Project):
     """A project in which `minify` runs in the test process: for what it refuses before it starts anything."""
 
@@ -211,7 +235,7 @@ def run_alone(
 
 def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
     """What `work()` gives, run in a forked child; an exception of it fails the test, with its traceback."""
-    answer = folder / f"answer-{time.monotonic_ns()}"
+    answer = folder / f"answer-{uuid.uuid4().hex}"
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -227,13 +251,12 @@ def in_child(work: Callable[[], Any], folder: Path, timeout: float = 60) -> Any:
             answer.write_bytes(pickle.dumps(found))
         finally:
             os._exit(0)
-    end = time.monotonic() + timeout
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > end:
-            os.killpg(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            pytest.fail(f"the child did not end in {timeout} s")
-        time.sleep(0.01)
+    try:
+        wait_until(lambda: os.waitpid(pid, os.WNOHANG) != (0, 0), "the child has ended", timeout)
+    except AssertionError:
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
     assert answer.exists(), "the child died"
     kind, value = pickle.loads(answer.read_bytes())
     assert kind == "value", value
@@ -287,6 +310,13 @@ def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
     return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), load(source)), source, out)
 
 
+def let_hangs_last(folder: Path) -> None:
+    """In this process, let the hangs of a captured script in this folder last an hour at once."""
+    from minifier.capturing import capture
+
+    capture.RunningCalls = functools.partial(capture.RunningCalls, now=AfterHangs(folder / "hangs"))
+
+
 class Bureau:
     """Captures and reduces scripts without the command line and without verification: a second, not ten."""
 
@@ -308,6 +338,7 @@ class Bureau:
         def work() -> Any:
             faulthandler.disable()  # pytest's; a user's is respected
             sys.path[0] = str(CASES)
+            let_hangs_last(self.folder)
             adopt_orphans()
             return capture(Program(str(script), arguments), self.graphs, Terms(limit, **terms))
 
@@ -328,6 +359,7 @@ class Bureau:
         def work() -> Any:
             faulthandler.disable()
             sys.path[0] = str(CASES)
+            let_hangs_last(self.folder)
             program, ui = Program(str(self.folder / "failing.py")), Lines()
             found = FoundFailures(program, captured, self.folder, self.graphs, Terms(limit, **terms))
             call = fall_back(

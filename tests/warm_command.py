@@ -12,10 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
+
+from clock import Limit, wait_until
 
 SERVER = Path(__file__).with_name("warm_server.py")
 START_SECONDS = 120
@@ -31,10 +32,9 @@ class WarmProcess:
 
     def _answer(self, timeout: float | None) -> dict[str, int]:
         """Read a line of the server's; `timeout` in seconds. Raises TimeoutError."""
-        until = time.monotonic() + timeout if timeout is not None else None
+        limit = Limit(timeout)
         while b"\n" not in self._received:
-            rest = None if until is None else max(0.0, until - time.monotonic())
-            if not select.select([self._connection], [], [], rest)[0]:
+            if not select.select([self._connection], [], [], limit.rest)[0]:
                 raise TimeoutError
             received = self._connection.recv(1024)
             assert received, "the warm server has died"
@@ -121,11 +121,7 @@ class WarmCommand:
             return WarmProcess(connection, outputs)
 
     def _wait_for_server(self) -> None:
-        until = time.monotonic() + START_SECONDS
-        while not os.path.exists(self.address):
-            assert self.process.poll() is None, f"the warm server has died:\n{self.log.read_text()}"
-            assert time.monotonic() < until, f"the warm server does not answer:\n{self.log.read_text()}"
-            time.sleep(0.05)
+        wait_until(lambda: os.path.exists(self.address), self.log.read_text, START_SECONDS, self.process)
 
 
 def warm_python(

@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -70,8 +69,8 @@ def _capture_once(
 
     folder.mkdir(parents=True, exist_ok=True)
     baseline = replace(baseline_of_a_repro(), path=tuple(sys.path[1:]))
-    started = time.monotonic()
     status = RunningCalls()
+    started = status.now()
     watch = Watch(status, folder / STACKS, terms)
     subject = f"{program.said} again, {terms.purpose}; its output is not shown" if terms.purpose else program.said
     graphs = GraphProgress(folder, Progress(Phase.SCRIPT, subject), display)
@@ -87,7 +86,7 @@ def _capture_once(
         graphs.tick()  # the last events
     finally:
         kill_orphans()  # the script's own processes would stay, once for each of its runs
-    return read_run(folder, end, time.monotonic() - started, status, watch)
+    return read_run(folder, end, status.now() - started, status, watch)
 
 
 def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, status: RunningCalls) -> int:

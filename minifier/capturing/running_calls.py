@@ -9,6 +9,7 @@ import mmap
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class Running:
     call: counts the compiled function's calls; 0 while compiling. At stage COMPARE: 1 for the call of the compiled
         function, 0 for the rest of the comparison.
     thread: the result of `threading.get_ident`.
-    begun: monotonic clock, in seconds.
+    begun: when the call began, by the clock of its `RunningCalls`, in seconds.
     """
 
     stage: Stage
@@ -56,7 +57,7 @@ class RunningCalls:
     Each thread in a backend call has its own slot, with its innermost call. Writing takes about a microsecond.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, now: Callable[[], float] = time.monotonic) -> None:
         size = _FIRST_SLOT_OFFSET + _MAX_THREADS * _CALL.size
         if path is None:
             self._memory = mmap.mmap(-1, size)  # no file that the script could close
@@ -67,6 +68,7 @@ class RunningCalls:
                 self._memory = mmap.mmap(file.fileno(), size)
         self._free = [_FIRST_SLOT_OFFSET + i * _CALL.size for i in reversed(range(_MAX_THREADS))]
         self._own_slot = _OwnSlot()
+        self.now = now
         self._slowest = 0.0
         self._state = _RUNS
 
@@ -82,7 +84,7 @@ class RunningCalls:
             except IndexError:  # more threads than slots
                 return None
             slot.offset, outer = offset, b""
-        now = time.monotonic()
+        now = self.now()
         _CALL.pack_into(memory, offset, _NUMBERS[stage], number, call, threading.get_ident(), now)
         return offset, outer, now
 
@@ -98,7 +100,7 @@ class RunningCalls:
         if not outer:
             self._own_slot.offset = 0
             self._free.append(offset)
-        lasted = time.monotonic() - begun
+        lasted = self.now() - begun
         if counts and lasted > self._slowest:
             self._slowest = lasted
             _HEAD.pack_into(self._memory, 0, self._state, lasted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +94,7 @@ class Watch:
             excused = child.excused - self._excused.setdefault(call, child.excused)
             if call.stage is Stage.COMPARE and call.call == 0:  # no limit: eager code is expected to end
                 continue
-            lasted = time.monotonic() - call.begun - excused
+            lasted = self._status.now() - call.begun - excused
             # Sampling starts early enough for `_is_idle` at the time of the first decision.
             first_sample = MIN_LIMIT_SECONDS - _IDLE_SECONDS - _SAMPLE_SECONDS
             if lasted > first_sample and not self._status.slowest and not self._terms.timeout:
@@ -133,7 +132,7 @@ class Watch:
         poll_seconds = self._memory([child])
         self.exhausted = child.exhausted
         if self.exhausted and calls:
-            self._blame(calls[0], time.monotonic() - calls[0].begun)
+            self._blame(calls[0], self._status.now() - calls[0].begun)
         return poll_seconds
 
     def _blame(self, call: Running, lasted: float) -> None:

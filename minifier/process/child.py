@@ -32,7 +32,7 @@ class Child:
     """A child process, forked or started, and waited for once.
 
     pid: its process id, which no other process gets until `code` is known.
-    started, deadline: monotonic clock; `supervise` kills the child at the deadline, and sets `timed_out`.
+    started, deadline: readings of `now`; `supervise` kills the child at the deadline, and sets `timed_out`.
     excused: seconds since `started` that count for no limit: it was suspended, or waited for a processor.
     exhausted: bytes in use when a memory watch killed the child; else 0.
     is_stopped: whether `stop` killed the child.
@@ -42,9 +42,18 @@ class Child:
     """
 
     def __init__(
-        self, pid: int, seconds: float = math.inf, *, pipe: int | None = None, stacks: StackFile | None = None
+        self,
+        pid: int,
+        seconds: float = math.inf,
+        *,
+        pipe: int | None = None,
+        stacks: StackFile | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`pipe` is the end to read from. With `stacks`, `stop` asks the child for its stack first."""
+        """`pipe` is the end to read from. With `stacks`, `stop` asks the child for its stack first.
+
+        `now` is the clock that limits are measured by, in seconds.
+        """
         self.pid = pid
         self.timed_out = False
         self.exhausted = 0
@@ -53,7 +62,7 @@ class Child:
         self.pipe, self._stacks = pipe, stacks
         self._ended = math.nan
         self.is_stopped = False
-        self._waiting = Waiting(pid)
+        self._now, self._waiting = now, Waiting(pid, now)
         if pipe is not None:
             os.set_blocking(pipe, False)
         self.limit(seconds)
@@ -66,6 +75,7 @@ class Child:
         *,
         pipe: int | None = None,
         stacks: StackFile | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> Child:
         """Fork a child that runs `run`, has the signal handlers of a new process, and dies with this process.
 
@@ -74,7 +84,7 @@ class Child:
         """
         sys.stdout.flush()
         sys.stderr.flush()
-        started, parent = time.monotonic(), os.getpid()
+        started, parent = now(), os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
@@ -84,7 +94,7 @@ class Child:
                     run()
             finally:
                 os._exit(RAISED)
-        child = cls(pid, seconds, pipe=pipe, stacks=stacks)
+        child = cls(pid, seconds, pipe=pipe, stacks=stacks, now=now)
         child.started = started
         return child
 
@@ -98,14 +108,14 @@ class Child:
 
     def limit(self, seconds: float) -> None:
         """Let the child's time begin now, and end after so many seconds."""
-        self.started = time.monotonic()
+        self.started = self._now()
         self.deadline = self.started + seconds
         self.excused = 0.0
 
     @property
     def seconds(self) -> float:
         """The child's run time so far without the excused time, in seconds."""
-        return (time.monotonic() if self.code is None else self._ended) - self.started - self.excused
+        return (self._now() if self.code is None else self._ended) - self.started - self.excused
 
     def excuse(self, suspended: float = 0.0) -> None:
         """Do not count the time of waiting for a processor or, if given, the seconds of a suspension."""
@@ -176,7 +186,7 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)  # the number is not used again before the child is waited for
             self.read()
             self._close_pipe()
-            self._ended = time.monotonic()
+            self._ended = self._now()
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _close_pipe(self) -> None:
@@ -200,38 +210,43 @@ Returns the seconds until its next look, or None if there is no hurry.
 """
 
 
-def supervise(children: Sequence[Child], tick: Callable[[], object] = lambda: None, looks: Sequence[Look] = ()) -> None:
+def supervise(
+    children: Sequence[Child],
+    tick: Callable[[], object] = lambda: None,
+    looks: Sequence[Look] = (),
+    now: Callable[[], float] = time.monotonic,
+) -> None:
     """Wait until all the children have ended, and read their pipes.
 
     Each child is stopped at its deadline. Time in which this process was suspended, or a child waited for a processor,
     does not count. `tick` is called several times a second. All `looks` are called with the running children, every
-    quarter of a second or as often as any look asks for.
+    quarter of a second or as often as any look asks for. `now` is the children's clock.
     """
-    next_look = time.monotonic() + LOOK
+    next_look = now() + LOOK
     with contextlib.ExitStack() as stack:
         ends: dict[Child, int] = {}  # descriptors that tell a child's end; a grandchild may hold its pipe open
         for child in children:
             if child.code is None:
                 ends[child] = os.pidfd_open(child.pid)
                 stack.callback(os.close, ends[child])
-        last_round = time.monotonic()
+        last_round = now()
         while running := [child for child in children if child.code is None]:
             end_if_asked()
-            now = time.monotonic()
-            gap = now - last_round
+            this_round = now()
+            gap = this_round - last_round
             for child in running:
                 child.excuse(gap if gap > _SUSPEND_GAP_SECONDS else 0.0)
-            last_round = now
+            last_round = this_round
             for child in running:
-                if now >= child.deadline and not child.has_ended:
+                if this_round >= child.deadline and not child.has_ended:
                     child.timed_out = True
                     child.stop()
-            if now >= next_look:
-                next_look = now + min([LOOK, *filter(None, [look(running) for look in looks])])
+            if this_round >= next_look:
+                next_look = this_round + min([LOOK, *filter(None, [look(running) for look in looks])])
             tick()
             wake = min([next_look, *(child.deadline for child in running)])
             pipes = [child.pipe for child in running if child.pipe is not None]
-            ready = _readable([*pipes, *(ends[child] for child in running)], wake - time.monotonic())
+            ready = _readable([*pipes, *(ends[child] for child in running)], wake - now())
             for child in running:
                 if child.pipe in ready:
                     child.read()

@@ -43,12 +43,13 @@ def run_step(
     looks: Sequence[Look] = (),
     stacks: StackFile | None = None,
     interrupting: Callable[[], object] = lambda: None,
+    now: Callable[[], float] = time.monotonic,
 ) -> StepEnd:
     """Run `work` in a forked child, and wait for the end. The return value of `work` is the child's exit status.
 
     This process calls `meanwhile` first, then `tick` and `looks` as `supervise` does. A child that must be stopped is
     asked for its stack in the file `stacks`. Ctrl-C goes to the child; this process calls `interrupting` once, from its
-    loop, and waits on.
+    loop, and waits on. `now` is the clock, in seconds.
 
     An exception of `work` is raised again in this process: a MinifyError with its class and message, MachineFailed for
     a file that cannot be written, and ToolFailed with the traceback for any other, which is this tool's own fault.
@@ -61,14 +62,14 @@ def run_step(
     def forward(number: int, _frame: object) -> None:
         nonlocal interrupted, again, first
         if interrupted:
-            again = again or time.monotonic() - first > _SAME_PRESS_SECONDS
+            again = again or now() - first > _SAME_PRESS_SECONDS
             return
-        interrupted, first = True, time.monotonic()
+        interrupted, first = True, now()
         # A terminal sends Ctrl-C to the whole group, `kill` to us alone or to the group: a child that
         # ends by itself now has had it, and is not to be interrupted while it ends.
         if os.getpgid(0) != _foreground_group():
-            until = time.monotonic() + INTERRUPT_SECONDS
-            while time.monotonic() < until and not child.has_ended:
+            until = now() + INTERRUPT_SECONDS
+            while now() < until and not child.has_ended:
                 time.sleep(0.02)
             child.send(number)
 
@@ -83,12 +84,12 @@ def run_step(
         tick()
 
     with uninterrupted() as mask:
-        child = Child.forked(lambda: _work_and_exit(work, raised, mask), stacks=stacks)
+        child = Child.forked(lambda: _work_and_exit(work, raised, mask), stacks=stacks, now=now)
         signal.signal(signal.SIGINT, forward)
     try:
         if meanwhile is not None:
             meanwhile()
-        supervise([child], answer_and_tick, looks)
+        supervise([child], answer_and_tick, looks, now)
         answer()
     finally:
         child.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from minifier.process.progress import SILENT, Phase, Progress, Ui
 
@@ -10,20 +11,20 @@ from minifier.process.progress import SILENT, Phase, Progress, Ui
 class PhaseClock(Ui):
     """Hands everything to another display, and counts the seconds of each phase that is shown."""
 
-    def __init__(self, ui: Ui = SILENT) -> None:
-        self._ui = ui
+    def __init__(self, ui: Ui = SILENT, now: Callable[[], float] = time.monotonic) -> None:
+        self._ui, self._now = ui, now
         self.restart()
 
     def restart(self) -> None:
         """Begin anew, at no second of any phase."""
         self._phase: Phase | None = None
-        self._begun = self._since = time.monotonic()
+        self._begun = self._since = self._now()
         self._seconds: dict[str, float] = {}
 
     @property
     def total(self) -> float:
         """Return the seconds since the beginning."""
-        return time.monotonic() - self._begun
+        return self._now() - self._begun
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds of each phase so far, by name; the time before the first phase belongs to that phase."""
@@ -39,7 +40,7 @@ class PhaseClock(Ui):
         self._ui.show(progress)
 
     def _count(self, phase: Phase) -> None:
-        now, name = time.monotonic(), phase.name.lower()
+        now, name = self._now(), phase.name.lower()
         self._seconds[name] = self._seconds.get(name, 0.0) + now - self._since
         self._since = now
 

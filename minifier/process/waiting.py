@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from minifier.process.usage import read_threads, tree
 
@@ -12,9 +13,9 @@ _MIN_SECONDS = 0.25  # between two readings
 class Waiting:
     """The time that a process and its descendants wait for a processor, read again and again."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._read = time.monotonic()
+    def __init__(self, pid: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._pid, self._now = pid, now
+        self._read = now()
         self._threads: dict[str, tuple[float, float]] = {}
 
     def since_last(self) -> float:
@@ -23,7 +24,7 @@ class Waiting:
         With n threads busy, n seconds of waiting are one second. A process that sleeps does not wait for a processor.
         Return 0 right after a reading, or if the kernel tells nothing.
         """
-        now = time.monotonic()
+        now = self._now()
         lasted = now - self._read
         if lasted < _MIN_SECONDS:
             return 0.0

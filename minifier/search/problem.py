@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
@@ -78,13 +78,14 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When to stop. `deadline` is a reading of `time.monotonic()`, in seconds; None means no limit.
+    """When to stop. `deadline` is a reading of the clock `now`, in seconds; None means no limit.
 
     The search checks the budget between rounds: a running probe is not interrupted.
     """
 
     max_probes: int | None = None
     deadline: float | None = None
+    now: Callable[[], float] = time.monotonic
 
     @classmethod
     def of(cls, max_probes: int | None, seconds: float | None, started: float) -> Budget:
@@ -95,7 +96,7 @@ class Budget:
         """Return why the search stops after this number of probes, or None."""
         if self.max_probes is not None and probes >= self.max_probes:
             return Ending.MAX_PROBES
-        if self.deadline is not None and time.monotonic() >= self.deadline:
+        if self.deadline is not None and self.now() >= self.deadline:
             return Ending.DEADLINE
         return None
 

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from vocabulary import CASES, Lines, in_child, source_of
+from vocabulary import CASES, Lines, in_child, let_hangs_last, source_of
 
 from minifier.capturing.script import Program
 from minifier.process.orphans import orphans_adopted
@@ -26,6 +26,7 @@ def looked(bureau, text, limit=None, given=None, **settings):
     def work():
         faulthandler.disable()
         sys.path[0] = str(CASES)
+        let_hangs_last(bureau.folder)
         os.chdir(bureau.folder)
         tempfile.tempdir = str(bureau.folder)
         if given is not None:

@@ -125,12 +125,13 @@ NOT_OURS = {
         "g = compiled(call=2)\ng(x, x)\npid = os.fork()\nif pid == 0:\n    g(x, x)\n    os._exit(0)\nos.waitpid(pid, 0)"
     ),
     "ended from outside": (
-        "g = compiled(how='sleep', call=2)\ng(x, x)\n"
-        "threading.Timer(1, lambda: os.kill(os.getpid(), 15)).start()\ng(x, x)"
+        "g = compiled(how='wait', call=2)\ng(x, x)\n"
+        "def end():\n    oddlib.deadly.WAITS.wait()\n    os.kill(os.getpid(), 15)\n"
+        "threading.Thread(target=end).start()\ng(x, x)"
     ),
     "a thread left behind": (
-        "g = compiled(how='sleep', call=1)\nthreading.Thread(target=g, args=(x, x), daemon=True).start()\n"
-        "import time\ntime.sleep(2)"
+        "g = compiled(how='wait', call=1)\nthreading.Thread(target=g, args=(x, x), daemon=True).start()\n"
+        "oddlib.deadly.WAITS.wait()"
     ),
 }
 
@@ -144,17 +145,20 @@ def test_what_is_no_failure_of_a_backend(bureau, name):
 def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau):
     captured = bureau.capture(
         """
-        import signal, threading, time
+        import signal, threading
         import torch
+
+        begun = {"dies": threading.Event(), "waits": threading.Event()}
 
         def backend(gm, inputs):
             def run(*args):
                 name = threading.current_thread().name
-                if name == "dies":
-                    time.sleep(0.5)
-                    signal.raise_signal(signal.SIGSEGV)
-                if name == "waits":
-                    time.sleep(50)
+                if name in begun:
+                    begun[name].set()
+                    begun["waits"].wait()
+                    if name == "dies":
+                        signal.raise_signal(signal.SIGSEGV)
+                    signal.pause()
                 return gm.forward(*args)
             return run
 
@@ -166,7 +170,7 @@ def test_of_calls_in_several_threads_the_one_that_got_the_signal_is_taken(bureau
         threads.append(threading.Thread(target=two, args=(x,), name="waits"))
         for thread in threads:
             thread.start()
-            time.sleep(0.1)
+            begun[thread.name].wait()
         for thread in threads:
             thread.join()
         """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 import pytest
+from clock import Clock
 from search_faults import EMPTY, FakeProber, InterruptedProber, needs
 from search_graphs import scattered, transformer
 
@@ -41,19 +41,20 @@ def test_an_interrupt_while_progress_is_drawn_keeps_the_best_so_far() -> None:
 
 
 def test_a_deadline_in_the_past_ends_at_once() -> None:
-    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), budget=Budget(deadline=time.monotonic()))
+    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), budget=Budget(deadline=5.0, now=lambda: 5.0))
     assert (result.ended, result.probes, result.kept) == (Ending.DEADLINE, 0, PROBLEM.everything)
 
 
 def test_a_deadline_ends_with_the_best_so_far() -> None:
-    deadline = time.monotonic() + 1
+    clock = Clock()
 
     def slow_after_a_success(candidate: Atoms) -> bool:
         if PLANTED <= candidate < PROBLEM.everything:
-            time.sleep(max(0, deadline - time.monotonic()))
+            clock.move(10.0)
         return candidate >= PLANTED
 
-    result = reduce(PROBLEM, FakeProber(slow_after_a_success), budget=Budget(deadline=deadline))
+    budget = Budget.of(None, 1.0, clock())
+    result = reduce(PROBLEM, FakeProber(slow_after_a_success), budget=replace(budget, now=clock))
     assert result.ended is Ending.DEADLINE
     assert PLANTED <= result.kept < PROBLEM.everything
 

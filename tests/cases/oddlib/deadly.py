@@ -4,9 +4,10 @@ import ctypes
 import logging
 import mmap
 import os
+import resource
 import signal
+import sys
 import threading
-import time
 import warnings
 
 import torch
@@ -15,7 +16,21 @@ from torch._dynamo import register_backend
 from oddlib.backends import called
 
 KEPT = []
+WAITS = threading.Event()  # a thread is about to wait
+BYTES_OF_A_SMALL_MACHINE = 1100 * 2**20  # more are nearly all that it has
 HOW = {"stage": "run", "how": "SIGSEGV", "call": 1}
+
+
+def note_a_hang():
+    """For the clock of a test, `clock.AfterHangs`: this call takes an hour from now on."""
+    with open(os.path.join(os.path.dirname(sys.modules["__main__"].__file__), "hangs"), "a") as file:
+        file.write("!")
+
+
+def wait_for_a_limit(held):
+    """Wait until whoever watches has seen what is held, where that is nearly all there is."""
+    while held > BYTES_OF_A_SMALL_MACHINE and resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+        pass
 
 
 def end(how):
@@ -23,11 +38,17 @@ def end(how):
         os._exit(0)
     if how == "exit":
         os._exit(7)
+    if how in ("sleep", "sleep in C", "spin"):
+        note_a_hang()
+    if how == "wait":
+        WAITS.set()
+        threading.Event().wait()
     if how == "sleep":
-        time.sleep(1000)
+        while True:
+            signal.pause()
     if how == "sleep in C":  # which a signal ends; the interpreter's lock is held
-        left = ctypes.PyDLL(None).sleep(1000)
-        raise RuntimeError(f"woken with {left} s left")
+        ctypes.PyDLL(None).pause()
+        raise RuntimeError("woken")
     if how == "spin":
         while True:
             pass
@@ -44,7 +65,7 @@ def end(how):
         hoard = []
         while True:
             hoard.append(torch.ones(2**20))
-            time.sleep(0.002)  # whoever watches has the time to look, on a busy machine too
+            wait_for_a_limit(len(hoard) * 2**22)
     if how == "use up":  # what was reserved before
         arena = mmap.mmap(-1, 2**34, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
         for page in range(0, 2**34, 4096):
@@ -53,7 +74,7 @@ def end(how):
         text = []
         while True:
             text.append("x" * 2**20)
-            time.sleep(0.0005)
+            wait_for_a_limit(len(text) * 2**20)
     if how == "hoard in C++":  # operator new: where it fails, nothing catches std::bad_alloc
         new = ctypes.CDLL("libstdc++.so.6")._Znwm
         new.argtypes, new.restype = (ctypes.c_size_t,), ctypes.c_void_p
