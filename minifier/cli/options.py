@@ -31,8 +31,8 @@ _SHARED_OPTIONS = (
     click.option(
         "--out",
         type=click.Path(path_type=Path),
-        help="Output folder; must be empty or not exist. Default: minify-out/SCRIPT-N; of reduce the given folder, if a "
-        "run or minifier.capture wrote it.",
+        help="Output folder; must be empty or not exist. Default: minify-out/SCRIPT-N; of reduce the given folder, if "
+        "a run or minifier.capture wrote it.",
     ),
     click.option(
         "--match",

@@ -68,7 +68,8 @@ def _around_pipes(is_code: bool, content: str) -> Iterator[tuple[bool, str]]:
 def _written(pieces: Iterable[tuple[bool, str]]) -> str:
     written, after_code = "", False
     for is_code, content in pieces:
-        piece = code(content) if is_code else escaped(content)
+        # Blank code is a space: without one, its neighbours could be read as one word, as `:` and `//` of an address.
+        piece = (code(content) or " " * bool(content)) if is_code else escaped(content)
         written += f" {piece}" if is_code and after_code else piece
         after_code = is_code if content else after_code
     return written

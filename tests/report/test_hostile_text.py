@@ -73,6 +73,7 @@ def test_prose_is_inert_and_its_characters_are_shown(text):
 
 
 @settings(max_examples=100, deadline=None)
+@example(":` `//")
 @given(TEXTS)
 def test_a_cell_shows_all_its_characters_in_every_renderer(text):
     written = cell(text)
