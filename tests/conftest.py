@@ -23,12 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Children are forked from this process: with one thread there is no pool that a fork could break. torch's library
+# reads the variable as it is loaded, and the vocabulary loads it.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 from vocabulary import CASES, Bureau, CommandLine, Minified, Project, in_child
 
 STARTS_A_PROCESS = {"os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
-# Children are forked from this process: with one thread there is no pool that a fork could break.
-os.environ["OMP_NUM_THREADS"] = "1"
 # Where a variable of torch's is set (`make` has TORCH), its defaults are asked of a fresh interpreter.
 for name in [name for name in os.environ if name.startswith("TORCH")]:
     del os.environ[name]
