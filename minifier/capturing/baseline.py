@@ -94,11 +94,11 @@ class Fresh:
     def __init__(self, here: Baseline) -> None:
         self._here = here
         modules = sorted({module for module, _ in here.config})
-        torch_variables = dict(own(variables(os.environ)))
+        left_out = {"PYTHONSAFEPATH", *dict(own(variables(os.environ)))}
         # Some values depend on the folder. Popen and not Child: the user's process may ignore how its children end.
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *modules],
-            env={name: value for name, value in os.environ.items() if name not in torch_variables},
+            env={name: value for name, value in os.environ.items() if name not in left_out},
             cwd=_FOLDER if os.path.isdir(_FOLDER) else None,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

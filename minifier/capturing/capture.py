@@ -27,6 +27,7 @@ from minifier.interfaces.losses import on_loss
 from minifier.process.descriptors import close_for_scripts
 from minifier.process.dropped_output import output_dropped
 from minifier.process.forked_step import run_step
+from minifier.process.import_path import ordinary_path
 from minifier.process.logs import overheard
 from minifier.process.memory import limit_data
 from minifier.process.orphans import kill_orphans
@@ -68,7 +69,7 @@ def _capture_once(
     from minifier.capturing.baseline import baseline_of_a_repro
 
     folder.mkdir(parents=True, exist_ok=True)
-    baseline = replace(baseline_of_a_repro(), path=tuple(sys.path[1:]))
+    baseline = replace(baseline_of_a_repro(), path=ordinary_path())
     status = RunningCalls()
     started = status.now()
     watch = Watch(status, folder / STACKS, terms)

@@ -25,6 +25,7 @@ from typing import Any
 
 from minifier.capturing.standard_input import StandardInput
 from minifier.failure.observed import describe
+from minifier.process.import_path import replace_programs_folder
 from minifier.process.memory import spare_memory
 from minifier.process.stacks import calls_user_code
 
@@ -232,7 +233,9 @@ def run_program(
     status, line, text = 0, "", ""
     links: list[dict[str, Any]] = []
     try:
-        sys.path[0] = os.getcwd() if program.is_module else str(Path(program.target).resolve().parent)
+        if not os.environ.get("PYTHONSAFEPATH"):
+            folder = os.getcwd() if program.is_module else str(Path(program.target).resolve().parent)
+            replace_programs_folder([folder])
         if before is not None:
             before()
         if program.is_module:

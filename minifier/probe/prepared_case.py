@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from minifier.fx.script_definitions import define
 from minifier.fx.tensors import StoredTensors
 from minifier.interfaces.names import MACHINE_SETTINGS
 from minifier.probe.set_state import known_state, reset_state, set_environment
+from minifier.process.import_path import replace_programs_folder
 from minifier.torch_private import (
     as_dynamo_calls,
     asking_for_no_device,
@@ -184,12 +184,6 @@ def preload(modules: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def extend_path(path: Sequence[str]) -> None:
-    """Replace the first entry of the import path, which is the tool's own, by the script's entries.
-    A package next to the script then hides an installed package, as in the script's own run."""
-    sys.path[:1] = path
-
-
 def imported_backend(backend: BackendReference, definitions: str = "") -> Any:
     """Import the value of `backend=` for torch.compile. Raises NoRepro with the reason if that fails."""
     names: dict[str, Any] = {}
@@ -221,7 +215,7 @@ def _threads() -> int:
 
 def prepare_case(case: Case, imports_in_child: bool = False) -> PreparedCase:
     """Prepare a Case; import everything unless `imports_in_child`. Raises NoRepro."""
-    extend_path(case.import_path)
+    replace_programs_folder(case.import_path)  # a package next to the script hides an installed one here too
     reset_state()
     set_environment(case.state)  # a backend may read it at import
     prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child)

@@ -14,8 +14,8 @@ from minifier.case.decode import unpack
 from minifier.case.encode import pack
 from minifier.case.store import write_atomically
 from minifier.failure import Fingerprint, Stage
-from minifier.probe.prepared_case import extend_path
 from minifier.probe.verdicts import seen
+from minifier.process.import_path import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Ui, run_displayed
@@ -92,7 +92,7 @@ def _shorten(
     task: DefinitionsToShorten, settings: Settings, scratch: Path, channel: Channel, started: float
 ) -> ShortDefinitions | None:
     """Shorten the definitions in this process, whose forks run the candidates; None if the script does not fail."""
-    extend_path(task.folders)
+    replace_programs_folder(task.folders)
     lab = SourceLab(
         scratch,
         scratch / "journal.jsonl",

@@ -23,7 +23,7 @@ from minifier.emit.footer import needed_folder, versions
 from minifier.errors import MinifyError, StoppedEarly
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.fx.script_definitions import FILE
-from minifier.probe.prepared_case import extend_path
+from minifier.process.import_path import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
@@ -147,7 +147,7 @@ def _reduce(
     """
     started = time.monotonic()
     folders = tuple(dict.fromkeys((*_folders(program), *known.path)))
-    extend_path(folders)
+    replace_programs_folder(folders)
     with tempfile.TemporaryDirectory(prefix="minify-") as scratch:
         lab = SourceLab(
             Path(scratch),

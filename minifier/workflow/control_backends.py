@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import shutil
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from minifier.errors import NoRepro
 from minifier.failure import Kind, Stage
 from minifier.probe.children import ChildEnd, run_again_if_killed
 from minifier.probe.life import Limits
+from minifier.process.import_path import replace_programs_folder
 from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.settings import Settings
 from minifier.torch_private import backend_error
@@ -50,7 +50,7 @@ def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Di
 
 def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
     """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
-    sys.path[:1] = [*path]
+    replace_programs_folder(path)
     script.write(Path.cwd())
     try:
         runpy.run_path("repro.py", run_name="__main__")

@@ -16,7 +16,7 @@ import sys
 
 import torch
 
-sys.path[0] = {here!r}
+sys.path.insert(0, {here!r})
 {imports}
 backend = {backend}
 program = torch.export.load({path!r})
