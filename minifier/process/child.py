@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from minifier.process.interrupts import ENDING, end_if_asked, uninterrupted
-from minifier.process.orphans import die_with_parent, spare
+from minifier.process.orphans import die_with_parent, mark, spare
 from minifier.process.stacks import ASK, StackFile
 from minifier.process.usage import tree
 from minifier.process.waiting import Waiting
@@ -89,6 +89,7 @@ class Child:
         if pid == 0:
             try:
                 die_with_parent()
+                mark()
                 if os.getppid() == parent:
                     _reset_handlers()
                     run()

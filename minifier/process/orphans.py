@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from minifier.process.usage import descendants
-
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+_NO_LIMIT_MICROSECONDS = 2**62
 
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -23,17 +23,34 @@ def die_with_parent() -> None:
 
 
 _adopter: int | None = None
-_spared: set[int] = set()  # our descendants that `kill_orphans` never kills
+_spared: set[int] = set()  # our children that `kill_orphans` never kills
+
+
+def mark(pid: int = 0) -> None:
+    """Mark a child of this process, or with 0 this new child itself, and so all processes that it will start.
+
+    `kill_orphans` kills marked processes alone: in the user's own process, the user's code may start others meanwhile.
+    The mark is a hard limit on uninterrupted real-time scheduling that is lower than the parent's. Descendants inherit
+    the limit, and it limits nothing: it begins at thousands of years.
+    """
+    with contextlib.suppress(OSError):
+        soft, _ = resource.prlimit(pid, resource.RLIMIT_RTTIME)
+        hard = _real_time_limit(0) - 1
+        resource.prlimit(pid, resource.RLIMIT_RTTIME, (soft if 0 <= soft < hard else hard, hard))
+
+
+def _real_time_limit(pid: int) -> int:
+    _, hard = resource.prlimit(pid, resource.RLIMIT_RTTIME)
+    return _NO_LIMIT_MICROSECONDS if hard == resource.RLIM_INFINITY else hard
 
 
 def adopt_orphans() -> None:
-    """From now on, adopt descendants whose parent ends, so that none is lost. `kill_orphans` spares present ones."""
+    """From now on, adopt descendants whose parent ends, so that none is lost."""
     global _adopter
     if _adopter == os.getpid():
         return
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _spared.clear()
-    _spared.update(descendants(os.getpid()))
     _adopter = os.getpid()
 
 
@@ -53,8 +70,16 @@ def orphans_adopted() -> Iterator[None]:
 
 
 def spare(pid: int) -> None:
-    """Let `kill_orphans` spare this child."""
+    """Let `kill_orphans` spare this child, but not the processes that it starts."""
+    mark(pid)
     _spared.add(pid)
+
+
+def _is_marked(pid: int) -> bool:
+    try:
+        return _real_time_limit(pid) < _real_time_limit(0)
+    except OSError:  # it has ended, or belongs to another user
+        return False
 
 
 def kill_orphans() -> None:
@@ -67,7 +92,7 @@ def kill_orphans() -> None:
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(20):
         try:
-            left = [int(pid) for pid in children.read_text().split() if int(pid) not in _spared]
+            left = [pid for pid in map(int, children.read_text().split()) if pid not in _spared and _is_marked(pid)]
         except OSError:  # a kernel without that file
             return
         if not left:

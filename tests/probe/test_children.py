@@ -11,6 +11,7 @@ from clock import is_alive, wait_until
 
 from minifier.probe.children import ChildEnd, run_children
 from minifier.probe.life import Limits, tell
+from minifier.process.child import Child, supervise
 from minifier.process.forked_step import run_step
 from minifier.process.orphans import adopt_orphans, kill_orphans
 
@@ -261,15 +262,14 @@ def test_told_outside_a_child_goes_nowhere():
     tell(stage="run")
 
 
-def test_children_that_were_there_before_are_left_alone(forked):
+def test_children_that_were_there_before_are_left_alone(forked, tmp_path):
     """After `exec minify ...` those are the jobs of a shell."""
 
     def work():
         job = subprocess.Popen(["sleep", "inf"])
         adopt_orphans()
-        child = subprocess.Popen(["sh", "-c", "sleep inf & echo $!"], stdout=subprocess.PIPE, text=True)
-        orphan = int(child.stdout.readline())
-        child.wait()
+        supervise([Child.launched(["sh", "-c", f"setsid sleep inf & echo $! > {tmp_path}/orphan"])])
+        orphan = int((tmp_path / "orphan").read_text())
         adopt_orphans()
         kill_orphans()
         wait_until(lambda: not is_alive(orphan))

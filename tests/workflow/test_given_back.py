@@ -1,12 +1,19 @@
 """What a run takes from the process that it runs in, it gives back: the process may be the user's own."""
 
 import gc
+import os
+import subprocess
+import sys
+import threading
 
 import pytest
 
 from minifier.probe.children import run_children
 from minifier.probe.life import Limits
+from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreters
+from minifier.process.interrupts import uninterrupted
+from minifier.process.orphans import kill_orphans, orphans_adopted
 from minifier.process.progress import SILENT
 from minifier.settings import Settings
 from minifier.workflow.machine import prepared
@@ -29,3 +36,51 @@ def test_the_garbage_collector_is_as_before(frozen, forked, tmp_path):
         assert before / 2 <= gc.get_freeze_count() <= before and gc.isenabled()
 
     forked(work)
+
+
+DAEMON = """
+import subprocess, sys
+print(subprocess.Popen(["sleep", "100"], start_new_session=True).pid, file=open(sys.argv[1], "w"))
+"""
+
+
+def exists(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+def daemon(pid_file):
+    """Start a process that outlives its parent, and write its number."""
+    pid_file.write_text(str(subprocess.Popen(["sleep", "100"], start_new_session=True).pid))
+    os._exit(0)
+
+
+@pytest.mark.parametrize("launched", [False, True])
+def test_orphans_of_a_child_are_killed_and_children_of_the_user_are_not(launched, forked, tmp_path):
+    def work():
+        own, pid_file = [], tmp_path / "pid"
+
+        def start():
+            own.append(subprocess.Popen(["sleep", "100"], start_new_session=True))
+
+        start()
+        with orphans_adopted():
+            thread = threading.Thread(target=start)  # the main thread inherits its child
+            thread.start()
+            thread.join()
+            start()
+            if launched:
+                child = Child.launched([sys.executable, "-c", DAEMON, str(pid_file)])
+            else:
+                with uninterrupted():
+                    child = Child.forked(lambda: daemon(pid_file))
+            supervise([child])
+            orphan = int(pid_file.read_text())
+            assert exists(orphan)
+            kill_orphans()
+            assert not exists(orphan)
+        alive = [process.poll() is None for process in own]
+        for process in own:
+            process.kill()
+        return alive
+
+    assert forked(work) == [True, True, True]
