@@ -2,7 +2,7 @@
 
 import pytest
 from case_samples import call, meta, output, placeholder
-from chains import case_of, chain, names
+from chains import case_of, chain
 from fake_prober import dies, hangs, has, raises, targets, when
 
 from minifier.case import Level, Ref
@@ -12,7 +12,6 @@ from minifier.search import Budget, Ending
 
 SOFTMAX = ("torch.nn.functional.softmax", {"dim": -1})
 GELU = ("torch.nn.functional.gelu", {})
-MSE = ("torch.nn.functional.mse_loss", {})
 
 
 def composite(*calls, shape=(4, 8), **more):
@@ -31,47 +30,25 @@ def made_of(op, *composites):
     return lambda case: bool({op, *composites} & set(targets(case)))
 
 
-@pytest.mark.parametrize(
-    ("calls", "op", "left"),
-    [
-        ((SOFTMAX,), "exp", ["exp"]),
-        ((SOFTMAX,), "sub", ["sub"]),
-        ((GELU,), "erf", ["erf"]),
-        ((SOFTMAX, GELU), "erf", ["erf"]),
-    ],
-)
-def test_the_op_to_blame_is_left(make_lab, calls, op, left):
-    composites = [target.rpartition(".")[2] for target, _ in calls][-1:]
+@pytest.mark.parametrize(("calls", "op"), [((SOFTMAX,), "exp"), ((SOFTMAX,), "sub"), ((SOFTMAX, GELU), "erf")])
+def test_the_op_to_blame_is_left(make_lab, calls, op):
     case = composite(*calls)
-    lab, _ = make_lab(case, when(made_of(op, *composites), raises()))
+    lab, _ = make_lab(case, when(made_of(op, calls[-1][0].rpartition(".")[2]), raises()))
     made, ended = reduce_parts(lab, case, Budget())
-    assert ended is Ending.PROVED and targets(made) == left
-    assert set(names(made)) <= set(lab.position), "the lab goes on with the decomposed graph"
+    assert ended is Ending.PROVED and targets(made) == [op]
 
 
-def test_an_op_that_is_needed_whole_stays(make_lab):
+@pytest.mark.parametrize("or_parts", [(), ("exp", "sum")])
+def test_an_op_stays_whose_parts_do_not_fail_or_are_more(make_lab, or_parts):
     case = composite(SOFTMAX)
-    lab, prober = make_lab(case, when(has("softmax"), raises()))
-    made, ended = reduce_parts(lab, case, Budget())
-    assert made == case and ended is Ending.PROVED and len(prober.asked) == 1 and lab.prepared.case is case
+    is_needed = lambda case: has("softmax")(case) or bool(or_parts and has(*or_parts)(case))  # noqa: E731
+    lab, _ = make_lab(case, when(is_needed, raises()))
+    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and lab.prepared.case is case
 
 
-def test_ops_that_all_are_needed_stay_one(make_lab):
-    """More ops than before are no simplification."""
-    case = composite(SOFTMAX)
-    lab, _ = make_lab(case, when(lambda case: has("softmax")(case) or has("exp", "sum")(case), raises()))
-    made, ended = reduce_parts(lab, case, Budget())
-    assert made == case and ended is Ending.PROVED and lab.prepared.case is case
-
-
-def test_an_op_without_parts_costs_nothing(make_lab):
-    case = chain("cos")
-    lab, prober = make_lab(case, lambda case: raises())
-    assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
-
-
-# Where there is nothing to try: many ops, failures of running and hangs, ATen graphs, flaky ones.
+# Where there is nothing to try: ops without parts, many ops, failures of running and hangs, ATen graphs, flaky ones.
 NOT_TRIED = {
+    "no parts": (chain("cos"), 1),
     "many ops": (composite(SOFTMAX, GELU, SOFTMAX, GELU), 1),
     "run time": (composite(SOFTMAX, failing=raises(stage=Stage.RUN)), 1),
     "a hang": (composite(SOFTMAX, failing=hangs()), 1),
@@ -88,39 +65,18 @@ def test_parts_are_not_looked_for(make_lab, why):
     assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
 
 
-def test_a_child_that_dies_of_the_decomposition_leaves_the_op(make_lab):
+def test_an_op_stays_whose_decomposition_dies_or_takes_too_many_probes(make_lab):
     case = composite(SOFTMAX)
+    for most in (1, 3):
+        lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
+        made = reduce_parts(lab, case, Budget(max_probes=most))
+        assert made == (case, Ending.MAX_PROBES) and len(prober.asked) <= most and lab.prepared.case is case
     lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
     lab.run_jobs = lambda jobs, limits, scratch: [dies() for _ in jobs]
     assert reduce_parts(lab, case, Budget()) == (case, Ending.PROVED) and prober.asked == []
 
 
-@pytest.mark.parametrize("probes", [1, 2, 3])
-def test_parts_end_with_the_budget_and_leave_the_op(make_lab, probes):
-    case = composite(SOFTMAX)
-    lab, prober = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    made, ended = reduce_parts(lab, case, Budget(max_probes=probes))
-    assert (made, ended) == (case, Ending.MAX_PROBES) and len(prober.asked) == probes
-    assert lab.prepared.case is case
-
-
-def test_the_journal_tells_the_parts_from_the_search(make_lab):
-    case = composite(SOFTMAX)
-    lab, _ = make_lab(case, when(made_of("exp", "softmax"), raises()))
-    reduce_parts(lab, case, Budget())
-    text = (lab.folder / "journal.jsonl").read_text()
-    assert text.count('"phase": "parts"') == text.count("\n") > 1
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_the_whole_way(reduce, workers):
-    """Several ops, of which a composite one makes the op that is refused."""
-    case = composite(GELU, SOFTMAX)
-    done = reduce(case, when(made_of("exp", "softmax"), raises()), workers)
-    assert [node.target for node in done.case.graph.ops] == ["torch.exp"]
-    assert done.summary.one_minimal and not done.summary.notes
-
-
-def test_the_pass_can_be_left_out(reduce):
-    done = reduce(composite(GELU, SOFTMAX), when(made_of("exp", "softmax"), raises()), skipped=("parts",))
-    assert targets(done.case) == ["softmax"]
+@pytest.mark.parametrize(("workers", "skipped", "left"), [(1, (), "exp"), (4, (), "exp"), (1, ("parts",), "softmax")])
+def test_a_composite_op_among_others(reduce, workers, skipped, left):
+    done = reduce(composite(GELU, SOFTMAX), when(made_of("exp", "softmax"), raises()), workers, skipped=skipped)
+    assert targets(done.case) == [left] and done.summary.one_minimal

@@ -16,7 +16,6 @@ from layers import SOAK
 from planted_faults import KINDS, Judge, planted_case
 
 _MAX_LARGER = 0.05  # share of the graphs
-_HEAD = ("fault", "graphs", "of minimal size", "smaller", "larger", "unique", "and found exactly")
 
 
 @dataclass(frozen=True)
@@ -57,24 +56,6 @@ def _outcome(seed: str, kind: str, folder: Path, reduce: Callable[..., Any]) -> 
     return outcome
 
 
-def _table(outcomes: list[Outcome]) -> str:
-    rows: list[tuple[object, ...]] = [_HEAD, ("---",) * len(_HEAD)]
-    for kind in (*KINDS, "all"):
-        of_kind = [each for each in outcomes if kind in (each.kind, "all")]
-        unique = [each for each in of_kind if each.is_unique]
-        larger = Counter(each.difference for each in of_kind if each.difference > 0)
-        rows.append((
-            kind,
-            len(of_kind),
-            sum(each.difference == 0 for each in of_kind),
-            sum(each.difference < 0 for each in of_kind),
-            ", ".join(f"{count} by {difference}" for difference, count in sorted(larger.items())) or 0,
-            len(unique),
-            sum(each.is_exact for each in unique),
-        ))  # fmt: skip
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("graphs", "seed"),
@@ -82,9 +63,10 @@ def _table(outcomes: list[Outcome]) -> str:
     ids=["sample", "two hundred"],
 )
 def test_what_is_left_is_minimal(reduce, folder, laborious, record_property, graphs, seed):
-    """The seed of the two hundred is drawn, and printed with the table; MINIMAL_SEED gives it."""
+    """The seed of the two hundred is drawn and printed; MINIMAL_SEED gives it."""
     kinds = [list(KINDS)[number % len(KINDS)] for number in range(graphs)]
     outcomes = [_outcome(f"{seed}-{n}", kind, folder / f"graph-{n}", reduce) for n, kind in enumerate(kinds)]
-    text = f"minimal means minimal, seed {seed}\n{_table(outcomes)}"
+    sizes = Counter((each.kind, each.difference) for each in outcomes)
+    text = f"minimal means minimal, seed {seed}: ops more than the smallest set has, {sizes}"
     record_property("printed", text)
     assert sum(each.difference > 0 for each in outcomes) <= _MAX_LARGER * graphs, text

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from minifier.case import Drawn, Ref, State, Stored, TensorInput
 from minifier.case.ops import with_ops
 from minifier.case.values import Constant
-from minifier.failure import Verdict
 from minifier.fx.tensors import TensorFile
 from minifier.reduction.simplify import Simplifier
 from minifier.search import Budget
@@ -32,24 +31,12 @@ def simplifier(lab, case, **more):
     return Simplifier(lab, case, case, **more)
 
 
-def shapes_asked(prober):
-    return [shape(case) for case in prober.asked]
-
-
 def test_everything_at_once_takes_one_probe(make_lab):
     lab, prober = make_lab(TANH, IS_TANH)
     made = simplifier(lab, TANH)
     case = made.run()
     assert shape(case) == (1,) and case.state.grad
     assert len(prober.asked) == 1 and made.finished and not made.stopped and made.rejected == []
-
-
-def test_what_is_minimal_already_takes_none(make_lab):
-    case = replace(chain("tanh", shape=(1,)), state=State())
-    lab, prober = make_lab(case, IS_TANH)
-    made = simplifier(lab, case)
-    assert made.run() == case and prober.asked == []
-    assert set(made.ended.values()) == {"fixpoint"}
 
 
 def test_an_op_goes_where_its_operand_must_not_become_a_result(make_lab):
@@ -59,20 +46,6 @@ def test_an_op_goes_where_its_operand_must_not_become_a_result(make_lab):
     is_shown = lambda each: has("sin", "cos")(each) and Ref("sin") not in each.graph.output.args[0]  # noqa: E731
     lab, _ = make_lab(case, when(is_shown, raises()))
     assert names(simplifier(lab, case).run()) == ["sin", "cos"]
-
-
-def needs_dims(count):
-    return when(lambda case: len(shape(case)) >= count, raises())
-
-
-def test_all_but_what_is_needed_is_taken_by_halves(make_lab):
-    """The number of dimensions is needed; sizes and grad mode go together, then dimensions are tried alone."""
-    case = chain("tanh", shape=(6, 20, 5))
-    lab, prober = make_lab(case, needs_dims(2))
-    made = simplifier(lab, case)
-    assert shape(made.run()) == (1, 1)
-    assert made.rejected == [("dims", "first of 2 dimensions"), *(("dims", f"dimension {n} of x") for n in range(2))]
-    assert shapes_asked(prober) == [(1,), (2, 2, 2), (1, 1, 1), (1, 1)]
 
 
 def fails_from(size):
@@ -116,28 +89,6 @@ def key(case):
     return (item.meta.shape, item.meta.dtype, case.state.grad, tuple(targets(case)))
 
 
-def test_speculation_is_about_what_is_asked_next(make_lab):
-    case = chain("tanh", shape=(40,))
-    one, first = make_lab(case, fails_from(11))
-    four, second = make_lab(case, fails_from(11), workers=4)
-    assert simplifier(one, case).run() == simplifier(four, case).run()
-    assert {*shapes_asked(first)} <= {*shapes_asked(second)}
-    assert len(second.rounds) < len(first.rounds) and len(first.rounds) == len(first.asked)
-    assert len({*shapes_asked(second)}) == len(set(shapes_asked(second)))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_no_candidate_is_asked_about_twice(make_lab, workers):
-    """Not as speculation either, where a second round comes to rows that the first has answered."""
-    case = chain("tanh", shape=(4, 6))
-    lab, prober = make_lab(
-        case, when(lambda case: tuple(shape(case)) >= (3, 5) and shape(case)[-1] >= 5, raises()), workers
-    )
-    assert shape(simplifier(lab, case).run()) == (3, 5)
-    asked = [repr((case.graph, case.inputs, case.state)) for case in prober.asked]
-    assert len(set(asked)) == len(asked)
-
-
 def test_what_is_no_program_is_not_asked_about(make_lab):
     """Of a product of matrices the sizes between them have to be equal."""
     x, y = placeholder("x", meta(4, 6)), placeholder("y", meta(6, 5))
@@ -152,14 +103,6 @@ def test_what_is_no_program_is_not_asked_about(make_lab):
     assert made.graph.node("mm").value.shape == (1, 1), "values are those that eager has"
 
 
-def test_a_graph_that_is_no_program_anyway_is_changed_unseen(make_lab):
-    """The user's own graph needs the backend: nothing can be run without it."""
-    nodes = (placeholder("x", meta(6)), call("op", "torch.ops.nowhere.op", Ref("x"), value=meta(6)), output("op"))
-    case = case_of(*nodes)
-    lab, _ = make_lab(case, when(has("op"), raises()))
-    assert shape(simplifier(lab, case).run()) == (1,)
-
-
 def test_rejected_rows_and_what_passed_of_them(make_lab):
     case = chain("tanh", shape=(5, 8))
     lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises()))
@@ -168,15 +111,6 @@ def test_rejected_rows_and_what_passed_of_them(make_lab):
     assert made.rejected == [("sizes", "size 8")]
     ((family, passing),) = made.passing_variants
     assert family == "sizes" and shape(passing) == (7,), "the last that was tried is nearest"
-
-
-def test_what_fails_otherwise_is_rejected_but_no_neighbour(make_lab):
-    case = chain("tanh", shape=(8,))
-    lab, _ = make_lab(case, when(lambda case: 8 in shape(case), raises(), raises("no room")))
-    made = simplifier(lab, case)
-    made.run()
-    assert made.rejected == [("sizes", "size 8")] and made.passing_variants == []
-    assert lab.others == [] and lab.counts == {Verdict.SAME: 1, Verdict.OTHER: 6}
 
 
 CONFIG = (("torch._dynamo.config", "verbose", True), ("torch._dynamo.config", "recompile_limit", 3))
@@ -193,16 +127,6 @@ def test_what_the_user_set_is_tried_by_itself(make_lab):
     assert [len(each.state.config) for each in prober.asked] == [0, 1, 0][: len(prober.asked)]
 
 
-@pytest.mark.parametrize("wants", [("sizes",), ("dims", "grad"), (), ("data", "sizes", "dims", "grad")])
-def test_only_wanted_passes_are_made(make_lab, wants):
-    lab, _ = make_lab(TANH, IS_TANH)
-    made = simplifier(lab, TANH, wants=lambda name: name in wants)
-    case = made.run()
-    assert {name for name, end in made.ended.items() if end == "fixpoint"} == set(wants)
-    assert all(end in ("fixpoint", "skipped") for end in made.ended.values())
-    assert (shape(case) != (6, 20)) is ("sizes" in wants) and case.state.grad is ("grad" in wants)
-
-
 def with_data(folder, values):
     """A chain whose input is the user's own."""
     file = TensorFile()
@@ -211,12 +135,6 @@ def with_data(folder, values):
     case = replace(chain("tanh", shape=tuple(values.shape)), tensors=path)
     (item,) = case.inputs
     return replace(case, inputs=(replace(item, source=stored),))
-
-
-def test_the_users_values_go(make_lab, folder):
-    case = with_data(folder, torch.arange(120.0).view(6, 20))
-    lab, _ = make_lab(case, IS_TANH)
-    assert simplifier(lab, case).run().inputs[0].source == Drawn("randn")
 
 
 @pytest.mark.parametrize(("budget", "what"), [(Budget(max_probes=0), "probe"), (Budget(deadline=0.0), "time")])

@@ -10,7 +10,7 @@ from chains import chain, names
 from fake_prober import breaks, differs, differs_by, has, targets, when
 
 from minifier.case.ops import with_ops
-from minifier.failure import Aspect, Difference, Kind, Stage
+from minifier.failure import Aspect, Difference, Stage
 from minifier.reduction.check import begins_at, check
 from minifier.reduction.wrong_ops import find_wrong_ops
 
@@ -31,12 +31,7 @@ def wrong(folder):
     return lambda op: refused_case(graph, op, function="off_by_one", stage=Stage.COMPARE)
 
 
-def test_the_failure_is_the_one_of_a_comparison(wrong):
-    failure = wrong("tanh").failure
-    assert failure.fingerprint.kind is Kind.WRONG_RESULT and failure.fingerprint.message == Aspect.VALUES.value
-
-
-@pytest.mark.parametrize("op", ["cos", "sigmoid", "tanh"])
+@pytest.mark.parametrize("op", ["cos", "tanh"])
 def test_the_first_wrong_value_is_a_hint(make_lab, wrong, op):
     case = wrong(op)
     lab, _ = make_lab(case, lambda case: differs())
@@ -44,13 +39,6 @@ def test_the_first_wrong_value_is_a_hint(make_lab, wrong, op):
     (first, *rest) = [name for (name,) in hints]
     assert case.graph.node(first).short_target == op and len(rest) <= 2
     assert all(case.graph.index[name] > case.graph.index[first] for name in rest)
-
-
-def test_nothing_is_guessed_of_values_that_are_too_large(make_lab):
-    case = chain("cos", "tanh", shape=(2**27,), failing=differs())
-    lab, _ = make_lab(case, lambda case: differs())
-    lab.run_jobs = None
-    assert begins_at(lab, case) == ()
 
 
 def test_nothing_is_guessed_where_the_job_dies(make_lab, wrong):
@@ -70,8 +58,8 @@ def test_the_hint_is_asked_for_in_the_check_unless_there_is_one(make_lab, wrong)
     assert check(lab).failure.hints == (("cos",),)
 
 
-@pytest.mark.parametrize("op", ["cos", "tanh"])
-def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong, op):
+def test_an_op_that_is_wrong_alone_is_told(make_lab, wrong):
+    op = "cos"
     case = wrong(op)
     lab, _ = make_lab(case, OF_ANY_OP)
     check(lab)  # records the values that ops had
@@ -100,8 +88,7 @@ def test_a_repro_may_show_any_aspect_of_what_is_left(reduce):
     assert (fingerprint.message, fingerprint.aspects) == ("values", ("dtype", "values"))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("op", ["cos", "tanh", "abs"])
+@pytest.mark.parametrize(("op", "workers"), [("cos", 1), ("abs", 4)])
 def test_the_op_that_is_off_is_left(reduce, wrong, op, workers):
     done = reduce(wrong(op), None, workers)
     assert targets(done.case) == [op] and done.summary.one_minimal
