@@ -3,18 +3,19 @@
 import json
 import os
 import signal
-import time
+from pathlib import Path
 
 import pytest
+from clock import state_of, wait_until
 from failing_scripts import ONE_OP, SLOW
-from vocabulary import tree
+from vocabulary import Held, tree
 
 from minifier.passes.table import TABLE
 
 pytestmark = pytest.mark.timeout(240)
 WAITS_AGAIN = """
 import pathlib
-import time
+import signal
 import torch
 
 print("run")
@@ -22,7 +23,7 @@ torch.compile(lambda x: x.sin(), backend="eager")(torch.ones(2))
 mark = pathlib.Path({mark!r})
 if mark.exists():
     mark.with_suffix(".again").touch()
-    time.sleep(100)
+    signal.pause()
 mark.touch()
 """
 FOOTER = "\n\n# RuntimeError: no lowering for tanh\n# torch 2.13.0, Python 3.11\n"
@@ -49,8 +50,8 @@ def test_check_says_whether_a_failure_is_still_there(project, text, code, said):
 
 
 def test_check_ends_a_script_that_does_not_end(project):
-    project.write("import time\ntime.sleep(1000)" + FOOTER, "repro.py")
-    assert project.minify("check", "--timeout", "3", "repro.py").code == 125
+    project.write("import signal\nsignal.pause()" + FOOTER, "repro.py")
+    assert project.minify("check", "--timeout", "1", "repro.py").code == 125
 
 
 def test_check_leaves_nothing_in_the_folder_of_the_repro(project):
@@ -89,20 +90,13 @@ def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify
     assert len(lines) > spent and len(asked) == len(set(asked)), "a probe of the journal was made again"
 
 
-def wait_for(condition, process, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "it never came so far"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     project.write(SLOW)
-    process = project.start_warm("run", "--out", project.out, "failing.py")
-    journal = project.out / "journal.jsonl"
-    wait_for(lambda: journal.exists() and journal.read_text().count('"prefix"') >= 2, process)
+    held = Held(project, '"prefix"', 2)
+    process = project.start_warm("run", "--out", project.out, "failing.py", **held.environment)
+    held.wait(process)
+    held.release()
     send(process.pid, signal.SIGINT)
     done = project.finish(process, 120)
     assert done.code == 3 and "verifying the repro" in done.stderr, done.stderr
@@ -116,16 +110,20 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
 
 
 def test_a_second_interrupt_ends_the_run_without_verification(project):
+    """The reduction stands still meanwhile. The first is answered after the time that it has to end by itself: a
+    second press then is not the same press."""
     project.write(SLOW)
-    process = project.start_warm("run", "--out", project.out, "failing.py")
-    journal = project.out / "journal.jsonl"
-    wait_for(lambda: journal.exists() and journal.read_text().count('"prefix"') >= 2, process)
+    held = Held(project, '"prefix"', 2)
+    process = project.start_warm("run", "--out", project.out, "failing.py", **held.environment)
+    held.wait(process)
+    (reduction,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+    os.kill(reduction, signal.SIGSTOP)
+    wait_until(lambda: state_of(reduction) == "T")
+    held.release()
     os.killpg(process.pid, signal.SIGINT)
-    another = time.monotonic() + 0.4  # earlier, it would count as the same press
-    wait_for(
-        lambda: time.monotonic() > another and "interrupted: ending the search" in process.printed_errors(), process
-    )
+    wait_until(lambda: "interrupted: ending the search" in process.printed_errors(), process=process)
     os.killpg(process.pid, signal.SIGINT)
+    os.kill(reduction, signal.SIGCONT)
     done = project.finish(process, 60)
     assert done.code == 3 and "`minify reduce" in done.stderr, done.stderr
     assert not (project.out / "repro.py").exists() and (project.out / "case").exists() and project.litter() == []
@@ -135,7 +133,7 @@ def test_an_interrupt_while_results_are_compared_ends_as_python_does(project):
     mark = project.root / "mark"
     project.write(WAITS_AGAIN.format(mark=str(mark)))
     process = project.start_warm("run", "--out", project.out, "failing.py")
-    wait_for(mark.with_suffix(".again").exists, process)
+    wait_until(mark.with_suffix(".again").exists, process=process)
     os.killpg(process.pid, signal.SIGINT)
     done = project.finish(process, 60)
     assert done.code == 130 and "was interrupted before a backend call had failed" in done.stderr, done.stderr
@@ -145,9 +143,9 @@ def test_an_interrupt_while_results_are_compared_ends_as_python_does(project):
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_an_interrupt_while_the_script_runs(project, send):
     mark = project.root / "mark"
-    project.write(f"import time, pathlib\npathlib.Path({str(mark)!r}).touch()\ntime.sleep(100)\n")
+    project.write(f"import signal, pathlib\npathlib.Path({str(mark)!r}).touch()\nsignal.pause()\n")
     process = project.start_warm("run", "--out", project.out, "failing.py")
-    wait_for(mark.exists, process)
+    wait_until(mark.exists, process=process)
     send(process.pid, signal.SIGINT)
     done = project.finish(process, 60)
     assert done.code == 130 and "interrupted" in done.stderr and not project.out.exists() and project.litter() == []

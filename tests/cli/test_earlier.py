@@ -1,18 +1,18 @@
 """A run that was killed is found again by `minify run` on the same script."""
 
 import signal
-import time
 
 import pytest
+from vocabulary import Held
 
 pytestmark = pytest.mark.timeout(200)
 
 SLOW = """
-import time
 import torch
+from oddlib.held import hold
 
 def slow(gm, inputs):
-    time.sleep(0.3)
+    hold()
     if any(node.target is torch.tanh for node in gm.graph.nodes) and len(gm.graph.nodes) > 1:
         raise LookupError("no tanh")
     return gm.forward
@@ -24,12 +24,11 @@ with torch.no_grad():
 
 def test_what_was_killed_goes_on(project):
     project.write(SLOW)
-    process = project.start_warm("run", "--verify", "1", "failing.py")
-    out = project.folder / "minify-out" / "failing-1"
-    end = time.monotonic() + 60
-    while not (out / "journal.jsonl").exists() or len((out / "journal.jsonl").read_text().splitlines()) < 3:
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.05)
+    project.out = out = project.folder / "minify-out" / "failing-1"
+    held = Held(project, "\n", 3)
+    process = project.start_warm("run", "--verify", "1", "failing.py", **held.environment)
+    held.wait(process)
+    held.release()
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
     known = (out / "journal.jsonl").read_text()
@@ -48,13 +47,13 @@ def test_what_was_killed_goes_on(project):
 
 
 UNSETTLED = """
-import time
 import torch
+from oddlib.held import hold
 
 calls = []
 
 def slow(gm, inputs):
-    time.sleep(0.3)
+    hold()
     calls.append(gm)
     if len(calls) == 3:  # what no repro of one graph shows
         raise LookupError("no third")
@@ -69,11 +68,10 @@ for n in range(1, 8):
 def test_what_was_killed_goes_on_to_the_source_as_well(project):
     script = project.write(UNSETTLED)
     out = project.out
-    process = project.start_warm("run", "--verify", "1", "--out", str(out), "failing.py")
-    end = time.monotonic() + 60
-    while not (out / "case" / "case.json").exists():
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.01)
+    held = Held(project, "{", 1, "case/case.json")
+    process = project.start_warm("run", "--verify", "1", "--out", str(out), "failing.py", **held.environment)
+    held.wait(process)
+    held.release()
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
     done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)

@@ -8,13 +8,14 @@ import select
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 
 import pytest
+from clock import LIMIT_SECONDS, Limit
 from layers import sampled
 from screens import Shown, in_a_terminal, set_size, without_figures, without_lines_after_silence
+from vocabulary import Held
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -44,12 +45,12 @@ except Exception:
 """
 SLOW = """
 import torch
-import time
+from oddlib.held import hold
 from torch._dynamo import register_backend
 
 @register_backend
 def slow(gm, example_inputs):
-    time.sleep(0.4)
+    hold()
     for name in ("tan", "tanh", "atan"):
         if not any(node.target == name for node in gm.graph.nodes):
             return gm
@@ -123,20 +124,21 @@ def test_each_line_has_its_row(project, no_colour):
 def test_a_narrower_window_and_an_interrupt(project):
     project.write(SLOW, "slow.py")
     project.write(NEEDS_MANY)
-    done = set()
+    held, done = Held(project, "\n", 5), []
 
     def meanwhile(shown, terminal):
-        probes = [status for status in shown.statuses if " left, " in status]
-        if probes and "narrowed" not in done:
-            done.add("narrowed")
+        drawn = shown.written.count("minify: reducing")
+        if not done and any(" left, " in status for status in shown.statuses):
+            done.append(drawn)
             shown.resize(terminal, 60)
-        if len(probes) > 6 and "interrupted" not in done:
-            done.add("interrupted")
+        if len(done) == 1 and drawn > done[0] + 1:
+            done.append(drawn)
+            held.release()
             os.write(terminal, b"\x03")
 
     arguments = ["--verify", "1", "--out", "../out", "failing.py"]
-    shown = in_a_terminal(project, "run", "--workers", "1", *arguments, meanwhile=meanwhile)
-    assert shown.code == 3 and done == {"narrowed", "interrupted"}
+    shown = in_a_terminal(project, "run", "--workers", "1", *arguments, meanwhile=meanwhile, **held.environment)
+    assert shown.code == 3 and len(done) == 2
     assert "minify: interrupted: ending the search" in "".join(shown.rows)
     assert not [row for row in shown.rows if row.startswith(("minify: reducing", "minify: verifying"))]
     block = shown.rows[next(i for i, row in enumerate(shown.rows) if row.startswith("failed ")) :]
@@ -178,11 +180,11 @@ raise SystemExit(7)
 """
 
 
-def feed_until(shown, terminal, text, times, seconds=60):
+def feed_until(shown, terminal, text, times):
     """Show what is written until the text was written so many times."""
-    end = time.monotonic() + seconds
+    limit = Limit(LIMIT_SECONDS)
     while shown.written.count(text) < times:
-        assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], shown.written
+        assert select.select([terminal], [], [], limit.rest)[0], shown.written
         shown.feed(os.read(terminal, 4096))
 
 
@@ -211,7 +213,7 @@ def test_ctrl_z_gives_the_shell_the_whole_screen(project):
 
 
 def test_the_status_line_ends_with_a_killed_run(project):
-    project.write("import time\nprint('begun', flush=True)\ntime.sleep(100)")
+    project.write("import signal\nprint('begun', flush=True)\nsignal.pause()")
 
     sent = []
 
@@ -225,11 +227,10 @@ def test_the_status_line_ends_with_a_killed_run(project):
 
 def test_a_pipe_gets_a_line_for_each_phase(project):
     project.write(CHATTY, "chatty.py")
-    project.write(f"import time\ntime.sleep(12)\n{FAILING}")
+    project.write(FAILING)
     done = project.minify("run", "--verify", "1", "--out", project.out, "failing.py")
     assert done.code == 0 and done.stdout == "of the script\ncaught\n"
     assert "\r" not in done.stderr and "\x1b" not in done.stderr
-    assert re.search(r"(?m)^minify: running failing\.py: \d+ s$", done.stderr), done.stderr
     *lines, bundled = replace(done, stderr=without_lines_after_silence(done.stderr)).says
     assert bundled.startswith("bundle.zip holds repro.py (") and "report.md (" in bundled
     assert lines == [
