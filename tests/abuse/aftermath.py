@@ -7,17 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clock import LIMIT_SECONDS, wait_until
 from vocabulary import Project, run_alone
 
 _MARK = "MINIFY_TEST_RUN"
-_SECONDS_TO_VANISH = 5.0  # that a killed process gets until it is gone
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,11 @@ class World:
         """What the command has written to standard error so far."""
         return self._output("err").read_text(errors="replace")
 
-    def wait_for(self, is_so: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    def wait_for(
+        self, is_so: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float = LIMIT_SECONDS
+    ) -> None:
         """Wait until something is so. Fails if the command ends before, or after so many seconds."""
-        until = time.monotonic() + seconds
-        while not is_so():
-            assert process.poll() is None, f"it has ended:\n{self.said}"
-            assert time.monotonic() < until, f"it is not so after {seconds} s:\n{self.said}"
-            time.sleep(0.01)
+        wait_until(is_so, lambda: self.said, seconds, process)
 
     def finish(self, process: subprocess.Popen[bytes], timeout: float = 150) -> Ended:
         """Wait for the end of the command, and look at what it left."""
@@ -86,10 +83,9 @@ class World:
     def left(self) -> tuple[str, ...]:
         """Return what is left now of commands that have ended, in words."""
         processes = tuple(self._remaining_processes())
-        until = time.monotonic() + _SECONDS_TO_VANISH
-        while (memory := _shared_memory() - self._shared) and time.monotonic() < until:
-            time.sleep(0.1)  # of another program, which makes its own at this moment
-        return (*processes, *self._remaining_files(), *memory)
+        with contextlib.suppress(AssertionError):  # of another program, which makes its own at this moment
+            wait_until(lambda: not _shared_memory() - self._shared)
+        return (*processes, *self._remaining_files(), *(_shared_memory() - self._shared))
 
     def processes(self) -> list[int]:
         """Return the processes that carry the mark, or work in the project's folders."""
@@ -102,10 +98,9 @@ class World:
         return [pid for pid in found if pid != os.getpid()]
 
     def _remaining_processes(self) -> Iterator[str]:
-        until = time.monotonic() + _SECONDS_TO_VANISH
-        while (pids := self.processes()) and time.monotonic() < until:
-            time.sleep(0.02)
-        for pid in pids:
+        with contextlib.suppress(AssertionError):  # a killed process may take a while until it is gone
+            wait_until(lambda: not self.processes())
+        for pid in self.processes():
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 yield f"process {pid}: {command[:100]}"
@@ -133,5 +128,5 @@ def _shared_memory() -> set[str]:
 
 def fails_alone(world: World) -> bool:
     """Whether the repro, run alone, fails with the backend's error."""
-    done = run_alone(world.project.out / "repro.py", world.project.root / f"alone-{time.monotonic_ns()}")
+    done = run_alone(world.project.out / "repro.py", world.project.root / f"alone-{uuid.uuid4().hex}")
     return done.returncode != 0 and "no lowering for tanh" in done.stderr

@@ -114,23 +114,23 @@ SCRIPTS = (
     ),
     OddScript(
         "leaves a daemon behind",
-        after="import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(987)\n"
+        after="import os, signal\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        signal.pause()\n"
         "    os._exit(0)\nos.wait()\n",
     ),
     OddScript(
         "leaves a daemon thread",
-        before="import threading, time\nthreading.Thread(target=time.sleep, args=(9999,), daemon=True).start()\n",
+        before="import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
     ),
     OddScript(
         "leaves a thread that never ends",
-        before="import threading, time\nthreading.Thread(target=time.sleep, args=(9999,)).start()\n",
+        before="import threading\nthreading.Thread(target=threading.Event().wait).start()\n",
         given=("--timeout", "4"),
         says="does not end",
         is_in_soak=False,
     ),
     OddScript(
         "hangs in atexit",
-        before="import atexit, time\natexit.register(time.sleep, 9999)\n",
+        before="import atexit, signal\natexit.register(signal.pause)\n",
         given=("--timeout", "4"),
         says="does not end",
     ),
@@ -170,7 +170,7 @@ SCRIPTS = (
     ),
     OddScript(
         "uses asyncio",
-        before="import asyncio\n\n\nasync def main():\n    await asyncio.sleep(0.01)\n    torch.compile(lambda x: "
+        before="import asyncio\n\n\nasync def main():\n    await asyncio.to_thread(str)\n    torch.compile(lambda x: "
         "torch.tanh(x + 1) * 2, backend='oddlib_tanh')(torch.ones(4))\n\n\nasyncio.run(main())\n",
     ),
     OddScript(

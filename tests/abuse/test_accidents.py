@@ -5,30 +5,29 @@ import resource
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from aftermath import Ended, World, fails_alone
+from aftermath import Ended, World
+from clock import state_of
 from layers import sampled
 from test_machine import in_own_mounts
-from vocabulary import Project
+from vocabulary import Held, Project
 
 pytestmark = [pytest.mark.timeout(280), pytest.mark.usefixtures("processes")]
 
 SLOW = """
-import time
 import torch
 import oddlib
+from oddlib.held import hold
 
 
 def slow(gm, inputs):
-    time.sleep(0.1)
+    hold()
     return oddlib.backends.oddlib_tanh(gm, inputs)
 
 
 with torch.no_grad():
-    time.sleep(1)
     torch.compile(lambda x: torch.tanh((x.sin() + 1).cos() * 2).cos(), backend=slow)(torch.randn(8, 8))
 """
 PHASES = {
@@ -42,11 +41,17 @@ NOBODY = 65534
 
 
 def started(project: Project, phase: str, **options):
-    """A command that has come to a phase, and its world."""
+    """A command that has come to a phase, and its world. In the script and in the reduction it waits there."""
     world = World(project)
-    project.write(SLOW)
+    script = project.write(SLOW)
+    if phase in ("script", "reducing"):
+        held = Held(project, "\n", 1) if phase == "reducing" else Held(project, "", 0, script)
+        options["environment"] = held.environment
     process = world.start("run", "--verify", "1", "--out", project.out, "failing.py", **options)
-    world.wait_for(lambda: PHASES[phase] in world.said, process, 120)
+    world.wait_for(lambda: PHASES[phase] in world.said, process)
+    if phase in ("script", "reducing"):
+        held.wait(process)
+        held.release()
     return world, process
 
 
@@ -62,25 +67,12 @@ def test_a_signal_ends_the_run_with_nothing_left(project: Project, phase: str, n
     assert not list(project.out.glob("temporary.txt"))
 
 
-@pytest.mark.parametrize("phase", sampled(["reducing", "script", "verifying"]))
-def test_no_limit_counts_while_everything_is_stopped(project: Project, phase: str):
-    world, process = started(project, phase, prefix=())
-    stopped = world.processes()
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(6)
-    for pid in reversed(stopped):
-        os.kill(pid, signal.SIGCONT)
-    ended = world.finish(process)
-    assert (ended.code, ended.left) == (0, ()), ended.err
-    assert "minimal" in ended.err and fails_alone(world)
-
-
-def test_no_limit_counts_while_the_main_process_is_stopped(project: Project):
-    """Its children go on, and end while nobody looks."""
-    world, process = started(project, "reducing")
+def test_children_of_a_stopped_main_process_end_while_nobody_looks(project: Project):
+    world, process = started(project, "loading")
     process.send_signal(signal.SIGSTOP)
-    time.sleep(4)
+    world.wait_for(lambda: state_of(process.pid) == "T", process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    world.wait_for(lambda: all(state_of(int(pid)) == "Z" for pid in children.read_text().split()), process)
     process.send_signal(signal.SIGCONT)
     ended = world.finish(process)
     assert (ended.code, ended.left) == (0, ()), ended.err

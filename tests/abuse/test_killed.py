@@ -1,18 +1,16 @@
 """A reduction that is killed at any moment goes on where it was, and ends with the same."""
 
-import functools
 import json
 import os
 import random
 import signal
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clock import wait_until
 from vocabulary import CASES, Bureau, in_child, reduced_at
 
 from minifier.case.run_folder import JOURNAL
@@ -38,7 +36,7 @@ def fn(x):
 
 
 with torch.no_grad():
-    torch.compile(fn, backend="picky_slow_pair")(torch.randn(48, 16))
+    torch.compile(fn, backend="picky_wide_pair")(torch.randn(48, 16))
 """
 
 
@@ -58,23 +56,30 @@ def start(source: Path, out: Path) -> int:
     return pid
 
 
-def reduced_in_spite_of_kills(source: Path, out: Path, moment: Callable[[], float], most: int) -> int:
+def lines_of(journal: Path) -> int:
+    return journal.read_text().count("\n") if journal.exists() else 0
+
+
+def reduced_in_spite_of_kills(source: Path, out: Path, chance: random.Random, probes: int, most: int) -> int:
     """A reduction that is killed up to so many times and begun again, until it has ended: how often it was.
 
-    `moment()` is the number of seconds after which it is killed.
+    It is killed after some probes, at most so many.
     """
     out.mkdir()
     kills = 0
     while not (out / "ended").exists():
         pid = start(source, out)
-        until = time.monotonic() + (moment() if kills < most else 200)
-        while os.waitpid(pid, os.WNOHANG) == (0, 0):
-            if time.monotonic() > until:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                kills += 1
-                break
-            time.sleep(0.005)
+        last = lines_of(out / JOURNAL) + chance.randint(1, probes) if kills < most else sys.maxsize
+
+        def event(pid: int = pid, last: int = last) -> str:
+            if os.waitpid(pid, os.WNOHANG) != (0, 0):
+                return "it has ended"
+            return "it is to be killed" if lines_of(out / JOURNAL) >= last else ""
+
+        if wait_until(event) == "it is to be killed":
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            kills += 1
     assert (out / "ended").read_text() == "well"
     return kills
 
@@ -89,16 +94,14 @@ def whole_line(text: str) -> dict[str, Any] | None:
 
 def ends_with_the_same(bureau: Bureau, number_of_kills: int) -> None:
     bureau.capture(SCRIPT)
-    began = time.monotonic()
     _, expected = bureau.reduce()
-    latest = max(1.0, (time.monotonic() - began) / 2)  # a slow machine is to get somewhere, too
+    probes = lines_of(bureau.folder / "out-1" / JOURNAL) // 2
     chance = random.Random(7)
     kills = number = 0
     while kills < number_of_kills:
         number += 1
         out = bureau.folder / f"killed-{number}"
-        moment = functools.partial(chance.uniform, 0.05, latest)
-        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, moment, number_of_kills - kills)
+        kills += reduced_in_spite_of_kills(bureau.graphs / "1", out, chance, probes, number_of_kills - kills)
         minimal = load(out / "minimal")
         assert minimal.graph == expected.graph and minimal.inputs == expected.inputs
         beside = ("check", "bodies", "parts")

@@ -65,7 +65,6 @@ def ends_well_on_a_disk_of(project: Project, size: str) -> None:
 
 LEAKY = """
 import threading
-import time
 import torch
 
 held = []
@@ -74,7 +73,7 @@ held = []
 def leaks(gm, inputs):
     held.extend(open("/dev/null") for _ in range(200))
     held.append(bytearray(2**24))
-    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
     if any(node.target is torch.tanh for node in gm.graph.nodes):
         raise LookupError("no tanh")
     return gm.forward

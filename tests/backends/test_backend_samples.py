@@ -4,10 +4,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from clock import wait_until
 from forked_script import python_forked
 from layers import sampled
 
@@ -72,19 +72,22 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def hangs_in(function: str, script: Path, log: Path) -> bool:
-    """Whether the script is in this function three times that it is asked for its stack, a second apart."""
+    """Whether the script comes to be in this function three times that it is asked for its stack."""
     with log.open("w") as errors:
         process = subprocess.Popen([sys.executable, "-c", WATCHED, script], stderr=errors)
+
+    def stacks() -> int:
+        return log.read_text().count("most recent call first")
+
+    def is_there() -> bool:
+        before = stacks()
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: stacks() > before, process=process)
+        return log.read_text().count(f"in {function}") >= 3
+
     try:
-        until = time.monotonic() + 80
-        while time.monotonic() < until and process.poll() is None:
-            time.sleep(1)
-            printed = log.read_text()
-            if printed.count(f"in {function}") >= 3:
-                return True
-            if printed:
-                process.send_signal(signal.SIGUSR1)
-        return False
+        wait_until(log.read_text, process=process)
+        return wait_until(is_there, process=process)
     finally:
         process.kill()
         process.wait()

@@ -111,7 +111,7 @@ def test_a_backend_sees_the_arguments_of_the_script(project):
 
 
 def test_an_idle_thread_started_at_import_costs_nothing(project):
-    idle = "import threading, time\nthreading.Thread(target=time.sleep, args=(3600,), daemon=True).start()\n"
+    idle = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     project.write(idle + NAMES + FAILS, "lower.py")
     done = project.run("import torch\nimport lower\n" + CALL.format("lower.refuse"))
     assert done.code == 0, done.stderr

@@ -149,14 +149,14 @@ def test_a_folder_that_cannot_be_made_keeps_nobody_from_working(project):
 @pytest.mark.usefixtures("soak")
 def test_what_is_still_running_is_left_alone(project):
     text = """
-    import os, time
+    import signal
 
-    def slow(gm, inputs):
+    def hangs(gm, inputs):
         print("in", flush=True)
-        time.sleep(100)
+        signal.pause()
 
     with minifier.capture(sys.argv[1]):
-        torch.compile(torch.sin, backend=slow)(torch.ones(2))
+        torch.compile(torch.sin, backend=hangs)(torch.ones(2))
     """
     with script_of(project, text) as running:
         assert running.stdout.readline() == "in\n"

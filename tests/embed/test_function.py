@@ -17,7 +17,7 @@ from minifier.errors import FolderRemoved, ToolFailed, UsageError
 pytestmark = pytest.mark.timeout(300)
 
 HEAD = """
-import functools, json, os, signal, threading, time
+import functools, json, os, queue, signal, threading
 from torch._dynamo.backends.common import aot_autograd
 
 def has(gm, name):
@@ -54,34 +54,30 @@ FORMS = {
                 os.kill(os.getpid(), signal.SIGSEGV)
             return gm.forward
 
-        ticks, goes_on = [], True
-        def tick():
-            while goes_on:
-                ticks.append(torch.ones(10).sum())
-                time.sleep(0.01)
+        asked, answers = queue.SimpleQueue(), queue.SimpleQueue()
+        def answer():
+            while asked.get():
+                answers.put(torch.ones(10).sum())
 
-        thread = threading.Thread(target=tick)
-        thread.start()
+        threading.Thread(target=answer).start()
+        asked.put(True), answers.get()
         outcome = minifier.minify(fn, [torch.randn(3)], mine, **ONCE)
-        before = len(ticks)
-        while thread.is_alive() and len(ticks) == before:
-            time.sleep(0.01)
-        assert thread.is_alive()
-        goes_on = False
+        asked.put(True), answers.get()
+        asked.put(False)
         tell(outcome)
         """,
         ("compile", "signal"),
     ),
     "a hang": (
         """
-        def mine(gm, inputs, seconds):
+        def mine(gm, inputs, name):
             def run(*args):
-                if has(gm, "tanh"):
-                    time.sleep(seconds)
+                while has(gm, name):
+                    signal.pause()
                 return gm.forward(*args)
             return run
 
-        tell(minifier.minify(fn, [torch.randn(3)], functools.partial(mine, seconds=1000), timeout=5, **ONCE))
+        tell(minifier.minify(fn, [torch.randn(3)], functools.partial(mine, name="tanh"), timeout=5, **ONCE))
         """,
         ("run", "timeout"),
     ),
@@ -247,13 +243,14 @@ def test_a_check_of_a_training_step_trains_nothing_and_leaves_a_lazy_module_lazy
 
 
 INTERRUPTED = """
+os.mkfifo("COMPILES")
+
 def mine(gm, inputs):
     open("COMPILES", "w").close()
-    time.sleep(1000)
+    signal.pause()
 
 def press():
-    while not os.path.exists("COMPILES"):
-        time.sleep(0.01)
+    open("COMPILES").close()  # once the backend opens it, too
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

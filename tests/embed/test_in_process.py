@@ -3,10 +3,10 @@
 import subprocess
 import sys
 import textwrap
-import time
 import zipfile
 
 import pytest
+from clock import wait_until
 from layers import SOAK, sampled
 from vocabulary import Project, source_of
 from warm_command import warm_python
@@ -152,10 +152,7 @@ def test_the_first_rank_that_fails_is_reduced(project, soak):
     assert folders == ["rank-0", "rank-1"]
     assert all((project.out / name / "case" / "case.json").exists() for name in folders)
     # torchrun ends the others when one has failed; the reduction of the one that was first goes on.
-    until = time.monotonic() + 100
-    while not (repros := list(project.out.glob("rank-*/bundle.zip"))) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert len(repros) == 1
+    assert len(wait_until(lambda: list(project.out.glob("rank-*/bundle.zip")))) == 1
 
 
 CELLS = '''

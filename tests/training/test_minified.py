@@ -1,11 +1,10 @@
 """Scripts that train, minified to a repro that is run once more."""
 
 import signal
-import time
 
 import pytest
 from scripts_of_training import HEAD, one_step
-from vocabulary import run_alone, source_of
+from vocabulary import Held, run_alone, source_of
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -129,13 +128,11 @@ def test_the_aten_graph_where_dynamos_does_not_show_the_failure(minify, tmp_path
 
 @pytest.mark.usefixtures("soak")
 def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp_path):
-    """The forward graph of this backend takes its time to compile, so there is some to press Ctrl-C in."""
     project.write(script('torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n'))
-    process = project.start_warm("run", "--out", project.out, "--verify", "1", "failing.py")
-    journal = project.out / "forward" / "journal.jsonl"
-    end = time.monotonic() + 300
-    while not (journal.exists() and journal.read_text()) and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.05)
+    held = Held(project, "\n", 1, "forward/journal.jsonl")
+    process = project.start_warm("run", "--out", project.out, "--verify", "1", "failing.py", **held.environment)
+    held.wait(process)
+    held.release()
     process.send_signal(signal.SIGINT)
     done = project.finish(process, timeout=300)
     assert done.code == 3 and done.result["stopped_because"] and done.result["repro"], done.stderr

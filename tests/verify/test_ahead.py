@@ -3,10 +3,10 @@
 import os
 import signal
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
+from clock import is_alive, wait_until
 
 from minifier.failure import Fingerprint, Kind, Stage
 from minifier.process.descriptors import close_for_scripts
@@ -46,14 +46,6 @@ def script_in(folder: Path, text: str) -> Path:
     path = folder / "repro.py"
     path.write_text(textwrap.dedent(text).lstrip())
     return path
-
-
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def verified(script: Path, interpreters: Interpreters, **options):
@@ -133,10 +125,7 @@ def test_it_ends_with_who_started_it(tmp_path, interpreters):
     os.close(write)
     waiting = int(os.read(read, 100))
     os.waitpid(parent, 0)
-    until = time.monotonic() + 60
-    while is_there(waiting) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not is_there(waiting)
+    wait_until(lambda: not is_alive(waiting))
 
 
 def test_no_more_are_started_than_are_wanted(interpreters):
