@@ -15,7 +15,8 @@ class Summary:
     `unrecorded` is the number of the graph's values that were too large to keep: the ops that read them were not cut
     off from the ops that make them. `hidden` are passes whose candidates all showed another failure. `guilt` says of a
     wrong result whether the reduced graph's ops make the whole graph's results wrong (`reduction/guilt.py`). `cause` is
-    a sentence about that.
+    a sentence about that. `errors` are tracebacks of this tool's own errors: of a step that was left out, or of the
+    search, which then ended with the best so far.
     """
 
     ops_before: int
@@ -37,6 +38,7 @@ class Summary:
     hidden: tuple[str, ...] = ()
     guilt: str = ""
     cause: str = ""
+    errors: tuple[str, ...] = ()
 
     @property
     def too_large(self) -> str:

@@ -13,6 +13,7 @@ from minifier.source.deep_sources import deep_sources
 from minifier.source.located import Located
 from minifier.source.missing_names import missing_attributes
 from minifier.source.patches import Patch, merged, patched
+from minifier.source.put_value import is_of_libcst
 from minifier.source.run_facts import Recorded, RunFacts
 from minifier.source.tree import Tree
 
@@ -46,8 +47,8 @@ class Lab(Protocol):
     def recorded(self, source: str) -> Recorded:
         """Return what a run of the text without torch.compile showed of its values."""
 
-    def warn(self, sentence: str) -> None:
-        """Note what went wrong in the search, which goes on."""
+    def warn(self, sentence: str, error: Exception) -> None:
+        """Note an error of this tool in the search, which goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +135,16 @@ class _Galloping:
 
 def readable_and_held(lab: Lab, sources: Sequence[str]) -> list[bool]:
     """Return for each text whether the sought failure shows, and libcst can read it."""
-    return [held and is_readable(text) for text, held in zip(sources, lab.holds(sources), strict=True)]
+    return [held and is_readable(lab, text) for text, held in zip(sources, lab.holds(sources), strict=True)]
 
 
-def is_readable(source: str) -> bool:
-    """Return whether libcst can read the source: its bugs must not end the reduction."""
+def is_readable(lab: Lab, source: str) -> bool:
+    """Return whether libcst can read the source: its bugs must not end the reduction. `lab` is warned of our own."""
     try:
         Tree(source)
-    except Exception:  # noqa: BLE001 - libcst raises errors of many types
+    except Exception as error:  # noqa: BLE001 - libcst raises errors of many types
+        if not is_of_libcst(error):
+            lab.warn("a candidate could not be read, and was skipped", error)
         return False
     return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from minifier.case.literals import SCRIPT
 from minifier.failure import Fingerprint, Frame, Verdict
+from minifier.failure.normalise import headline
 from minifier.fx.script_definitions import FILE
 from minifier.probe.children import ChildEnd, run_again_if_killed, run_children
 from minifier.probe.life import Limits
@@ -53,7 +55,7 @@ class SourceLab:
     `first_seconds` is how long the whole script may take, as far as known. With `watches_backends`, runs tell about the
     backends that they call, and with `watches_runs` about all that runs there. `accepted` gets each text that holds.
     `moved` has (function of the script, function that its statements are in by now). `others` are other failures.
-    `warnings` are sentences about what went wrong in the search.
+    `warnings` are sentences about this tool's errors in the search, `errors` the traceback of each.
     """
 
     scratch: Path
@@ -76,6 +78,7 @@ class SourceLab:
     accepted: Callable[[str], None] = lambda _: None
     others: list[OtherScript] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
     _verdicts: dict[str, Verdict] = field(default_factory=dict)  # by source text
     first_seconds: float = _FIRST_TIMEOUT_SECONDS
@@ -130,14 +133,24 @@ class SourceLab:
                 return {**run_source(instrumented(source), compiled=False, file=self.file), "recorded": recorded}
 
         (end,) = run_children([job], self._limits(), self.scratch)
+        self._note_fault("the run that records values", end)
         recorded: Recorded = (end.result or {}).get("recorded", {})
         return recorded
 
-    def warn(self, sentence: str) -> None:
-        """Note what went wrong in the search, once, in the journal too."""
-        if sentence not in self.warnings:
-            self.warnings.append(sentence)
-            self._write({"phase": self.phase, "warning": sentence})
+    def warn(self, sentence: str, error: Exception) -> None:
+        """Note an error of this tool in the search, once, in the journal too."""
+        said = f"{sentence}: {type(error).__name__}: {headline(str(error))}"
+        self._warn(said, "".join(traceback.format_exception(error)))
+
+    def _warn(self, said: str, trace: str) -> None:
+        if said not in self.warnings:
+            self.warnings.append(said)
+            self.errors.append(trace)
+            self._write({"phase": self.phase, "warning": said})
+
+    def _note_fault(self, what: str, end: ChildEnd) -> None:
+        if end.fault:
+            self._warn(f"{what} failed by itself: {end.fault.strip().splitlines()[-1]}", end.fault)
 
     def _judged(self, run: SourceRun) -> Judged:
         judged = judge(run.end, self.expected, (), self.match)
@@ -191,6 +204,7 @@ class SourceLab:
         return [SourceRun(source, end, is_inlined) for source, end in zip(sources, ends, strict=True)]
 
     def _record(self, run: SourceRun, judged: Judged) -> None:
+        self._note_fault("a probe", run.end)
         self.counts[judged.verdict] += 1
         self._verdicts[run.source] = judged.verdict
         verdict, seconds, lines = judged.verdict.value, judged.seconds, len(run.source.splitlines())

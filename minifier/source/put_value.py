@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -80,11 +81,19 @@ class Changes(cst.CSTTransformer):
         return nodes[0] if len(nodes) == 1 else cst.FlattenSentinel(nodes) if nodes else cst.RemoveFromParent()
 
 
+def is_of_libcst(error: Exception) -> bool:
+    """Whether libcst raised the error: it refuses edits with errors of many types, its own bugs among them."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == cst.__name__
+
+
 def changed(node: cst.CSTNode, change: cst.CSTTransformer) -> cst.CSTNode | None:
     """Return the node after the change; None if libcst refuses it, as for a default ahead of a parameter."""
     try:
         result = node.visit(change)
-    except Exception:  # noqa: BLE001 - libcst refuses with errors of many types, its own bugs among them
+    except Exception as error:
+        if not is_of_libcst(error):
+            raise
         return None
     return result if isinstance(result, cst.CSTNode) else None
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from minifier import search
-from minifier.failure.normalise import headline
 from minifier.source.edit_search import EditSearch, Lab, PassRow, Stopped, readable_and_held
 from minifier.source.likely_statements import likely_statements
 from minifier.source.located import Located
@@ -21,6 +20,7 @@ from minifier.source.passes import (
     modules_pass,
 )
 from minifier.source.patches import Patch, difference
+from minifier.source.put_value import is_of_libcst
 from minifier.source.tree import Tree
 
 _MAX_ROUNDS_WITH_MODULES = 50  # a module that imports itself within a function can be inlined without end
@@ -153,9 +153,16 @@ def _row(source_pass: SourcePass, lab: Lab) -> PassRow:
 
 
 def _patches(name: str, lister: Lister, located: Located, lab: Lab) -> Iterator[Patch | None]:
-    """Yield the listed edits as patches. An error of the lister ends the list, and `lab` warns of it."""
+    """Yield the listed edits as patches. An error of the lister ends the list, an error of an edit leaves out the edit;
+    `lab` is warned of both, unless libcst refuses the edit."""
     try:
-        yield from map(located.patch, lister(located))
-    except Exception as error:  # noqa: BLE001 - libcst raises errors of many types; the source so far stays
-        said = f"{type(error).__name__}: {headline(str(error))}"
-        lab.warn(f"the pass {name} could not list all its edits: {said}")
+        for edited in lister(located):
+            try:
+                patch = located.patch(edited)
+            except Exception as error:  # noqa: BLE001 - the other edits stay
+                if not is_of_libcst(error):
+                    lab.warn(f"the pass {name} failed on an edit, which was skipped", error)
+                continue
+            yield patch
+    except Exception as error:  # noqa: BLE001 - the source so far stays
+        lab.warn(f"the pass {name} could not list all its edits", error)

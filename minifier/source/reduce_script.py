@@ -20,7 +20,7 @@ from minifier.case.decode import unpack
 from minifier.case.encode import pack
 from minifier.case.store import write_atomically
 from minifier.emit.footer import needed_folder, versions
-from minifier.errors import MinifyError, StoppedEarly
+from minifier.errors import MachineFailed, MinifyError, StoppedEarly, ToolFailed, said_of_trace
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.fx.script_definitions import FILE
 from minifier.process.import_path import replace_programs_folder
@@ -54,8 +54,8 @@ class ReducedScript:
     The reduced script shows `failure`. `slowest_seconds`: of the slowest failing probe. `minimal`: no statement can be
     left out; else `stopped` says why the reduction ended. `path` are the folders that Python adds to the import path
     for the script, and those that the script adds; the reduced script imports modules from `folders` among them.
-    `kept` are the functions that no edit changed, as they are the backend's. `warnings` are sentences about what went
-    wrong in the search.
+    `kept` are the functions that no edit changed, as they are the backend's. `warnings` are sentences about this tool's
+    errors in the search, `errors` the tracebacks.
     """
 
     source: str
@@ -71,6 +71,7 @@ class ReducedScript:
     stopped: str = ""
     kept: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Summary:
@@ -78,7 +79,18 @@ class ReducedScript:
         counts = dict(self.probes)
         probes = {"total": sum(counts.values()), **counts}
         notes = (*([self.said_of_kept] if self.kept else []), *self.warnings)
-        return Summary(self.before, self.after, 0, 0, probes, self.minimal, self.stopped, self.seconds, notes=notes)
+        return Summary(
+            self.before,
+            self.after,
+            0,
+            0,
+            probes,
+            self.minimal,
+            self.stopped,
+            self.seconds,
+            notes=notes,
+            errors=self.errors,
+        )
 
     @property
     def said_of_kept(self) -> str:
@@ -164,7 +176,7 @@ def _reduce(
         if known.seconds:
             lab.first_seconds = max(_MIN_FIRST_SECONDS, TIMEOUT_FACTOR * known.seconds)
         source, failure = first_failure(lab, as_run(program), of_backend, known, program.said)
-        before, best = len(Tree(source, lab.whole).statements), source
+        before = len(Tree(source, lab.whole).statements)
 
         def script(text: str, after: int, stopped: str, minimal: bool = False) -> ReducedScript:
             return ReducedScript(
@@ -181,24 +193,20 @@ def _reduce(
                 stopped=stopped,
                 kept=tuple(name for condition in lab.conditions for name in condition.kept_in(text)),
                 warnings=tuple(lab.warnings),
+                errors=tuple(lab.errors),
             )
 
         def accepted(text: str) -> None:
-            nonlocal best
-            if not is_readable(text):  # refused by the search
+            if not is_readable(lab, text):  # refused by the search
                 return
-            best = text
             reached(script(text, len(Tree(text, lab.whole).statements), _KILLED))
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
         budget = search.Budget.of(settings.max_probes, settings.budget, started)
+        reached(script(source, before, _KILLED))
         try:
             reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
-        except Exception as error:  # noqa: BLE001 - of this tool, or of the machine: the best so far stays
-            reason = f"of an error of minify: {type(error).__name__}: {error}"
-            channel.say(f"the reduction stopped because {reason}")
-            return script(best, len(Tree(best, lab.whole).statements), reason)
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
@@ -243,11 +251,23 @@ def reduce_script(
 
     out.mkdir(parents=True, exist_ok=True)
     ui.show(Progress(Phase.REDUCING, unit="line"))
-    run_displayed(work, ui)
+    result_path.unlink(missing_ok=True)
+    failed: MinifyError | None = None
+    try:
+        run_displayed(work, ui)
+    except (ToolFailed, MachineFailed) as error:
+        if not result_path.exists():
+            raise
+        failed = error
     if not result_path.exists():
         raise MinifyError("the reduction of the source ended without a result")
     reduced: ReducedScript = unpack(ReducedScript, json.loads(result_path.read_text(encoding="utf-8")))
     result_path.unlink()
+    if isinstance(failed, ToolFailed):
+        trace = str(failed)
+        reduced = replace(reduced, stopped=said_of_trace(trace), errors=(*reduced.errors, trace))
+    elif failed is not None:
+        reduced = replace(reduced, stopped=str(failed))
     for note in reduced.summary.notes:
         ui.say(note)
     return reduced

@@ -30,5 +30,5 @@ class FakeLab:
     def recorded(self, source):
         return {}
 
-    def warn(self, sentence):
-        self.warnings.append(sentence)
+    def warn(self, sentence, error):
+        self.warnings.append((sentence, error))

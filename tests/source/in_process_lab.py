@@ -60,9 +60,9 @@ class InProcessLab:
             run(instrumented(source), None)
         return recorded
 
-    def warn(self, sentence: str) -> None:
+    def warn(self, sentence: str, error: Exception) -> None:
         """Raise: no pass meets an error in a generated script."""
-        raise AssertionError(sentence)
+        raise AssertionError(sentence) from error
 
     def _judged(self, text: str) -> Verdict:
         try:

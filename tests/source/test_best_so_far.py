@@ -56,10 +56,15 @@ def program(tmp_path):
     return Program(str(path))
 
 
-def test_an_error_of_the_tool(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(reduce_script, "SourceLab", failing_lab(no_space))
+def no_key():
+    raise KeyError("no such name")
+
+
+@pytest.mark.parametrize(("error", "traces"), [(no_space, 0), (no_key, 1)], ids=["of the machine", "of the tool"])
+def test_an_error_leaves_the_best_so_far(program, tmp_path, monkeypatch, error, traces):
+    monkeypatch.setattr(reduce_script, "SourceLab", failing_lab(error))
     reduced = reduce_script.reduce_script(program, tmp_path / "out", Settings(), SILENT)
-    assert not reduced.minimal and reduced.stopped == reduced.summary.stopped_because != ""
+    assert not reduced.minimal and reduced.summary.stopped_because and len(reduced.summary.errors) == traces
     assert "graph_break()" in reduced.text(EAGER) and "started" not in reduced.text(EAGER)
 
 
@@ -69,8 +74,8 @@ def test_an_error_of_a_pass_is_in_the_journal_and_the_report(program, tmp_path, 
 
     monkeypatch.setattr(reduce, "LAST_PASSES", (SourcePass("faulty", "", lambda: lister),))
     reduced = reduce_script.reduce_script(program, tmp_path / "out", Settings(), SILENT)
-    (warning,) = reduced.summary.notes
-    assert reduced.minimal and "faulty" in warning and "no such node" in warning
+    (warning,), (trace,) = reduced.summary.notes, reduced.summary.errors
+    assert reduced.minimal and "faulty" in warning and "no such node" in trace and "in lister" in trace
     entries = map(json.loads, (tmp_path / "out" / "journal.jsonl").read_text().splitlines())
     assert [entry["warning"] for entry in entries if "warning" in entry] == [warning]
     assert len(read_history(tmp_path / "out")) == reduced.summary.probes["total"]

@@ -2,12 +2,14 @@
 
 import re
 
+import libcst as cst
 import pytest
 
 from minifier import search
 from minifier.source import reduce
 from minifier.source.passes import SourcePass
 from minifier.source.patches import difference
+from minifier.source.put_value import Changes, applied
 from minifier.source.reduce import reduce_source
 from tests.source.fake_lab import FakeLab
 
@@ -96,8 +98,30 @@ def test_a_pass_that_fails_is_told_and_the_search_goes_on(monkeypatch):
     monkeypatch.setattr(reduce, "COARSE_PASSES", passes)
     done, lab = reduced("a = 2\nfail(1 + a)\n")
     assert (done.source, done.minimal) == ("fail()\n", True)
-    (warning,) = set(lab.warnings)
-    assert "faulty" in warning and "TypeError: no node" in warning
+    assert {("faulty" in sentence, type(error)) for sentence, error in lab.warnings} == {(True, TypeError)}
+
+
+def test_an_edit_that_fails_by_our_own_fault_is_told_and_the_others_are_made(monkeypatch):
+    class Faulty(cst.CSTTransformer):
+        def leave_Integer(self, original_node, updated_node):
+            raise KeyError("no such node")
+
+    def lister(located):
+        yield from applied(located.module, Faulty())
+        yield difference(located.source, located.source.replace("1", "0"))
+
+    for passes in ("COARSE_PASSES", "LAST_PASSES"):
+        monkeypatch.setattr(reduce, passes, ())
+    monkeypatch.setattr(reduce, "FINE_PASSES", [SourcePass("faulty", "", lambda: lister)])
+    lab = FakeLab(lambda source: "f(" in source)
+    assert reduce_source(lab, "f(1)\n", (), search.Budget()).source == "f(0)\n"
+    assert {("faulty" in sentence, type(error)) for sentence, error in lab.warnings} == {(True, KeyError)}
+
+
+def test_an_edit_that_libcst_refuses_is_no_error_of_ours():
+    module = cst.parse_module("f(1)\n")
+    (refused,) = applied(module, Changes({module.body[0].body[0].value.func: []}))
+    assert refused.code is None
 
 
 def test_modules_that_import_each_other(tmp_path):
