@@ -40,7 +40,8 @@ class ProbeRunner:
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. `unrecorded` counts
     values that were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the last
-    sighting, by positions of ops. `causes` are the ops that make a result wrong.
+    sighting, by positions of ops. `causes` are the ops that make a result wrong. `best` is the smallest Case that
+    was seen to fail.
     """
 
     prepared: PreparedCase
@@ -57,6 +58,7 @@ class ProbeRunner:
     faults: list[str] = field(default_factory=list)
     unanswered: dict[tuple[str, ...], int] = field(default_factory=dict)
     sighted: dict[str, Failure] = field(default_factory=dict)
+    best: Case | None = None
     phase: str = "check"
     part: str = ""
     rate: float = 1.0
@@ -226,6 +228,11 @@ class ProbeRunner:
         if failure is not None:
             self.sighted[self.positions_of(case)] = failure
 
+    def _keep_best(self, case: Case) -> None:
+        best = self.best
+        if best is None or (len(case.graph.ops), case.elements) <= (len(best.graph.ops), best.elements):
+            self.best = case if case.graph.ops else best
+
     def _note(self, case: Case, judged: Judged, entry: Entry) -> None:
         self.counts[judged.verdict] += 1
         self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
@@ -236,6 +243,7 @@ class ProbeRunner:
             self._passed.append(positions)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[entry.ops] = judged.failure
+            self._keep_best(self.build(case))
         more: dict[str, Any] = {"pass": self.part} if self.part else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
         self.journal.end(entry, judged.verdict, judged.seconds, elements=case.elements, **more)

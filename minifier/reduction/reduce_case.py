@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from minifier import search
 from minifier.case import Case
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load
-from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly
+from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, said_of_trace
 from minifier.failure import Aspect, Kind, Stage, Tolerance, Verdict
 from minifier.probe.children import RunJobs, run_children
 from minifier.probe.prepared_case import PreparedCase, StartsThreads, prepare_case
 from minifier.probe.prober import Prober
 from minifier.process.interrupts import deaf
+from minifier.process.machine_failures import machine_failure
 from minifier.process.progress import Progress, counted
 from minifier.reduction.check import start
 from minifier.reduction.composite_ops import reduce_parts
@@ -33,7 +36,7 @@ from minifier.reduction.other_failures import hidden_by_others
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_ahead import CallsAheadReducer
-from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced
+from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
 from minifier.reduction.simplify_and_prove import simplified
 from minifier.reduction.summary import Summary
 from minifier.reduction.unanswered import with_empty_graph
@@ -76,7 +79,9 @@ def reduce_case(
     `show` is called with the progress after each probe. `elsewhere` makes the prober, if not children of this
     process are to probe. `run_jobs` runs all other jobs.
 
-    Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if `imports_in_child` is needed.
+    An error of this tool ends the reduction with the smallest Case that was seen to fail, if there is one; the summary
+    has the traceback. Raises NoRepro or NothingToReduce if the check phase fails, and StartsThreads if
+    `imports_in_child` is needed.
     """
     started = time.monotonic()
     folder, settings = RunFolder(task.folder), task.settings
@@ -88,59 +93,99 @@ def reduce_case(
     runner = _make_runner(prepared, task, show, elsewhere, run_jobs)
     finished = False
     try:
-        known = _known(runner)
-        without_wrappers(runner)
-        case = _start(runner)
-        budget = search.Budget.of(settings.max_probes, settings.budget, started)
-        case = CallsAheadReducer(runner, case, budget).fewest()
-        reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
-        charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
-        with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
-            if case.failure.fingerprint.stage is Stage.COMPARE and case.failure.fingerprint.message != _NO_EXCEPTION:
-                reduced, result, charged = at_guilty_ops(runner, case, budget, reduced, result)
-            searched = {node.name for node in reduced.graph.ops}
-            reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
-        reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
-        simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
-        reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
-        reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
-        finished = not stopped
-        shutil.rmtree(folder.nearest, ignore_errors=True)
-        wrong_ops: tuple[tuple[str, str], ...] = ()
-        with contextlib.suppress(KeyboardInterrupt):  # the rest is only for the report
-            if charged is not None and {node.name for node in reduced.graph.ops} < searched:
-                charged = charge(runner, case, reduced)
-            if finished:
-                if simplifier.finished and (passing := nearest(simplifier)) is not None:
-                    save_reduced(runner, passing, folder.nearest)
-                wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
-        return Summary(
-            ops_before=ops_before,
-            ops_after=len(reduced.graph.ops),
-            inputs_after=len(reduced.inputs),
-            elements_after=reduced.elements,
-            probes=_counted(runner.counts + known.counts),
-            one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
-            stopped_because=stopped or _skipped(known),
-            seconds=time.monotonic() - started,
-            others=tuple(save_others(runner, folder, len(reduced.graph.ops))),
-            divergent=wrong_ops,
-            guilt=charged.guilt.value if charged is not None else "",
-            cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
-            passes=simplifier.ended,
-            needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
-            unanswered=sum(runner.unanswered.values()) + len(simplifier.open),
-            unrecorded=runner.unrecorded,
-            notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
-            hidden=hidden_by_others(runner.verdicts),
-        )
+        summary, finished = _reduce(runner, task, started)
+        return replace(summary, ops_before=ops_before)
     except (NoRepro, NothingToReduce):  # also an answer, unless a candidate was left out
         finished = not runner.journal.known.skipped
         raise
+    except Exception as error:
+        if runner.best is None or isinstance(error, MinifyError) or machine_failure(error) is not None:
+            raise
+        summary = _best_so_far(runner, runner.best, folder, traceback.format_exc())
+        return replace(summary, ops_before=ops_before, seconds=time.monotonic() - started)
     finally:
         with deaf():
             runner.journal.close(finished=finished)
             shutil.rmtree(runner.scratch, ignore_errors=True)
+
+
+def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[Summary, bool]:
+    """Reduce the runner's Case; return the summary, and whether the reduction came to its end."""
+    folder, settings = RunFolder(task.folder), task.settings
+    known = _known(runner)
+    without_wrappers(runner)
+    case = _start(runner)
+    budget = search.Budget.of(settings.max_probes, settings.budget, started)
+    case = CallsAheadReducer(runner, case, budget).fewest()
+    reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
+    charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
+        if case.failure.fingerprint.stage is Stage.COMPARE and case.failure.fingerprint.message != _NO_EXCEPTION:
+            reduced, result, charged = at_guilty_ops(runner, case, budget, reduced, result)
+        searched = {node.name for node in reduced.graph.ops}
+        reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
+    reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
+    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
+    reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
+    reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
+    finished = not stopped
+    shutil.rmtree(folder.nearest, ignore_errors=True)
+    wrong_ops: tuple[tuple[str, str], ...] = ()
+    others: list[dict[str, Any]] = []
+    errors: list[str] = []
+    with _for_the_report(errors):
+        if charged is not None and {node.name for node in reduced.graph.ops} < searched:
+            charged = charge(runner, case, reduced)
+        if finished:
+            if simplifier.finished and (passing := nearest(simplifier)) is not None:
+                save_reduced(runner, passing, folder.nearest)
+            wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
+    with _for_the_report(errors):
+        others = save_others(runner, folder, len(reduced.graph.ops))
+    summary = Summary(
+        ops_before=len(case.graph.ops),
+        ops_after=len(reduced.graph.ops),
+        inputs_after=len(reduced.inputs),
+        elements_after=reduced.elements,
+        probes=_counted(runner.counts + known.counts),
+        one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
+        stopped_because=stopped or _skipped(known),
+        seconds=time.monotonic() - started,
+        others=tuple(others),
+        divergent=wrong_ops,
+        guilt=charged.guilt.value if charged is not None else "",
+        cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
+        passes=simplifier.ended,
+        needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
+        unanswered=sum(runner.unanswered.values()) + len(simplifier.open),
+        unrecorded=runner.unrecorded,
+        notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
+        hidden=hidden_by_others(runner.verdicts),
+        errors=tuple(errors),
+    )
+    return summary, finished
+
+
+@contextlib.contextmanager
+def _for_the_report(errors: list[str]) -> Iterator[None]:
+    """Let an interrupt, or an error of this tool, end no more than the block: what it finds is only for the report."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    except Exception as error:
+        if machine_failure(error) is not None:
+            raise
+        errors.append(traceback.format_exc())
+
+
+def _best_so_far(runner: ProbeRunner, best: Case, folder: RunFolder, trace: str) -> Summary:
+    """Write the smallest Case that was seen to fail, after an error of this tool; return a summary without its time."""
+    best = save_reduced(runner, with_forms(runner, replace(best, rate=runner.rate)), folder.minimal)
+    shutil.rmtree(folder.nearest, ignore_errors=True)
+    probes, why = _counted(runner.counts + runner.journal.known.counts), said_of_trace(trace)
+    ops = len(best.graph.ops)
+    return Summary(ops, ops, len(best.inputs), best.elements, probes, False, why, 0.0, errors=(trace,))
 
 
 def _start(runner: ProbeRunner) -> Case:

@@ -55,7 +55,7 @@ _PLAIN = (
     "environment",
     "mark",
 )
-_LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported")
+_LISTS = ("others", "fallbacks", "backend_fallbacks", "unsupported", "errors")
 _STORED = ("status", "summary", "verification", "phases", "secrets", *_LISTS, *_PLAIN)
 
 
@@ -154,13 +154,27 @@ def write_reports(
     return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
 
 
+def write_bare_reports(out: Path, outcome: Outcome) -> None:
+    """Write result.json, and the tracebacks as report.md, after an error of this tool in `write_reports`."""
+    for name in (PAGE, BUNDLE):  # of an earlier run in this folder
+        (out / name).unlink(missing_ok=True)
+    redactor = Redactor(os.environ, raw_texts(outcome), outcome.secrets)
+    result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
+    traces = "".join(f"\n```\n{error.strip()}\n```\n" for error in outcome.errors)
+    text = f"# minify could not write this report\n\n`minify report` of the folder tries it again.\n{traces}"
+    result, text = redactor.clean(RESULT, result), redactor.clean(MARKDOWN, text)
+    _keep(out, outcome, Consent(), tuple(redactor.taken))
+    write_atomically(out / RESULT, result)
+    write_atomically(out / MARKDOWN, text)
+
+
 def raw_texts(outcome: Outcome) -> Iterator[str]:
     """Return the texts of a run that the reports quote, in which secrets are looked for."""
     for case in filter(None, (outcome.case, outcome.minimal)):
         failure = case.failure
         yield from (failure.message, failure.traceback, failure.written, case.definitions)
     yield from (outcome.repro.text if outcome.repro is not None else "", outcome.reason, outcome.environment)
-    yield from (*outcome.others, *outcome.backend_fallbacks)
+    yield from (*outcome.others, *outcome.backend_fallbacks, *outcome.errors)
     check = outcome.verification
     for run in (*check.runs, *filter(None, [check.control])) if check is not None else ():
         yield run.output

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from minifier.case.run_folder import shown_path
+from minifier.errors import said_of_trace
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.normalise import headline, shortened
 from minifier.process.progress import counted
@@ -40,6 +41,7 @@ def last_block(outcome: Outcome) -> tuple[ResultRow, ...]:
         *_cause(outcome),
         *_verified(outcome),
         *_others(outcome),
+        *_errors(outcome),
         *_folders(outcome),
         *_next(outcome),
     )
@@ -134,6 +136,13 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
     if (more := len(others) - _MAX_OTHERS) > 0:
         folder = shown_path(outcome.folder / "others")
         yield ResultRow("", f"{counted(more, 'other failure')} more in {folder}")
+
+
+def _errors(outcome: Outcome) -> Iterator[ResultRow]:
+    """Yield this tool's own errors."""
+    for error in outcome.errors:
+        said = shortened(said_of_trace(error), _MAX_MESSAGE_CHARACTERS)
+        yield ResultRow("note", f"{said}; report.md has the traceback", "yellow")
 
 
 def _folders(outcome: Outcome) -> Iterator[ResultRow]:

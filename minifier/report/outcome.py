@@ -12,6 +12,7 @@ from minifier.case.encode import pack
 from minifier.case.made_here import MARK
 from minifier.case.source_names import source_names
 from minifier.emit.repro import Repro
+from minifier.errors import said_of_trace
 from minifier.failure import Failure, Stage
 from minifier.process.progress import counted
 from minifier.reduction.summary import Summary
@@ -40,7 +41,8 @@ class Outcome:
     repro after which the failure vanishes. `environment` is the text of torch's collector about the machine.
     `unsupported` has a sentence for each interface that this torch lacks. `backend_fallbacks` has lines about graphs
     that the backend left to others. `phases` has the seconds of each phase, which add up to the total. `mark` is the
-    repro's mark, "" if the user has no key. `secrets` are values of variables that earlier reports took out.
+    repro's mark, "" if the user has no key. `secrets` are values of variables that earlier reports took out. `errors`
+    are tracebacks of this tool's own errors in steps that it went on without.
     """
 
     status: Status
@@ -65,6 +67,7 @@ class Outcome:
     folder: Path = Path()
     mark: str = ""
     secrets: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
     @property
     def part(self) -> str:
@@ -205,6 +208,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         "calls_ahead": len(outcome.minimal.ahead) if outcome.minimal is not None else 0,
         "backend_fallbacks": list(outcome.backend_fallbacks),
         "unsupported": list(outcome.unsupported),
+        "errors": list(map(said_of_trace, outcome.errors)),
         "needs": list(outcome.minimal.needs) if outcome.minimal is not None else [],
         "nearest": outcome.nearest or None,
         "passes": dict(summary.passes) if summary is not None else {},

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from minifier.case import BackendSource, Case, Level
+from minifier.errors import said_of_trace
 from minifier.failure.difference import with_names
 from minifier.failure.normalise import headline
 from minifier.process.distributions import imported_beside_torch
@@ -51,6 +52,7 @@ def report_of(outcome: Outcome, history: Sequence[Probed] = ()) -> Report:
             *_how(outcome, history),
             *_met(outcome),
             *duplicates(outcome.minimal or outcome.case),
+            *_errors(outcome),
             *_versions(outcome),
         ),
     )
@@ -258,6 +260,17 @@ def _met(outcome: Outcome) -> Iterable[Section]:
         yield from sections_of("State that could not be saved", Items(skipped), level=3, weight=2)
     if outcome.others:
         yield from sections_of("Other failing graphs of the script", Items(outcome.others), level=3, weight=3)
+
+
+def _errors(outcome: Outcome) -> Iterable[Section]:
+    """Show the tracebacks of this tool's own errors, on a click."""
+    traces = [Folded(said_of_trace(error), (Code(error),)) for error in outcome.errors]
+    said = (
+        Text("These are no errors of the backend. minify went on without the steps that they ended.")
+        if traces
+        else None
+    )
+    return sections_of("Errors of minify itself", said, *traces, level=3, weight=6)
 
 
 def _versions(outcome: Outcome) -> Iterable[Section]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +15,9 @@ from minifier.capturing.script import Program
 from minifier.case import Case
 from minifier.case.run_folder import RunFolder
 from minifier.emit.repro import Repro
-from minifier.errors import MinifyError
+from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed
 from minifier.process.interpreters import Interpreters
+from minifier.process.machine_failures import machine_failure
 from minifier.process.phase_clock import PhaseClock
 from minifier.process.temporary import TemporaryFolder
 from minifier.reduction.summary import Summary
@@ -31,7 +34,7 @@ class Run:
     """The settings and resources that all steps of a run share.
 
     `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
-    one. `ending` releases the locks of the run's folders.
+    one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
     """
 
     settings: Settings
@@ -40,6 +43,23 @@ class Run:
     interpreters: Interpreters = field(default_factory=Interpreters)
     temporary: TemporaryFolder | None = None
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    errors: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Keep the traceback of an error of this tool in the block, for the reports, and go on after the block.
+
+        Errors for the user and errors of the machine pass.
+        """
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, MinifyError) and error.exit_code is not ExitCode.INTERNAL:
+                raise
+            if isinstance(error, MachineFailed) or machine_failure(error) is not None:
+                raise
+            is_trace = isinstance(error, ToolFailed)
+            self.errors.append(str(error) if is_trace else "".join(traceback.format_exception(error)))
 
 
 @dataclass(frozen=True, slots=True)

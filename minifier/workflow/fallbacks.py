@@ -6,6 +6,7 @@ and makes its attempt; the rows below see the result. The row that records the i
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import filecmp
 import os
@@ -36,7 +37,14 @@ from minifier.workflow.calls_ahead import calls_ahead, reduce_with_calls_ahead
 from minifier.workflow.imports_ahead import other_imports, reduce_with_imports
 from minifier.workflow.keep_case import keep_call
 from minifier.workflow.near_failure import has_near_failure, reduce_near_failure
-from minifier.workflow.reduction import holds_tensors, reduce, reduce_as_parameters, reduce_aten, reduce_through_dynamo
+from minifier.workflow.reduction import (
+    holds_tensors,
+    reduce,
+    reduce_as_parameters,
+    reduce_aten,
+    reduce_through_dynamo,
+    take_as_captured,
+)
 from minifier.workflow.repro_search import (
     find_repro_as_flaky,
     find_repro_with_captured_values,
@@ -234,6 +242,13 @@ FALLBACKS: tuple[Fallback[Any], ...] = (
         lambda _: "the graph itself holds tensors; trying again with them as parameters of a function",
     ),
     Fallback[Attempt](
+        "take the Case as captured",
+        Step.REDUCE,
+        lambda attempt, run: attempt.reduced is None and bool(run.errors),
+        lambda attempt, _: take_as_captured(attempt),
+        lambda attempt: f"{attempt.reason}\ngoing on with the Case as captured",
+    ),
+    Fallback[Attempt](
         "set environment variables in the repro",
         Step.VERIFY,
         lambda attempt, _: attempt.lacks_repro and bool(others(os.environ)),
@@ -294,7 +309,7 @@ def fall_back(state: State, step: Step, run: Run) -> State:
     """Try the rows of this step that apply, in order, and return the state that they lead to. Say each reason once.
 
     The new state lists the rows that changed it by more than their own error. If no row changes the state, the result
-    is `state` itself.
+    is `state` itself. After the capture, a row that an error of this tool ends changes nothing; `run` keeps the error.
     """
     told: set[str] = set()
     for row in FALLBACKS:
@@ -305,7 +320,9 @@ def fall_back(state: State, step: Step, run: Run) -> State:
                 if text and text not in told:
                     run.ui.say(text)
                 told.add(text)
-            after: State = row.attempt(state, run)
+            after: State = state
+            with contextlib.nullcontext() if step is Step.CAPTURE else run.going_on():
+                after = row.attempt(state, run)
             if after == state:
                 continue
             taken: tuple[str, ...] = after.fallbacks[len(state.fallbacks) :]  # within the attempt

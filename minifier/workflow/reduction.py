@@ -27,6 +27,7 @@ from minifier.errors import (
     StoppedEarly,
     ToolFailed,
     UsageError,
+    said_of_trace,
 )
 from minifier.failure import Kind
 from minifier.passes.table import OF_VALUES
@@ -100,6 +101,7 @@ def reduce_in_child(
             f"interrupted twice: the best so far is in {shown_path(out)}, not verified; `minify reduce "
             f"{shown_path(out)}` goes on"
         )
+    attempt.run.errors.extend(summary.errors)
     minimal = load(RunFolder(out).minimal)
     return Reduced(summary, minimal, (minimal,))
 
@@ -234,6 +236,15 @@ def tell_size(attempt: Attempt) -> None:
             attempt.run.ui.say(f"the failure needs {counted(len(ahead), 'earlier call')} of the backend")
         if attempt.reduced.minimal.any_graph:
             attempt.run.ui.say("the backend fails on any graph, also on one without ops")
+
+
+def take_as_captured(attempt: Attempt) -> Attempt:
+    """Take the captured Case for the reduced one, after an error of this tool left no smaller one."""
+    case, size = attempt.case, len(attempt.case.graph.ops)
+    save(case, attempt.folder.minimal)
+    why = said_of_trace(attempt.run.errors[-1])
+    summary = Summary(size, size, len(case.inputs), case.elements, {"total": 0}, False, why, 0.0)
+    return attempt.succeeded(Reduced(summary, case, (case,)))
 
 
 def reduce_aten(attempt: Attempt) -> Attempt:

@@ -14,7 +14,7 @@ from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary
 from minifier.report.bundle import BUNDLE
 from minifier.report.environment import EnvironmentCollector
-from minifier.report.finished import Consent, Written, write_reports
+from minifier.report.finished import Consent, Written, write_bare_reports, write_reports
 from minifier.report.outcome import Outcome, Status
 from minifier.workflow.attempt import Attempt
 from minifier.workflow.backend_fallbacks import backend_fallbacks
@@ -24,10 +24,21 @@ from minifier.workflow.placeholders import with_placeholders
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
-    """Write the reports of an attempt, with or without a repro, and return its outcome."""
-    attempt = with_placeholders(attempt)
-    run, folder, call, result = attempt.run, attempt.folder, attempt.call, attempt.repro_result
-    summary = _with_controls(attempt)
+    """Write the reports of an attempt, with or without a repro, and return its outcome.
+
+    A step that an error of this tool ends is left out; if that is the writing itself, report.md has the errors alone.
+    """
+    run = attempt.run
+    with run.going_on():
+        attempt = with_placeholders(attempt)
+    folder, call, result = attempt.folder, attempt.call, attempt.repro_result
+    summary, nearest, environment = attempt.reduced.summary if attempt.reduced is not None else None, "", ""
+    with run.going_on():
+        summary = _with_controls(attempt)
+    with run.going_on():
+        nearest = nearest_change(attempt)
+    with run.going_on():
+        environment = collector.text(run.ui.tick)
     told = backend_fallbacks(call.found.compared) if call is not None else None
     run.ui.show(Progress(Phase.REPORTS))
     status = Status.NO_REPRO
@@ -47,15 +58,30 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         call.failing.ops if call is not None and call.unsaved else None,
         match=run.settings.match,
         match_log=run.settings.match_log,
-        nearest=nearest_change(attempt),
-        environment=collector.text(run.ui.tick),
+        nearest=nearest,
+        environment=environment,
         unsupported=tuple(losses()),
         fallbacks=attempt.fallbacks,
         backend_fallbacks=(told.head, *told.lines) if told is not None else (),
         phases=run.ui.seconds(),
         folder=folder.path,
         mark=mark_of_repro(attempt.repro.text.encode()) if attempt.repro is not None else "",
+        errors=tuple(run.errors),
     )
+    is_written = False
+    with run.going_on():
+        _write(attempt, outcome)
+        is_written = True
+    if not is_written:
+        outcome = replace(outcome, errors=tuple(run.errors))
+        with run.going_on():
+            write_bare_reports(folder.path, outcome)
+    return outcome
+
+
+def _write(attempt: Attempt, outcome: Outcome) -> None:
+    """Write the reports, and ask what may be in the bundle."""
+    run, folder = attempt.run, attempt.folder
     consent = Consent()
     if outcome.repro is not None and outcome.repro.tensors is not None and outcome.minimal is not None:
         write_reports(folder.path, outcome)  # these stay if the process ends during a question
@@ -65,7 +91,6 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         written = write_reports(folder.path, outcome, replace(consent, constants=True), run.ui.say)
     for name, size in written.left_out:
         run.ui.say(f"{name} ({size / 2**20:.0f} MiB) is not in {BUNDLE}: trackers take no more than 25 MB")
-    return outcome
 
 
 def _with_controls(attempt: Attempt) -> Summary | None:

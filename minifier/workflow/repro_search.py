@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from minifier.case import EAGER, Case
 from minifier.case.run_folder import RunFolder, next_place, shown_path
 from minifier.case.store import CASE, load, save
 from minifier.case.variables import may_be_written, others
-from minifier.emit.forms import Form, Template, forms_for, is_worth_trying
+from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying
 from minifier.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
 from minifier.errors import NoRepro, StoppedEarly
 from minifier.failure import Failure, Kind, Stage
@@ -39,7 +39,10 @@ EAGER_COMPILERS = replace(EAGER, name="aot_eager_default_partitioner", expressio
 
 @dataclass(frozen=True, slots=True)
 class ReproSearch:
-    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script."""
+    """The search for a repro of a Case, in any form or in one of `forms`. `timeout` is in seconds, for each script.
+
+    `going_on` keeps an error of this tool that costs no more than a form.
+    """
 
     case: Case
     out: Path
@@ -48,6 +51,7 @@ class ReproSearch:
     display: Ui = SILENT
     interpreters: Interpreters = field(default_factory=Interpreters)
     forms: tuple[Form, ...] = ()
+    going_on: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
     def search(self, variables: tuple[str, ...] = ()) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
@@ -67,16 +71,20 @@ class ReproSearch:
             if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
                 continue
             self.display.show(Progress(Phase.WRITING))
-            try:
-                repro = write_repro(case, template, variant, self.settings.memory, variables)
-                control = self.control(repro, variables)
-            except NoRepro as error:
-                reasons[str(error)] = None
+            written = self._written(template, variant, variables)
+            if isinstance(written, str):
+                reasons[written] = None
                 continue
+            repro, control = written
             if repro.text in tried:
                 continue
             tried.add(repro.text)
-            check = self.verified(repro, variables, self.settings.verify, control)
+            check: Verification | None = None
+            with self.going_on():
+                check = self.verified(repro, variables, self.settings.verify, control)
+            if check is None:
+                attempts.setdefault("nothing, as minify failed", []).append(str(self._kept(repro)))
+                continue
             seen = check.runs[-1].failure
             if check.holds:
                 repro = with_shown_exception(repro, case, seen)
@@ -98,6 +106,16 @@ class ReproSearch:
         doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
+
+    def _written(self, template: Template, variant: Variant, variables: tuple[str, ...]) -> tuple[Repro, Repro] | str:
+        """Return a script and its control in this form, or why there is none."""
+        try:
+            with self.going_on():
+                repro = write_repro(self.case, template, variant, self.settings.memory, variables)
+                return repro, self.control(repro, variables)
+        except NoRepro as error:
+            return str(error)
+        return "minify failed as it wrote a script"
 
     def _kept(self, attempt: Repro) -> Path:
         """Write a script that did not show the failure into a folder of its own, and return its path within `out`."""
@@ -211,7 +229,8 @@ def _at_once(case: Case, memory: int | None, runs: int) -> int:
 def search_for(attempt: Attempt, case: Case) -> ReproSearch:
     """Return the search for a repro of this Case, which the attempt was reduced to."""
     run, seconds = attempt.run, max(60.0, 10 * attempt.case.script.seconds)
-    return ReproSearch(case, attempt.folder.path, seconds, run.settings, run.ui, run.interpreters)
+    folder = attempt.folder.path
+    return ReproSearch(case, folder, seconds, run.settings, run.ui, run.interpreters, going_on=run.going_on)
 
 
 @contextlib.contextmanager

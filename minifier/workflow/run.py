@@ -13,7 +13,7 @@ from pathlib import Path
 from minifier.capturing.script import Program
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load, remove_partial
-from minifier.errors import NothingToReduce, StoppedEarly
+from minifier.errors import MinifyError, NothingToReduce, StoppedEarly, said_of_trace
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
 from minifier.report.environment import EnvironmentCollector
@@ -86,6 +86,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     errors: list[NothingToReduce] = []
     for failing in candidates:
         place = folder_for(failing, candidates, folder) if every else folder
+        run = replace(run, errors=[])
         try:
             call = fall_back(FailingCall.of(found, failing), Step.CHOOSE, run)
             outcome = _minify(begin_with_call(call, asked, place, run))
@@ -130,12 +131,21 @@ def _minify(attempt: Attempt) -> Outcome:
     run = attempt.run
     if attempt.error is None:
         with told_if_interrupted(attempt.folder, "interrupted during the reduction"):
-            attempt = fall_back(reduce(attempt), Step.REDUCE, run)
+            with run.going_on():
+                attempt = reduce(attempt)
+            if attempt.reduced is None and attempt.error is None:
+                attempt = attempt.failed(MinifyError(said_of_trace(run.errors[-1])))
+            attempt = fall_back(attempt, Step.REDUCE, run)
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
         with told_if_interrupted(attempt.folder, "interrupted while the repro was verified"):
-            attempt = with_short_definitions(fall_back(find_repro(attempt), Step.VERIFY, run))
-        keep_unverified(attempt)
+            with run.going_on():
+                attempt = find_repro(attempt)
+            attempt = fall_back(attempt, Step.VERIFY, run)
+            with run.going_on():
+                attempt = with_short_definitions(attempt)
+        with run.going_on():
+            keep_unverified(attempt)
         with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
             outcome = report(attempt, collector)
         try:
@@ -145,8 +155,9 @@ def _minify(attempt: Attempt) -> Outcome:
             return outcome
         if lacks_script(ended):
             run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-        if ended is attempt:
+        if ended is attempt and outcome.errors == tuple(run.errors):
             return outcome
         with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
-            keep_unverified(ended)
+            with run.going_on():
+                keep_unverified(ended)
             return report(ended, collector)

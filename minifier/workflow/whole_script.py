@@ -52,10 +52,13 @@ def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str
     captured = found.captured
     try:
         with contextlib.closing(EnvironmentCollector()) as collector:
+            attempt, reason = None, "minify failed as it reduced the script"
             try:
-                attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+                with run.going_on():
+                    attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
             except NoRepro as error:
-                attempt = _without_repro(found, folder, run, f"{before}{error}")
+                reason = str(error)
+            attempt = attempt or _without_repro(found, folder, run, f"{before}{reason}")
             attempt = replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks)
             return report(attempt, collector)
     except NothingToReduce:
@@ -115,23 +118,33 @@ def reduce_to_script(
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
     attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, (case,)))
-    reduced_text = reduced.text(backend)
+    run.errors.extend(reduced.errors)
+    reduced_text = reduced.source
+    with run.going_on():
+        reduced_text = reduced.text(backend)
     for text in dict.fromkeys((reduced_text, seeded(reduced_text))):
         repro = Repro(text, None)
         path = repro.write(folder.path)
+        check: Verification | None = None
         try:
-            check = _verified(path, text, reduced, run)
+            with run.going_on():
+                check = _verified(path, text, reduced, run)
         except KeyboardInterrupt:
             path.rename(folder.unverified)
             raise StoppedEarly(
                 f"interrupted while the script was verified; it is kept as {shown_path(folder.unverified)}; "
                 "`minify run` begins again"
             ) from None
+        if check is None:
+            break
         if check.holds:
             repro = with_shown_exception(repro, case, check.runs[-1].failure)
             repro.write(folder.path)
             return replace(attempt, repro_result=ReproResult(case, repro, check))
     path.rename(folder.unverified)
+    if check is None:
+        reason = f"minify failed as it verified what is left of the script; it is kept as {folder.unverified.name}"
+        return replace(attempt, repro_result=ReproResult(case, None, None, reason))
     showed = f"showed the failure in {check.same} of {len(check.runs)} fresh interpreters"
     if check.passes_in_eager is False:
         showed = "fails without torch.compile too"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from chains import chain, names
-from fake_prober import hangs, has, passes, raises, when
+from fake_prober import differs, hangs, has, passes, raises, when
 
 from minifier.case import Drawn
 from minifier.case.ops import with_ops
@@ -77,6 +77,35 @@ def test_interrupted_at_any_probe_it_has_the_best_so_far(reduce, folder, whole):
             again = reduce(CASE, fault, out=out)
             assert again.case.graph == whole.case.graph and again.case.inputs == whole.case.inputs
     assert sizes == sorted(sizes, reverse=True)
+
+
+class Slip(Exception):
+    """An error of the tool itself."""
+
+
+@pytest.mark.parametrize("at", [2, 8, 14, 20])
+def test_an_error_of_the_tool_leaves_the_best_so_far(reduce, whole, at):
+    assert at < probes_of(whole)
+    done = reduce(CASE, fault, interrupt_at=at, interrupt=Slip)
+    assert set(names(done.case)) >= NEEDED and fault(done.case) == fault(CASE)
+    assert len(done.summary.errors) == 1 and "Slip" in done.summary.errors[0]
+    assert not done.summary.one_minimal and done.summary.stopped_because
+
+
+def test_an_error_of_the_tool_before_the_failure_was_seen_is_raised(reduce):
+    with pytest.raises(Slip):
+        reduce(CASE, fault, interrupt_at=0, interrupt=Slip)
+
+
+@pytest.mark.parametrize("step", ["nearest", "save_others", "find_wrong_ops"])
+def test_an_error_of_a_step_for_the_report_costs_the_step(reduce, whole, monkeypatch, step):
+    def slips(*_arguments):
+        raise Slip
+
+    monkeypatch.setattr(f"minifier.reduction.reduce_case.{step}", slips)
+    case = CASE if step != "find_wrong_ops" else chain("cos", "tanh", failing=differs())
+    done = reduce(case, fault if case is CASE else when(has("tanh"), differs()))
+    assert done.summary.one_minimal and not done.summary.stopped_because and len(done.summary.errors) == 1
 
 
 OTHER_BACKEND = replace(CASE.backend, ahead=("import math",))

@@ -1,16 +1,18 @@
 """Errors that end a step of a run: what the run had reached stays."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from case_samples import small_case
+from vocabulary import minified_here
 
 from minifier.case import Level
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import ATEN, load, save
 from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
 from minifier.settings import Settings
-from minifier.workflow import fallbacks
+from minifier.workflow import fallbacks, repro_search
 from minifier.workflow.attempt import Attempt, Reduced, Run
 from minifier.workflow.fallbacks import Fallback, Step, fall_back
 from minifier.workflow.reduction import reduce_changed
@@ -63,3 +65,88 @@ def test_a_fallback_that_ends_in_another_error_was_tried_and_not_taken(attempt, 
     monkeypatch.setattr(fallbacks, "FALLBACKS", (vain,))
     after = fall_back(attempt.failed(NoRepro("a")), Step.END, Run(Settings()))
     assert (after.reason, after.fallbacks) == ("b", ())
+
+
+PHASES = {
+    "check": ("minifier.reduction.reduce_case.start", "stopped"),
+    "op search": ("minifier.reduction.reduce_case.reduce_ops", "stopped"),
+    "verify": ("minifier.workflow.repro_search.verify", "reduced"),
+    "report": ("minifier.report.finished.report_of", "reduced"),
+}
+SCRIPT = """
+import torch
+
+
+def refuse(gm, inputs):
+    if any("tanh" in str(node.target) for node in gm.graph.nodes):
+        raise RuntimeError("no lowering for tanh")
+    return gm.forward
+
+
+torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend=refuse)(torch.randn(2, 3))
+"""
+
+
+def broken(*_arguments, **_more):
+    raise LookupError("a slip of the tool")
+
+
+@pytest.fixture
+def script(tmp_path, processes):
+    path = tmp_path / "failing.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("phase", PHASES)
+def test_an_error_in_any_phase_leaves_a_verified_repro_and_its_traceback(script, tmp_path, monkeypatch, phase):
+    place, status = PHASES[phase]
+    monkeypatch.setattr(place, broken)
+    done = minified_here(script, tmp_path, verify=1)
+    out = tmp_path / "out"
+    result = json.loads((out / "result.json").read_text())
+    assert done.status.value == result["status"] == status and done.verified == (1, 1)
+    assert "tanh" in (out / "repro.py").read_text()
+    assert result["errors"] and all("a slip of the tool" in error for error in result["errors"])
+    assert "in broken" in (out / "report.md").read_text()
+
+
+@pytest.mark.timeout(200)
+def test_an_error_in_one_form_of_repro_leaves_the_others(script, tmp_path, monkeypatch):
+    write_repro, forms = repro_search.write_repro, []
+
+    def slips_once(case, template, *more):
+        forms.append(template)
+        return broken() if len(forms) == 1 else write_repro(case, template, *more)
+
+    monkeypatch.setattr(repro_search, "write_repro", slips_once)
+    done = minified_here(script, tmp_path, verify=1)
+    assert done.status.value == "reduced" and done.verified == (1, 1) and len(done.errors) == 1
+
+
+@pytest.mark.timeout(200)
+def test_a_repro_that_cannot_be_verified_is_kept(script, tmp_path, monkeypatch):
+    monkeypatch.setattr("minifier.workflow.repro_search.verify", broken)
+    monkeypatch.setattr("minifier.workflow.whole_script.verify", broken)
+    done = minified_here(script, tmp_path, verify=1)
+    out = tmp_path / "out"
+    assert done.status.value == "no-repro" and "tanh" in (out / "unverified.py").read_text()
+    assert not (out / "repro.py").exists() and "in broken" in (out / "report.md").read_text()
+
+
+@pytest.mark.timeout(200)
+def test_an_error_before_the_first_probe_of_a_script_keeps_the_script(script, tmp_path, monkeypatch):
+    monkeypatch.setattr("minifier.source.reduce_script.first_failure", broken)
+    done = minified_here(script, tmp_path, verify=1, level="source")
+    out = tmp_path / "out"
+    assert done.status.value == "no-repro" and "in broken" in (out / "report.md").read_text()
+    assert (out / "unverified.py").read_text() == script.read_text()
+
+
+@pytest.mark.timeout(200)
+def test_an_error_in_the_reduction_of_a_script_leaves_a_verified_one(script, tmp_path, monkeypatch):
+    monkeypatch.setattr("minifier.source.reduce_script.reduce_source", broken)
+    done = minified_here(script, tmp_path, verify=1, level="source")
+    assert done.status.value == "stopped" and done.verified == (1, 1)
+    assert "in broken" in (tmp_path / "out" / "report.md").read_text()
