@@ -170,8 +170,10 @@ class Held:
 
     def __init__(self, project: Project, text: str, times: int, file: str | Path = JOURNAL) -> None:
         self._file, self._text, self._times = project.out / file, text, times
-        self._released = project.root / "released"
-        self.environment = {"ODDLIB_HELD": json.dumps([str(self._file), text, times, str(self._released)])}
+        self._pipe = project.root / "released"
+        if not self._pipe.exists():
+            os.mkfifo(self._pipe)
+        self.environment = {"ODDLIB_HELD": json.dumps([str(self._file), text, times, str(self._pipe)])}
 
     def wait(self, process: subprocess.Popen[str] | WarmProcess) -> None:
         """Wait until the command is held up."""
@@ -182,8 +184,8 @@ class Held:
         )
 
     def release(self) -> None:
-        """Let all that begins from now on go on."""
-        self._released.touch()
+        """Let the command go on, now and later."""
+        os.open(self._pipe, os.O_RDWR)  # open as long as this process: whoever opens it need not wait
 
 
 class CommandLine(Project):

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import tempfile
-import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,18 +21,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aftermath import World
+from clock import wait_until
 from vocabulary import Project
 from warm_command import WarmProcess
+
+from minifier.process.usage import descendants
 
 VICTIMS = ("main", "stage", "probe")
 _MAX_SECONDS = 300.0  # for a command
 _MAX_KILLS = {"main": 6, "stage": 4, "probe": 12}  # on the way to one result
-_PAUSES = {"main": (0.05, 2.5), "stage": (0.05, 2.0), "probe": (0.15, 0.6)}  # seconds between kills
-_INDUCTOR_PAUSE_FACTOR = 4
+_BIRTHS = {"main": (1, 60), "stage": (1, 50), "probe": (4, 15)}  # processes that begin between two kills
 
 BACKEND = """
-import time
-
 import torch
 
 
@@ -117,8 +117,7 @@ class Killer:
         self.world = World(self.project)
         self.row = Row(victim)
         self._chance = random.Random(seed)
-        self._slowness = _INDUCTOR_PAUSE_FACTOR if inductor else 1
-        self.project.write(BACKEND.replace("COMPILE", COMPILE if inductor else "time.sleep(0.02)"), "lowering.py")
+        self.project.write(BACKEND.replace("COMPILE", COMPILE if inductor else "pass"), "lowering.py")
         self.project.write(SCRIPT.replace("LENGTH", "2" if inductor else "20"))
         self._last = folder
         self.undisturbed = self._result(self._new_out(), 0)
@@ -136,7 +135,7 @@ class Killer:
         return self.row
 
     def _new_out(self) -> Path:
-        return self.project.root / f"out-{self.row.results}-{time.monotonic_ns()}"
+        return self.project.root / f"out-{self.row.results}-{uuid.uuid4().hex}"
 
     def _result(self, out: Path, kills: int) -> tuple[str, str]:
         """Run and go on until a command ends by itself; return the minimal graph and the repro."""
@@ -166,22 +165,37 @@ class Killer:
         Before there is a Case, the stage is the script, and its children are the script's: one kill of the script is
         answered by another run, a second counts as its failure, and a child's death is the script's own affair.
         """
-        low, high = _PAUSES[self.row.victim]
+        births = _BIRTHS[self.row.victim]
         to_script = {"main": kills, "stage": 1, "probe": 0}[self.row.victim]
         while kills and process.poll() is None:
-            moment = time.monotonic() + self._slowness * self._chance.uniform(low, high)
-            while time.monotonic() < moment and process.poll() is None:
-                time.sleep(0.005)
-            while process.poll() is None:
-                before_case = not case.exists()
-                if (to_script or not before_case) and (found := victims(process.pid, self.row.victim)):
-                    to_script -= before_case
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(self._chance.choice(found), signal.SIGKILL)
-                        self.row.kills += 1
-                        kills -= 1
-                    break
-                time.sleep(0.002)
+            self._wait_for_births(process, self._chance.randint(*births))
+            found = self._wait_for_victims(process, case, to_script)
+            if found:
+                to_script -= not case.exists()
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._chance.choice(found), signal.SIGKILL)
+                    self.row.kills += 1
+                    kills -= 1
+
+    def _wait_for_births(self, process: WarmProcess, births: int) -> None:
+        """Wait until so many processes of the command have begun, or the command has ended."""
+        before, born = set(descendants(process.pid)), set[int]()
+
+        def is_enough() -> bool:
+            born.update(set(descendants(process.pid)) - before)
+            return len(born) >= births or process.poll() is not None
+
+        wait_until(is_enough, seconds=_MAX_SECONDS)
+
+    def _wait_for_victims(self, process: WarmProcess, case: Path, to_script: int) -> list[int]:
+        """Wait until there is a process to kill; none if the command ends before."""
+
+        def found() -> list[int] | None:
+            if process.poll() is not None:
+                return [0]
+            return victims(process.pid, self.row.victim) if to_script or case.exists() else None
+
+        return [pid for pid in wait_until(found, seconds=_MAX_SECONDS) or [] if pid]
 
     def _left(self) -> list[str]:
         """Return what is left besides the result, in the folder that has one too."""

@@ -96,8 +96,9 @@ def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     held = Held(project, '"prefix"', 2)
     process = project.start_warm("run", "--out", project.out, "failing.py", **held.environment)
     held.wait(process)
-    held.release()
     send(process.pid, signal.SIGINT)
+    wait_until(lambda: "interrupted: ending the search" in process.printed_errors(), process=process)
+    held.release()
     done = project.finish(process, 120)
     assert done.code == 3 and "verifying the repro" in done.stderr, done.stderr
     assert "interrupted" in done.result["stopped_because"] and done.result["verified"] == {

@@ -28,9 +28,9 @@ def test_what_was_killed_goes_on(project):
     held = Held(project, "\n", 3)
     process = project.start_warm("run", "--verify", "1", "failing.py", **held.environment)
     held.wait(process)
-    held.release()
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
+    held.release()
     known = (out / "journal.jsonl").read_text()
 
     again = project.finish(project.start_warm("run", "--verify", "1", "failing.py"), 100)
@@ -71,9 +71,9 @@ def test_what_was_killed_goes_on_to_the_source_as_well(project):
     held = Held(project, "{", 1, "case/case.json")
     process = project.start_warm("run", "--verify", "1", "--out", str(out), "failing.py", **held.environment)
     held.wait(process)
-    held.release()
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
+    held.release()
     done = project.finish(project.start_warm("reduce", "--verify", "1", str(out)), 150)
     assert done.code == 0 and "raise LookupError" in done.repro, done.stderr
     project.write(script.read_text() + "# changed\n")

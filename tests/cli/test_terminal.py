@@ -133,8 +133,8 @@ def test_a_narrower_window_and_an_interrupt(project):
             shown.resize(terminal, 60)
         if len(done) == 1 and drawn > done[0] + 1:
             done.append(drawn)
-            held.release()
             os.write(terminal, b"\x03")
+            held.release()
 
     arguments = ["--verify", "1", "--out", "../out", "failing.py"]
     shown = in_a_terminal(project, "run", "--workers", "1", *arguments, meanwhile=meanwhile, **held.environment)

@@ -4,11 +4,11 @@ import importlib.util
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from vocabulary import Project
+from clock import wait_until
+from vocabulary import Held, Project
 
 from minifier.errors import UsageError
 from minifier.process.interpreters import Interpreters
@@ -18,16 +18,16 @@ from minifier.workflow.machine import prepared
 
 pytestmark = pytest.mark.timeout(300)
 
-# Slow enough for somebody to be killed meanwhile; wrong values, so that those of an eager run are needed elsewhere too.
+# Somebody is killed while it is held; wrong values, so that those of an eager run are needed elsewhere too.
 BACKEND = """
-import time
 import torch
+from oddlib.held import hold
 from torch._dynamo import register_backend
 
 
 @register_backend
-def slowly_wrong(gm, example_inputs):
-    time.sleep(0.4)
+def held_and_wrong(gm, example_inputs):
+    hold()
     targets = [getattr(node.target, "__name__", node.target) for node in gm.graph.nodes]
     wrong = "sigmoid" in targets and "cos" in targets
     return lambda *args: [value + 1 if wrong else value for value in gm.forward(*args)]
@@ -35,7 +35,7 @@ def slowly_wrong(gm, example_inputs):
 
 SCRIPT = """
 import torch
-import slow
+import wrong
 
 
 def fn(x, w):
@@ -47,24 +47,27 @@ def fn(x, w):
 
 
 torch.manual_seed(0)
-torch.compile(fn, backend="slowly_wrong")(torch.randn(6, 8), torch.randn(8, 8))
+torch.compile(fn, backend="held_and_wrong")(torch.randn(6, 8), torch.randn(8, 8))
 """
 
 
 @pytest.fixture
-def slow(project: Project, soak: None) -> Project:
-    project.write(BACKEND, "slow.py")
+def wrong(project: Project, soak: None) -> Project:
+    project.write(BACKEND, "wrong.py")
     project.write(SCRIPT)
     return project
 
 
-def run(project: Project, name: str, *options: str, meanwhile=None):
-    """`minify run`, with something done meanwhile to its processes."""
-    out = project.folder.parent / name
-    process = project.start("run", "--out", out, "--verify", "1", *options, "failing.py")
+def run(project: Project, name: str, *options: str, lines: int = 0, meanwhile=None):
+    """`minify run`, with something done to its processes while it is held with so many lines in the journal."""
+    project.out = project.root / name
+    held = Held(project, "\n", lines)
+    environment = held.environment if meanwhile else {}
+    process = project.start("run", "--out", project.out, "--verify", "1", *options, "failing.py", **environment)
     if meanwhile is not None:
+        held.wait(process)
         meanwhile(process.pid)
-    project.out = out
+        held.release()
     return project.finish(process, 200)
 
 
@@ -78,15 +81,6 @@ def processes(name: bytes) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def wait_for(what, seconds: float = 90.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := what():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come")
 
 
 def descendants_of(pid: int) -> set[int]:
@@ -108,48 +102,44 @@ def folder_of_ray(pid: int) -> Path:
     return Path(next(found[0] for line in lines if (found := re.search(r"/tmp/minify-ray-\w+", line))))
 
 
-def test_the_answer_is_that_of_this_machine_though_a_worker_is_killed(slow: Project):
-    here = run(slow, "here", "--workers", "2")
+def test_the_answer_is_that_of_this_machine_though_a_worker_is_killed(wrong: Project):
+    here = run(wrong, "here", "--workers", "2")
     assert here.code == 0, here.stderr
     killed = []
 
     def kill_one(pid: int) -> None:
-        journal = slow.folder.parent / "there" / "journal.jsonl"
-        wait_for(lambda: journal.exists() and len(journal.read_text().splitlines()) > 4)
         (victim, *_) = set(processes(b"ray::Actor")) & descendants_of(pid)
         os.kill(victim, signal.SIGKILL)
         killed.append(folder_of_ray(pid))
 
-    there = run(slow, "there", "--cluster", "local", "--workers", "2", meanwhile=kill_one)
+    there = run(wrong, "there", "--cluster", "local", "--workers", "2", lines=5, meanwhile=kill_one)
     assert there.code == 0, there.stderr
     assert killed and "going on on this machine" not in there.stderr
     assert there.repro == here.repro
     counts = "probes", "seconds", "repro", "others"
     left = [{key: value for key, value in done.result.items() if key not in counts} for done in (here, there)]
     assert left[0] == left[1]
-    wait_for(lambda: not slow.litter())  # what the killed worker had goes as soon as that is noticed
+    wait_until(lambda: not wrong.litter())  # what the killed worker had goes as soon as that is noticed
     assert not killed[0].exists(), "temporary files were left"
 
 
-def test_without_the_cluster_it_goes_on_here(slow: Project):
+def test_without_the_cluster_it_goes_on_here(wrong: Project):
     folders = []
 
     def kill_driver(pid: int) -> None:
-        journal = slow.folder.parent / "lost" / "journal.jsonl"
-        wait_for(lambda: journal.exists() and len(journal.read_text().splitlines()) > 2)
         lines = {each: Path(f"/proc/{each}/cmdline").read_bytes() for each in descendants_of(pid)}
         (driver,) = [each for each, line in lines.items() if b"minifier.cluster.driver" in line]
         folders.append(folder_of_ray(pid))
         os.kill(driver, signal.SIGKILL)
 
-    done = run(slow, "lost", "--cluster", "local", "--workers", "2", meanwhile=kill_driver)
+    done = run(wrong, "lost", "--cluster", "local", "--workers", "2", lines=3, meanwhile=kill_driver)
     assert done.code == 0, done.stderr
     assert "going on on this machine" in done.stderr and done.result["ops_after"] == 2
     assert not folders[0].exists(), "temporary files were left"
 
 
-def test_an_address_where_nobody_is(slow: Project):
-    done = run(slow, "nowhere", "--cluster", "127.0.0.1:1")
+def test_an_address_where_nobody_is(wrong: Project):
+    done = run(wrong, "nowhere", "--cluster", "127.0.0.1:1")
     assert done.code == 2
     assert re.search(r"--cluster 127\.0\.0\.1:1: ConnectionRefusedError", done.stderr) and "`local`" in done.stderr
 

@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from clock import wait_until
 from scripts_of_training import HEAD, one_step
 from vocabulary import Held, run_alone, source_of
 
@@ -132,8 +133,9 @@ def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp
     held = Held(project, "\n", 1, "forward/journal.jsonl")
     process = project.start_warm("run", "--out", project.out, "--verify", "1", "failing.py", **held.environment)
     held.wait(process)
-    held.release()
     process.send_signal(signal.SIGINT)
+    wait_until(lambda: "interrupted: ending the search" in process.printed_errors(), process=process)
+    held.release()
     done = project.finish(process, timeout=300)
     assert done.code == 3 and done.result["stopped_because"] and done.result["repro"], done.stderr
     assert outcome(done) == ("backward-compile", "exception", "aot-backward", 2)
