@@ -61,7 +61,11 @@ test-backends: $(OUT_OF_TREE:%=.venv-%/.ready)
 		.venv-$$name/bin/python -m pytest $(PYTEST_ARGS) tests_of_backends/test_$$name.py; \
 	done
 
+# The tests, and the scripts in them, wait by tests/clock.py alone.
+TIMED := sleep\(|time\.sleep|(monotonic|perf_counter|time\.time)(_ns)?\(
+
 lint: .venv/.lint
+	! grep -rnE '$(TIMED)' tests --include='*.py' --exclude=clock.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
