@@ -34,8 +34,7 @@ def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "went on\n"), done.stderr
-    assert done.stderr.count("minifier: torch ") == 1
-    assert "OutputGraph.call_user_compiler is missing; lost: graphs" in done.stderr
+    assert done.stderr.count("OutputGraph.call_user_compiler") == 1
 
 
 def test_what_was_lost_ahead_of_a_run_is_no_loss_of_the_run():

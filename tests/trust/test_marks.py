@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import stat
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,27 +49,28 @@ def test_a_saved_case_is_own_wherever_it_is_moved(case, tmp_path):
     assert is_own(tmp_path / "moved")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda case: edit(case / CASE, definitions="import os"),
-        lambda case: edit(case / CASE, version=2),
-        lambda case: edit(case / CASE, more=1),
-        lambda case: edit(case / CASE, mark=None),
-        lambda case: edit(case / CASE, mark="\ud800"),
-        lambda case: edit(case / CASE, mark="0" * 64),
-        lambda case: (case / CASE).write_text(json.dumps([1])),
-        lambda case: (case / CASE).write_text("[" * 100_000),
-        lambda case: (case / CASE).write_bytes(b"\xff"),
-        lambda case: (case / CASE).unlink(),
-        lambda case: (case / GRAPH).unlink(),
-        lambda case: (case / GRAPH).write_text((case / GRAPH).read_text() + " "),
-        lambda case: (case / GRAPH).write_text((case / GRAPH).read_text().replace("torch.", "os.", 1)),
-    ],
-)
-def test_a_changed_case_is_not(case, change):
-    change(case)
-    assert not is_own(case)
+CHANGES = [
+    lambda case: edit(case / CASE, definitions="import os"),
+    lambda case: edit(case / CASE, version=2),
+    lambda case: edit(case / CASE, more=1),
+    lambda case: edit(case / CASE, mark=None),
+    lambda case: edit(case / CASE, mark="\ud800"),
+    lambda case: edit(case / CASE, mark="0" * 64),
+    lambda case: (case / CASE).write_text(json.dumps([1])),
+    lambda case: (case / CASE).write_text("[" * 100_000),
+    lambda case: (case / CASE).write_bytes(b"\xff"),
+    lambda case: (case / CASE).unlink(),
+    lambda case: (case / GRAPH).unlink(),
+    lambda case: (case / GRAPH).write_text((case / GRAPH).read_text() + " "),
+    lambda case: (case / GRAPH).write_text((case / GRAPH).read_text().replace("torch.", "os.", 1)),
+]
+
+
+def test_a_changed_case_is_not(case, tmp_path):
+    for number, change in enumerate(CHANGES):
+        copy = shutil.copytree(case, tmp_path / str(number))
+        change(copy)
+        assert not is_own(copy), number
 
 
 def test_a_case_that_was_only_laid_out_anew_is_own(case):
@@ -125,13 +125,10 @@ def a_folder(home: Path) -> None:
     (home / "minify" / "key").mkdir(parents=True)
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [(no_folder, "data"), (readable, "this user's alone"), (short, "is damaged"), (a_folder, "Is a directory")],
-)
-def test_without_a_key_cases_are_saved_and_nothing_is_own(case, home, damage, said):
+@pytest.mark.parametrize("damage", [no_folder, readable, short, a_folder])
+def test_without_a_key_cases_are_saved_and_nothing_is_own(case, home, damage):
     damage(home)
-    assert said in why_no_key()
+    assert why_no_key()
     save(small_case(), case)
     assert load(case) == small_case() and not is_own(case) and mark_of_repro(b"") == ""
     assert MARK not in json.loads((case / CASE).read_text())
@@ -142,25 +139,30 @@ def test_without_a_key_cases_are_saved_and_nothing_is_own(case, home, damage, sa
 def test_without_a_home_folder(home, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "")
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user that nobody knows
-    assert why_no_key() == "this user has no home folder"
+    assert "home" in why_no_key()
 
 
-def test_all_who_need_the_first_key_get_the_same(home, monkeypatch):
-    """Without the cache, as if each thread were a process."""
-    from minifier.case import made_here
+def fork_that_marks(go: int, given: int) -> int:
+    """A fork that writes a mark once it may."""
+    if (pid := os.fork()) == 0:
+        try:
+            os.read(go, 1)
+            os.write(given, f"{mark_of_repro(b'repro')}\n".encode())
+        finally:
+            os._exit(0)
+    return pid
 
-    barrier, keys = threading.Barrier(8), []
 
-    def get() -> None:
-        barrier.wait()
-        keys.append(made_here._key.__wrapped__())
-
-    threads = [threading.Thread(target=get) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(keys) == {key_file().read_bytes()} and len(keys) == 8
+def test_all_who_need_the_first_key_get_the_same(home, processes):
+    """Forks that all need it at once."""
+    go, given = os.pipe(), os.pipe()
+    pids = [fork_that_marks(go[0], given[1]) for _ in range(8)]
+    os.write(go[1], b"8" * 8)
+    for pid in pids:
+        os.waitpid(pid, 0)
+    os.close(given[1])
+    with os.fdopen(given[0]) as marks:
+        assert marks.read().split() == [mark_of_repro(b"repro")] * 8
     assert [path.name for path in key_file().parent.iterdir()] == ["key"]
 
 
@@ -172,11 +174,8 @@ def test_the_record_of_a_run(tmp_path):
     assert is_own_run(tmp_path) and asked_there(tmp_path) == asked and foreign_code_in(tmp_path) == []
     edit(tmp_path / RUN_FILE, arguments=["-c", "evil"], backend="acme", modules=["acme.all"])
     assert not is_own_run(tmp_path)
-    assert shown(foreign_code_in(tmp_path)).splitlines() == [
-        f"  script: python {script} -c evil",
-        "  import lines: import acme.all",
-        "  backend: acme",
-    ]
+    found = dict(foreign_code_in(tmp_path))
+    assert str(script) in found["script"] and "acme.all" in found["import lines"] and found["backend"] == "acme"
 
 
 def test_the_source_that_a_dead_process_left(tmp_path):
@@ -184,13 +183,13 @@ def test_the_source_that_a_dead_process_left(tmp_path):
     keep_source(tmp_path, "def f():\n    pass\n")
     assert kept_source(tmp_path) == "def f():\n    pass\n" and is_own_source(tmp_path)
     edit(tmp_path / SOURCE, source="def g():\n    pass\n")
-    assert shown(foreign_code_in(tmp_path)) == "  definitions: g, 2 lines"
+    assert [kind for kind, _ in foreign_code_in(tmp_path)] == ["definitions"]
 
 
 def test_a_repro_and_the_folders_of_its_case(tmp_path):
     repro = tmp_path / "repro.py"
     repro.write_text("import torch\n")
-    assert shown(foreign_code_of(repro)) == "  script: repro.py, 1 line"
+    assert [kind for kind, _ in foreign_code_of(repro)] == ["script"]
     (tmp_path / "result.json").write_text(json.dumps({MARK: mark_of_repro(repro.read_bytes())}))
     assert foreign_code_of(repro) == []
     save(replace(small_case(), script=Script("s", folders=("/home/mallory",))), tmp_path / "minimal")
@@ -198,19 +197,17 @@ def test_a_repro_and_the_folders_of_its_case(tmp_path):
     edit(tmp_path / "minimal" / CASE, version=2)
     assert ("import path", "/home/mallory") in foreign_code_of(repro)
     repro.write_text("import os\n")
-    assert ("script", "repro.py, 1 line") in foreign_code_of(repro)
+    assert "script" in dict(foreign_code_of(repro))
 
 
 def test_a_case_within_a_case_counts(case):
     save(small_case(), case / "forward")
     assert foreign_code_in(case) == []
     edit(case / "forward" / CASE, definitions="def evil(): pass")
-    assert ("definitions", "evil, 1 line") in foreign_code_in(case)
-
-
-def test_a_link_is_foreign(case, tmp_path):
-    (case / "forward").symlink_to(tmp_path)
-    assert foreign_code_in(case) == [("links, not followed", str(case / "forward"))]
+    assert "definitions" in dict(foreign_code_in(case))
+    shutil.rmtree(case / "forward")
+    (case / "forward").symlink_to(case.parent)
+    assert [what for _, what in foreign_code_in(case)] == [str(case / "forward")], "links are not followed"
 
 
 def everywhere():
@@ -239,21 +236,9 @@ def test_what_would_run_is_shown(case):
     save(small, case)
     edit(case / CASE, mark="")
     text = shown(foreign_code_in(case))
-    for said in (
-        "import lines: import first; import acme; import of_script; import of_argument",
-        "  backend: acme.backend",
-        "  definitions: A, f, 5 lines",
-        "  predicate: differs, 2 lines",
-        "  expressions: an.expression()",
-        "  environment variables: TRITON_X=1",
-        "torch._dynamo.config",
-    ):
-        parts = said.rpartition(": ")[2].split("; ")
-        assert all(part in text for part in parts), (said, text)
-    path = next(line for line in text.splitlines() if line.startswith("  import path"))
-    assert "/b" in path and "/s" in path
-    functions = next(line for line in text.splitlines() if line.startswith("  functions of the graph"))
-    assert "acme.ops:twice" in functions and "acme.ops:before" in functions
+    names = "import first; import acme; import of_script; import of_argument; acme.backend; A, f; differs; /b; /s"
+    names += "; an.expression(); TRITON_X=1; torch._dynamo.config; acme.ops:twice; acme.ops:before"
+    assert [name for name in names.split("; ") if name not in text] == []
 
 
 def test_what_is_shown_is_short_and_cannot_move_the_cursor():
@@ -263,8 +248,8 @@ def test_what_is_shown_is_short_and_cannot_move_the_cursor():
     assert "\\x1b[2J\\r\\nb\\u202e" in lines[1] and shown(rows).replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "3", "null", "[[[{}]]]", '{"ahead": 3, "environment": 4, "made": {}}'])
-def test_files_of_any_content_can_be_shown(tmp_path, text):
-    for name in (CASE, GRAPH, RUN_FILE, SOURCE):
-        (tmp_path / name).write_text(text)
-    assert shown(foreign_code_in(tmp_path))
+def test_files_of_any_content_can_be_shown(tmp_path):
+    for text in ("[]", "{}", "3", "null", "[[[{}]]]", '{"ahead": 3, "environment": 4, "made": {}}'):
+        for name in (CASE, GRAPH, RUN_FILE, SOURCE):
+            (tmp_path / name).write_text(text)
+        assert shown(foreign_code_in(tmp_path))

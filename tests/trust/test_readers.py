@@ -68,7 +68,7 @@ def test_no_reader_runs_anything(project, canary):
     shutil.copytree(project.out / "case", interrupted / "case")
     shutil.copy(project.out / "run.json", interrupted)
     done = project.finish(project.start_warm("run", "--max-probes", "0", "--verify", "1", "failing.py"), 100)
-    assert "failing-1` goes on with it" in done.stderr and not canary.exists()
+    assert "failing-1" in done.stderr and not canary.exists()
     with zipfile.ZipFile(project.out / "bundle.zip") as bundle:
         assert json.loads(bundle.read("result.json"))["mark"] is None
 
