@@ -67,6 +67,7 @@ def test_a_signal_ends_the_run_with_nothing_left(project: Project, phase: str, n
     assert not list(project.out.glob("temporary.txt"))
 
 
+@pytest.mark.soak
 def test_children_of_a_stopped_main_process_end_while_nobody_looks(project: Project):
     world, process = started(project, "loading")
     process.send_signal(signal.SIGSTOP)

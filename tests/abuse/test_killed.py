@@ -112,6 +112,7 @@ def ends_with_the_same(bureau: Bureau, number_of_kills: int) -> None:
         assert not (out / BEGUN).exists()
 
 
+@pytest.mark.soak
 def test_killed_at_five_random_moments_it_ends_with_the_same(bureau: Bureau):
     ends_with_the_same(bureau, 5)
 

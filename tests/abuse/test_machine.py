@@ -90,6 +90,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.soak
 def test_a_backend_that_leaks(project: Project):
     done = project.run(LEAKY)
     assert done.code == 0 and done.ops == (122, 1), done.stderr

@@ -65,6 +65,7 @@ def log_questions(path):
         setattr(module, name, asked)
 
 
+@pytest.mark.soak
 def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project):
     log = project.folder.parent / "asked"
     project.write(SCRIPT)

@@ -196,6 +196,7 @@ def test_first_of_strict_makes_a_fallback_an_error(backend, options, fallbacks):
     assert fallbacks() == []
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("processes")
 def test_first_available_falls_back_from_tensorrt_to_inductor(fallbacks):
     x = torch.linspace(0, 1, 4)

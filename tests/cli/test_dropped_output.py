@@ -23,6 +23,7 @@ torch.compile(lambda x: torch.sin(x) + 1, backend=scaling.wrong)(torch.ones(4))
 """
 
 
+@pytest.mark.soak
 def test_a_script_that_needs_a_terminal_has_one_in_each_run(project):
     project.write(BACKEND, "scaling.py")
     project.write(SCRIPT)

@@ -113,6 +113,7 @@ def check_twist(done):
     assert done.result["failure"]["stage"] == "compile", done.result
 
 
+@pytest.mark.soak
 def test_what_aot_inductor_cannot_compile_is_reduced(project):
     project.write(TWIST, "twisted.py")
     project.write(FOR_AOT_INDUCTOR + COMPILED, "package.py")

@@ -130,6 +130,7 @@ def test_a_backend_that_starts_threads_processes_and_prints_when_imported(projec
     assert left == [], "of a script that is run several times nothing may be left behind, nor of the probes"
 
 
+@pytest.mark.soak
 def test_standard_files_may_be_closed(project):
     runs_with_closed_files(project, "<&- >&-")
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from layers import SOAK
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -28,7 +29,11 @@ def refuse(gm, inputs):
     ("options", "variables"),
     [
         ((), {"PYTHONSAFEPATH": "1"}),
-        pytest.param(("-P",), {}, marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no -P")),
+        pytest.param(
+            ("-P",),
+            {},
+            marks=[SOAK, pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no -P")],
+        ),
     ],
 )
 def test_no_folder_of_the_import_path_is_lost(project, options, variables):

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 from failing_scripts import DEFINITION, ONE_OP
-from layers import sampled
 from vocabulary import CASES, in_child, source_of
 from warm_command import warm_command, warm_python
 
@@ -52,6 +51,7 @@ def test_a_wrong_value_is_not_followed_to_another_dtype(bureau):
     assert case.failure.fingerprint.message == "values"
 
 
+@pytest.mark.soak
 def test_integer_inputs_are_not_made_zeros(bureau):
     """The divergence of an embedding whose first row is right vanished with its indices."""
     captured = captured_and_compared(
@@ -71,6 +71,7 @@ def test_integer_inputs_are_not_made_zeros(bureau):
     assert [node.target for node in case.graph.ops] == ["torch.nn.functional.embedding"]
 
 
+@pytest.mark.soak
 def test_torchs_own_minifier_is_not_started_by_a_repro(project):
     """The environment of the user's shell may switch it on."""
     variables = {"TORCHDYNAMO_REPRO_AFTER": "dynamo", "TORCHDYNAMO_REPRO_LEVEL": "2"}
@@ -135,7 +136,8 @@ def backend(gm, inputs):
 """
 
 
-@pytest.mark.parametrize("inference", sampled([True, False]))
+@pytest.mark.soak
+@pytest.mark.parametrize("inference", [True, False])
 def test_inputs_changed_behind_the_version_counters_back(project, inference):
     """The inputs that were saved after the call are not those it failed on, and nothing tells."""
     project.write(MUTABLE, "mutable.py")

@@ -113,6 +113,7 @@ sys.meta_path.append(Finder)
 """
 
 
+@pytest.mark.soak
 def test_a_module_that_a_finder_of_an_editable_install_finds(project):
     """Setuptools and other builders install such a finder at the start of the interpreter, from a .pth file."""
     project.write(COMPILERS, "elsewhere/unlisted.py")

@@ -321,6 +321,7 @@ def test_a_backend_defined_in_the_script_is_written_into_the_repro(minify, backe
     assert done.stderr.count("Traceback") == 1, "only the script's own"
 
 
+@pytest.mark.soak
 def test_the_script_itself_is_reduced_where_its_graph_cannot_be_written_down(minify):
     done = minify(
         """

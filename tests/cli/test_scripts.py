@@ -60,7 +60,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("how", sampled(GIVEN, 2))
+@pytest.mark.parametrize("how", sampled(GIVEN, 4))
 def test_however_the_backend_is_given(shown, how):
     imports, call, written = GIVEN[how]
     case, text = shown(f"{imports}\n{DEFINITION}\nx = torch.randn(4, 8)\n{call}\n")
@@ -79,6 +79,7 @@ def test_a_backend_that_empties_its_graph_before_it_fails(shown):
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]
 
 
+@pytest.mark.soak
 def test_a_layout_that_the_failure_needs_stays(shown):
     case, text = shown(
         """

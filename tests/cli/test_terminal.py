@@ -121,6 +121,7 @@ def test_each_line_has_its_row(project, no_colour):
     assert bool(COLOUR.search(shown.written)) is not bool(no_colour)
 
 
+@pytest.mark.soak
 def test_a_narrower_window_and_an_interrupt(project):
     project.write(SLOW, "slow.py")
     project.write(NEEDS_MANY)

@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from layers import sampled
 from test_in_process import ran, script_of
 
 pytestmark = pytest.mark.timeout(200)
@@ -64,7 +65,7 @@ def test_a_death_in_a_call_needs_its_inputs(project):
     assert list(project.out.glob("unfinished-*/status"))  # for who has another idea
 
 
-@pytest.mark.parametrize("options", ["keep_inputs=True, compare=False", "compare=True"])
+@pytest.mark.parametrize("options", sampled(["keep_inputs=True, compare=False", "compare=True"]))
 def test_a_death_in_a_call_whose_inputs_were_kept_is_reduced(project, options):
     """They are kept for a comparison as well."""
     assert ran(project, AT_RUNNING.replace("OPTIONS", options)).returncode == -signal.SIGABRT

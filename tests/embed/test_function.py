@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 import torch
-from layers import sampled
+from layers import SOAK, sampled
 from test_in_process import ran
 
 import minifier
@@ -186,6 +186,7 @@ def test_a_tensor_is_not_taken_for_a_list_of_arguments():
         minifier.check(torch.sin, torch.ones(2))
 
 
+@pytest.mark.soak
 def test_a_check_leaves_the_state_of_the_process_as_it_was(project):
     done = ran(project, HEAD + STATE)
     assert (done.returncode, done.stdout) == (0, "as before\n"), done.stderr
@@ -201,6 +202,7 @@ print(minifier.minify(lambda x: x, [1], "eager", out=sys.argv[1]))
 """
 
 
+@pytest.mark.soak
 def test_an_outcome_without_a_failure_says_so(project):
     done = ran(project, HEAD + QUIET)
     assert done.returncode == 0, done.stderr
@@ -237,6 +239,7 @@ for lazy, size in ((True, 5), (False, 7)):
 """
 
 
+@pytest.mark.soak
 def test_a_check_of_a_training_step_trains_nothing_and_leaves_a_lazy_module_lazy(project):
     done = ran(project, HEAD + TRAINING)
     assert done.returncode == 0, done.stderr
@@ -371,7 +374,7 @@ for number, cell in enumerate(cells):
 '''
 
 
-@pytest.mark.parametrize("text", [CELLS, ENTERED], ids=["IPython", "linecache"])
+@pytest.mark.parametrize("text", [CELLS, pytest.param(ENTERED, marks=SOAK)], ids=["IPython", "linecache"])
 def test_what_was_entered_into_a_session_is_enough(project, text):
     if text is CELLS:
         pytest.importorskip("IPython")
@@ -381,6 +384,7 @@ def test_what_was_entered_into_a_session_is_enough(project, text):
     assert "raise LookupError" in (project.out / "repro.py").read_text()
 
 
+@pytest.mark.soak
 def test_a_session_whose_source_is_unknown_is_told_what_to_do(project):
     text = """
     import torch, minifier

@@ -105,6 +105,7 @@ def test_a_difference_that_eager_shows_too_has_no_repro(project):
     assert row[0].startswith("test_eager.py::test") and "minify-out/" in row[-1] and "repro.py" not in row[-1]
 
 
+@pytest.mark.soak
 def test_without_time_each_failure_is_named_all_the_same(project):
     said = pytest_on(project, "--minify", "--minify-budget", "0", of="fails")
     ((_, tests, repro),) = table(said)

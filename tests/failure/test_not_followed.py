@@ -31,6 +31,7 @@ def test_a_death_in_another_function_is_kept_aside(bureau):
     assert other["ops"] == 1
 
 
+@pytest.mark.soak
 def test_a_slight_error_is_not_taken_for_a_gross_one(bureau):
     captured = bureau.capture(
         source_of(

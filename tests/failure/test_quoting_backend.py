@@ -25,6 +25,7 @@ SCRIPT = source_of(
 )
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(150)
 def test_an_unsupported_op_is_found_though_the_message_quotes_its_code(processes, tmp_path):
     assert "torch.topk(" in minified(tmp_path, SCRIPT)

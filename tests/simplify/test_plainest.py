@@ -56,6 +56,7 @@ def parts(case: Case):
     return case.graph, case.inputs, case.state, case.backend, case.needs, case.failure
 
 
+@pytest.mark.soak
 def test_the_answer_is_the_same_for_any_number_of_workers(bureau: Bureau):
     bureau.capture(SCRIPT.replace("BACKEND", "picky_more_than_ten"))
     found = []

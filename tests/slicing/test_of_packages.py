@@ -83,7 +83,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", sampled(FORMS, 2))
+@pytest.mark.parametrize("form", sampled(FORMS, 3))
 def test_a_backend_that_a_package_makes(processes, tmp_path, form):
     made, given, lines = FORMS[form]
     text = minified(tmp_path, SCRIPT.format(made=made, given=given))

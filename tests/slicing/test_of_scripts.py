@@ -122,7 +122,7 @@ def strict(gm, inputs):
 }
 
 
-@pytest.mark.parametrize("form", sampled(BACKENDS, 2))
+@pytest.mark.parametrize("form", sampled(BACKENDS, 4))
 def test_a_backend_that_the_script_defines(processes, tmp_path, form):
     defined, given, written = BACKENDS[form]
     text = minified(tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))

@@ -59,7 +59,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(CALLS, 2))
+@pytest.mark.parametrize("kind", sampled(CALLS, 4))
 def test_an_input_is_what_the_failure_needs_it_to_be(bureau, tmp_path, kind):
     text, written = CALLS[kind]
     captured = bureau.capture(text)

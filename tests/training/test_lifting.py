@@ -68,6 +68,7 @@ def test_a_graph_of_dynamos_that_was_not_written_down(bureau, reduced):
     assert not RunFolder(out).has_forward and [case.level.value for case in found.candidates] == ["aot-backward"]
 
 
+@pytest.mark.soak
 def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     forward = bureau.graphs / "1" / "graph.json"
@@ -76,6 +77,7 @@ def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, re
     assert [case.level.value for case in found.candidates] == ["aot-backward"]
 
 
+@pytest.mark.soak
 def test_the_forward_graph_alone_where_the_backward_graph_does_not_show_it(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     backward = bureau.graphs / "2" / "graph.json"
@@ -102,6 +104,7 @@ def test_what_is_left_of_the_limits():
     assert limited(Settings(), replace(done, stopped_because="interrupted")).max_probes == 16
 
 
+@pytest.mark.soak
 def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced):
     """The backend fails where a gradient is summed up twice, for two biases: what joins them is an addition."""
     text = """

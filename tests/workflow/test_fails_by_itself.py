@@ -32,6 +32,7 @@ def script(statement):
     return IN_TRACING.format(fault=ONLY_TRACED.format(statement))
 
 
+@pytest.mark.soak
 def test_a_death_while_dynamo_traces(minify):
     done = minify(script("os.kill(os.getpid(), 11)"))
     assert done.code == 0, done.stderr
@@ -40,6 +41,7 @@ def test_a_death_while_dynamo_traces(minify):
     assert "os.kill" in done.repro and "tanh" not in done.repro and "started" not in done.repro
 
 
+@pytest.mark.soak
 def test_an_exception_that_no_frame_of_torch_raises(minify):
     """The innermost frame is the script's: the traceback alone looks like the script's own mistake."""
     done = minify(script("raise IndexError('no row 3')"))

@@ -191,6 +191,7 @@ def test_a_backend_of_a_module_that_the_script_registers(project):
     assert done.ops == (3, 1) and "from backend import fast" in done.repro and "backend=fast)" in done.repro
 
 
+@pytest.mark.soak
 def test_gradients_in_the_order_of_a_graphs_inputs(project):
     """Dynamo has the inputs in the order in which ops read them, in a cut graph as in the whole."""
     project.write(DROPS_NONES, "backend.py")
@@ -253,6 +254,7 @@ def test_values_that_a_single_draw_misses_are_no_size(project):
     assert "# It takes" not in done.repro or "size" not in done.repro.partition("# It takes")[2], done.repro
 
 
+@pytest.mark.soak
 def test_one_draw_in_the_place_of_two(project):
     project.write(MERGES_DRAWS, "backend.py")
     done = project.run(TWO_VIEWS)
@@ -260,6 +262,7 @@ def test_one_draw_in_the_place_of_two(project):
     assert done.repro.count("dropout") == 2 and done.result["verified"]["control"] == "passed"
 
 
+@pytest.mark.soak
 def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
     project.write(KEYED_BY_CODE, "backend.py")
     done = project.run(SEVERAL_LENGTHS)

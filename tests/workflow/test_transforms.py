@@ -32,6 +32,7 @@ DUAL = """
 """
 
 
+@pytest.mark.soak
 def test_the_script_is_read_in_place_of_a_graph_of_transforms(project):
     done = project.run(DUAL)
     assert done.code == 0, done.stderr
