@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from case_samples import small_case
+from vocabulary import tree
 
 from minifier.case.store import save
 
@@ -22,60 +23,67 @@ def refused(done, code, *texts, traceback=False):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content"),
     [
-        ("gone.py", None, "does not exist"),
-        ("folder", "/", "is a folder"),
-        ("bad.py", b"def f(:\n", "line 1"),
-        ("null.py", b"x = 1\x00\n", "null.py"),
-        ("latin.py", b"x = '\xe9'\n", "latin.py"),
-        ("data.bin", b"\x7fELF\x02\x01\x01\x00", "data.bin"),
-        ("gone/and/gone.py", None, "does not exist"),
+        ("gone.py", None),
+        ("folder", "/"),
+        ("bad.py", b"def f(:\n"),
+        ("null.py", b"x = 1\x00\n"),
+        ("latin.py", b"x = '\xe9'\n"),
+        ("data.bin", b"\x7fELF\x02\x01\x01\x00"),
+        ("gone/and/gone.py", None),
     ],
 )
-def test_a_script_that_is_none(refusing, name, content, said):
+def test_a_script_that_is_none(refusing, name, content):
     path = refusing.folder / name
     if content == "/":
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    refused(refusing.minify("run", "--out", refusing.out, name), 2, name, said)
+    refused(refusing.minify("run", "--out", refusing.out, name), 2, name)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "given",
     [
-        (["--match", "(["], "regular expression"),
-        (["--match-log", "(["], "--match-log '([' is not a regular expression"),
-        (["--timeout", "soon"], "--timeout"),
-        (["--timeout", "-3"], "--timeout"),
-        (["--workers", "0"], "--workers"),
-        (["--max-probes", "-1"], "--max-probes"),
-        (["--graph", "0"], "--graph"),
-        (["--memory", "lots"], "--memory"),
-        (["--no-such-option"], "--no-such-option"),
-        (["--compare", "sometimes"], "--compare"),
-        (["--rtol", "0.1"], "--rtol and --atol go together"),
-        (["--atol", "0.1"], "--rtol and --atol go together"),
-        (["--rtol", "-1", "--atol", "0"], "--rtol"),
-        (["--ignore", "colour"], "--ignore"),
-        (["--passes", "sizes,speed"], "--passes: there is no pass speed. There are bodies, parts, data"),
-        (["--skip-pass", "size"], "--skip-pass: there is no pass size. Did you mean sizes?"),
-        (["--predicate", "gone.py"], "--predicate gone.py cannot be read"),
-        (["--predicate", "."], "--predicate . cannot be read"),
-        (["--predicate", "failing.txt"], "is not valid Python: line 1"),
+        "--match ([",
+        "--match-log ([",
+        "--timeout soon",
+        "--timeout -3",
+        "--workers 0",
+        "--max-probes -1",
+        "--graph 0",
+        "--graph 2 --all",
+        "--memory lots",
+        "--no-such-option",
+        "--compare sometimes",
+        "--rtol 0.1",
+        "--atol 0.1",
+        "--rtol -1 --atol 0",
+        "--ignore colour",
+        "--passes sizes,speed",
+        "--skip-pass size",
+        "--predicate gone.py",
+        "--predicate .",
+        "--predicate failing.txt",
+        "--predicate other.py",
+        "--predicate mine.py --rtol 1 --atol 1",
     ],
 )
-def test_a_bad_option(refusing, given, said):
+def test_a_bad_option(refusing, given):
     refusing.write("def (\n", "failing.txt")
-    refused(refusing.run("import torch\n", given=given), 2, said)
+    refusing.write("def differ(compiled, eager):\n    return ''\n", "other.py")
+    refusing.write("def differs(compiled, eager):\n    return ''\n", "mine.py")
+    done = refusing.run("print('it ran')\n", given=given.split())
+    refused(done, 2, given.split()[0].strip("-"))
+    assert "it ran" not in done.stdout
 
 
 def test_an_option_after_the_script_is_the_scripts(project):
     project.write("import sys\nprint(sys.argv[1:])\n")
     done = project.minify("run", "--out", project.out, "failing.py", "--json", "--level=hard", "--epochs", "1")
     assert done.stdout == "['--json', '--level=hard', '--epochs', '1']\n"
-    assert "--json, --level: given to failing.py, as they stand after it; minify's options go before it" in done.stderr
+    assert "--json" in done.stderr and "--level" in done.stderr
 
 
 def test_no_arguments_at_all(refusing):
@@ -84,24 +92,22 @@ def test_no_arguments_at_all(refusing):
     assert refusing.minify("no-such-command").code == 2
 
 
-def test_an_output_folder_that_is_not_empty(refusing):
-    refusing.out.mkdir()
-    (refusing.out / "notes.txt").write_text("mine")
-    done = refusing.run("import torch\n")
-    assert done.code == 2 and "not empty" in done.stderr and "Traceback" not in done.stderr
-    assert [path.name for path in refusing.out.iterdir()] == ["notes.txt"]
-
-
-def test_an_output_folder_that_is_a_file(refusing):
-    refusing.out.write_text("mine")
-    done = refusing.run("import torch\n")
-    assert done.code == 2 and "is a file" in done.stderr and refusing.out.read_text() == "mine"
-
-
-def test_an_output_folder_below_a_file(refusing):
+@pytest.mark.parametrize("what", ["not empty", "a file", "below a file"])
+def test_an_output_folder_that_is_none(refusing, what):
+    out = refusing.out
+    if what == "not empty":
+        out.mkdir()
+        (out / "notes.txt").write_text("mine")
+    elif what == "a file":
+        out.write_text("mine")
+    else:
+        out = refusing.write("mine", "notes.txt") / "out"
     refusing.write("import torch\n")
-    done = refusing.minify("run", "--out", refusing.folder / "failing.py" / "out", "failing.py")
-    assert done.code == 2 and "is not a folder" in done.stderr and "Traceback" not in done.stderr
+    before = tree(refusing.root)
+    done = refusing.minify("run", "--out", out, "failing.py")
+    named = out.parent if what == "below a file" else out
+    assert done.code == 2 and str(named) in done.stderr and "Traceback" not in done.stderr
+    assert tree(refusing.root) == before
 
 
 def test_an_output_folder_that_cannot_be_made(project):
@@ -109,55 +115,38 @@ def test_an_output_folder_that_cannot_be_made(project):
     project.write("import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n")
     done = project.minify("run", "--out", "/proc/minify", "failing.py")
     assert done.code == 2, done.stderr
-    assert "/proc" in done.stderr and "Choose another" in done.stderr and "Traceback" not in done.stderr
+    assert "/proc" in done.stderr and "Traceback" not in done.stderr
 
 
+# Scripts without a failure to reduce, and what is named of each.
 NOTHING = {
-    "missing import": (
-        "import surely_missing_module\n",
-        ["fails by itself", "No module named 'surely_missing_module'"],
-        True,
-    ),
-    "own error": ("import torch\nraise KeyError('mine')\n", ["fails by itself", "KeyError: 'mine'"], True),
-    "own exit": ("import torch, sys\nsys.exit(9)\n", ["exit status 9", "nothing in it was compiled"], False),
-    "own death": ("import os\nos.kill(os.getpid(), 9)\n", ["died of signal 9 outside of any backend call"], False),
+    "own error": ("import torch\nraise KeyError('mine')\n", "KeyError: 'mine'"),
+    "own exit": ("import torch, sys\nsys.exit(9)\n", "status 9"),
+    "own death": ("import os\nos.kill(os.getpid(), 9)\n", "signal 9"),
     "own os._exit": (
         "import os, torch\ntorch.compile(torch.sin, backend='eager')(torch.ones(2))\nos._exit(0)\n",
-        ["no backend call failed", "exit status 0"],
-        False,
+        "status 0",
     ),
     "a line in the log": (
         "import torch\nimport oddlib.deadly\n"
         "torch.compile(torch.tanh, backend='oddlib_grumbles', options={'how': 'ERROR'})(torch.ones(2))\n",
-        ["no backend call failed", "ERROR oddlib.lowering: no lowering for tanh", "--match-log"],
-        False,
+        "--match-log",
     ),
-    "unknown backend": (
-        "import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n",
-        ["does not exist", "inductor", "minify backends"],
-        True,
-    ),
-    "nothing compiled": ("import torch\nprint(torch.sin(torch.ones(2)))\n", ["nothing in it was compiled"], False),
-    "no failure": (
-        "import torch\nprint(torch.compile(torch.sin, backend='eager')(torch.ones(2)))\n",
-        ["no backend call failed", "1 graph", "eager"],
-        False,
-    ),
+    "unknown backend": ("import torch\ntorch.compile(torch.sin, backend='inductr')(torch.ones(2))\n", "inductor"),
     "wrong in eager": (
         "import torch\nimport oddlib\n"
         "f = torch.compile(lambda x, i: torch.gather(x, 0, i) * 2, backend='oddlib_tanh')\n"
         "f(torch.ones(3), torch.tensor([7]))\n",
-        ["without the backend as well"],
-        True,
+        "without the backend",
     ),
 }
 
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_a_script_with_nothing_to_reduce(minify, name):
-    script, said, traceback = NOTHING[name]
+    script, said = NOTHING[name]
     done = minify(script)
-    refused(done, 1, *said, traceback=traceback)
+    refused(done, 1, said, traceback=name in ("own error", "unknown backend", "wrong in eager"))
     if name != "wrong in eager":  # there, what is called is the watched function
         assert "minifier/" not in done.stderr, "frames of this tool in the script's traceback"
 
@@ -170,7 +159,7 @@ def test_a_module_that_does_not_exist(project):
 
 def test_a_graph_that_did_not_fail_cannot_be_chosen(minify):
     script = "import torch\nimport oddlib\ntorch.compile(torch.tanh, backend='oddlib_tanh')(torch.ones(2))\n"
-    refused(minify(script, given=["--graph", "5"]), 2, "graph 5", "these did: 1", traceback=True)
+    refused(minify(script, given=["--graph", "5"]), 2, "graph 5", traceback=True)
 
 
 @pytest.fixture
@@ -222,7 +211,7 @@ def test_a_case_whose_failure_is_gone(project, case):
     data["backend"].update(imports=[], expression="'eager'", name="eager", options=None)
     (case / "case.json").write_text(json.dumps(data))
     done = project.minify("reduce", "--trust", "--out", project.out, case)
-    assert done.code == 4 and "does not show the failure" in done.stderr and "Traceback" not in done.stderr
+    assert done.code == 4 and "Traceback" not in done.stderr
 
 
 def test_a_script_in_the_place_of_a_command(refusing):

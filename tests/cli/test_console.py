@@ -58,23 +58,22 @@ class Seen:
         return self.rows
 
 
-def status(text: str, seconds: int, columns: int = 60) -> str:
-    """The last row of a terminal of so many columns."""
-    right = f" {seconds} s"
-    return f"minify: {text}".ljust(columns - 1 - len(right)) + right
+def is_status(row: str, *words: str, seconds: int, columns: int = 60) -> bool:
+    """Whether the row is a status line that fills it, ends in the seconds and has the words."""
+    return len(row) == columns - 1 and row.endswith(f" {seconds} s") and all(word in row for word in words)
 
 
 def test_the_status_line_has_the_last_row_and_lines_scroll_above():
     seen = Seen(terminal=True)
     seen.console.show(REDUCING)
-    assert seen.rows == [""] * 9 + [status("reducing: 41 ops left, 7 probes (prefix)", 0)]
-    assert seen.after(2)[-1] == status("reducing: 41 ops left, 7 probes (prefix)", 2)
+    assert seen.rows[:9] == [""] * 9 and is_status(seen.rows[9], "41", "7", "prefix", seconds=0)
+    assert is_status(seen.after(2)[-1], "41", seconds=2)
     for number in range(12):
         seen.console.say(f"line {number}")
     rows = [f"minify: line {number}" for number in range(4, 12)]
-    assert seen.rows == [*rows, "", status("reducing: 41 ops left, 7 probes (prefix)", 2)]
+    assert seen.rows[:-2] == rows and is_status(seen.rows[-1], "41", seconds=2)
     seen.console.show(Progress(Phase.REDUCING, step="prove", size=1, probes=8, to_prove=1, seconds_to_prove=0.6))
-    assert seen.after(1)[-1] == "minify: reducing: 1 op left, 8 probes (prove: at most … 3 s"
+    assert is_status(seen.after(1)[-1], "prove", "…", seconds=3)
     with seen.console:
         pass
     assert seen.rows == rows
@@ -93,19 +92,19 @@ def test_a_line_that_the_script_has_not_ended_stays_one_line():
     seen.write("one\n" * 9 + "step 1, ")  # in the last row, which the status line takes
     seen.console.show(Progress(Phase.SCRIPT, subject="train.py"))
     seen.write("loss 2")
-    assert seen.rows == [*["one"] * 8, "step 1, loss 2", status("running train.py", 0)]
+    assert seen.rows[:9] == [*["one"] * 8, "step 1, loss 2"] and is_status(seen.rows[9], "train.py", seconds=0)
 
 
 def test_a_new_run_and_a_new_reduction_count_their_own_seconds():
     seen = Seen(terminal=True)
-    seen.console.show(REDUCING)
-    seen.after(50)
-    seen.console.show(Progress(Phase.REDUCING, step="check", size=3, probes=1))
-    assert seen.after(2)[-1] == status("reducing: 3 ops left, 1 probe (check)", 2)
-    seen.console.show(Progress(Phase.SCRIPT, subject="a.py"))
-    seen.after(50)
-    seen.console.show(Progress(Phase.SCRIPT, subject="a.py again, in eager mode"))
-    assert seen.after(3)[-1] == status("running a.py again, in eager mode", 3)
+    for phase in (
+        REDUCING,
+        Progress(Phase.REDUCING, step="check", size=3, probes=1),
+        Progress(Phase.SCRIPT, subject="a.py"),
+        Progress(Phase.SCRIPT, subject="a.py again, in eager mode"),
+    ):
+        seen.console.show(phase)
+        assert is_status(seen.after(50)[-1], phase.subject or str(phase.size), seconds=50)
 
 
 @pytest.mark.parametrize("lines", [3, 4])
@@ -114,14 +113,13 @@ def test_a_wide_line_is_cut_and_a_wide_character_counted(lines):
     to = RichConsole(file=text, force_terminal=True, width=20, height=lines, _environ={"TERM": "xterm"})
     row = BottomRow(to)
     row.draw("\u5b57" * 20, "1 s")
-    row.draw("\u5b57" * 20, "1 s")
+    drawn = text.getvalue()
     assert row.draw("\u5b57" * 20, "1 s") is (lines == 4)
-    drawn = "\x1bD\x1b[A\x1b7\x1b[1;3r\x1b8\x1b7\x1b[4;1H\x1b[0m\x1b[2K" + "\u5b57" * 7 + "… 1 s\x1b8"
-    assert text.getvalue() == (drawn if lines == 4 else "")
+    assert text.getvalue() == drawn and drawn.count("\u5b57") == (7 if lines == 4 else 0)
     row.remove()
+    removed = text.getvalue()
     row.remove()
-    removed = "\x1b7\x1b[r\x1b8\x1bD\x1b[A\x1b7\x1b[0m\x1bE\x1b[J\x1b8"
-    assert text.getvalue() == (drawn + removed if lines == 4 else "")
+    assert text.getvalue() == removed and (removed == drawn) is (lines == 3)
 
 
 @pytest.mark.parametrize(("lines", "columns"), [(6, 60), (14, 60), (10, 30), (10, 90), (3, 60), (10, 12)])
@@ -132,58 +130,33 @@ def test_a_terminal_that_changes_its_size_shows_one_status_line_or_none(lines, c
     seen.resize(lines, columns)
     seen.console.tick()
     seen.write("the script's\n" * 2)
-    fits = lines >= 4 and columns >= 20
     shown = [row for row in seen.rows if row.startswith("minify:")]
-    assert shown == seen.rows[lines - 1 :] and len(shown) == fits
+    assert shown == seen.rows[lines - 1 :] and len(shown) == (lines >= 4 and columns >= 20)
     assert seen.rows.count("the script's"[:columns]) >= 2
     seen.resize(10, 60)
-    assert seen.after(1)[9] == status("reducing: 41 ops left, 7 probes (prefix)", 1)
+    assert is_status(seen.after(1)[9], "41", seconds=1)
 
 
-def test_a_terminal_that_is_too_low_gets_lines_as_a_pipe_does():
-    seen = Seen(terminal=True)
-    seen.resize(3, 60)
-    seen.console.show(REDUCING)
-    seen.after(10)
-    assert seen.rows == ["minify: reducing", "minify: reducing: 41 ops left, 7 probes, 10 s (prefix)"]
-
-
-def test_a_pipe_has_a_line_for_each_phase_and_one_every_ten_seconds():
-    seen = Seen(terminal=False)
-    seen.console.show(REDUCING)
-    for _ in range(45):
-        seen.after(0.5)
-    seen.console.show(Progress(Phase.VERIFYING, run=1, runs=3))
-    seen.after(9)
-    seen.console.show(Progress(Phase.VERIFYING, run=2, runs=3))
-    seen.after(9)
-    assert seen.text.splitlines() == [
-        "minify: reducing",
-        "minify: reducing: 41 ops left, 7 probes, 10 s (prefix)",
-        "minify: reducing: 41 ops left, 7 probes, 20 s (prefix)",
-        "minify: verifying the repro",
-        "minify: verifying the repro: interpreter 2 of 3, 18 s",
-    ]
-
-
-def test_every_line_counts_against_the_silence():
-    seen = Seen(terminal=False)
-    seen.console.show(Progress(Phase.REPORTS))
-    seen.after(9)
-    seen.console.say("something happened")
-    seen.after(9)
-    assert seen.text == "minify: writing the reports\nminify: something happened\n"
+def test_what_is_no_terminal_has_a_line_for_each_phase_and_one_every_ten_seconds():
+    for seen in (Seen(terminal=False), Seen(terminal=True)):
+        seen.resize(3, 60)  # a terminal that is too low
+        seen.console.show(REDUCING)
+        for _ in range(45):
+            seen.after(0.5)
+        seen.console.show(Progress(Phase.REPORTS))
+        seen.after(9)
+        seen.console.say("something happened")
+        seen.after(9)
+        first, *later, reports, line = seen.text.splitlines()
+        assert ["41" in row for row in (first, *later)] == [False, True, True] and "reports" in reports
+        assert ["10 s" in later[0], "20 s" in later[1]] == [True, True] and line == "minify: something happened"
 
 
 def test_each_probe_has_its_line_when_that_is_wanted():
     seen = Seen(terminal=False, verbose=True)
     for number in (1, 2):
         seen.console.show(Progress(Phase.REDUCING, probes=number, probe="check, 1 op: SAME in 0.01 s"))
-    assert seen.text.splitlines() == [
-        "minify: reducing",
-        "minify: probe 1: check, 1 op: SAME in 0.01 s",
-        "minify: probe 2: check, 1 op: SAME in 0.01 s",
-    ]
+    assert [line.endswith("SAME in 0.01 s") for line in seen.text.splitlines()] == [False, True, True]
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -1,77 +1,61 @@
-"""`minify list`, `minify dedupe` and `minify clean`, on folders that real runs left."""
+"""`minify list`, `minify dedupe` and `minify clean`."""
 
 import json
-import shutil
+from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
+from outcomes import outcome
 
-pytestmark = pytest.mark.timeout(200)
-
-SCRIPT = """
-import torch
-
-
-def refuses_tanh(gm, inputs):
-    if "tanh" in gm.code:
-        raise NotImplementedError(f"no tanh in graph {len(gm.graph.nodes)}")
-    return gm.forward
-
-
-@torch.compile(backend=refuses_tanh)
-def f(x):
-    return BODY
-
-
-f(torch.ones(2, 3))
-"""
+from minifier.capturing.script import Program
+from minifier.case.store import save
+from minifier.cli.commands import cli
+from minifier.report.finished import write_reports
+from minifier.workflow.interrupted_runs import Asked, note_run
 
 
 @pytest.fixture
-def runs(project):
-    """Two runs of scripts with one failure, and a third that was interrupted."""
-    for name, body in (("first.py", "x.sin().tanh()"), ("second.py", "(x * 2).cos().tanh() + 1")):
-        project.write(SCRIPT.replace("BODY", body), name)
-        done = project.finish(project.start_warm("run", "--verify", "1", name), 150)
-        assert done.code == 0 and f"\nrepro     minify-out/{name[:-3]}-1/repro.py\n" in done.stderr, done.stderr
-    place = project.folder / "minify-out"
-    shutil.copytree(place / "first-1", place / "third-1")
-    (place / "third-1" / "result.json").unlink()
-    (place / "third-1" / "repro.py").unlink()
-    return project
+def runs(refusing):
+    """Two finished runs with one failure, and a third that was interrupted."""
+    for name in ("first-1", "second-1", "third-1"):
+        folder = refusing.folder / "minify-out" / name
+        given = replace(outcome(), folder=folder)
+        save(given.case, folder / "case")
+        note_run(folder, Asked(Program(f"{name}.py", ())))
+        if name != "third-1":
+            save(given.minimal, folder / "minimal")
+            (folder / "repro.py").write_text(given.repro.text)
+            write_reports(folder, given)
+    return refusing
 
 
-def test_runs_are_listed_grouped_and_removed(runs):
-    def changed(*arguments):
-        return runs.finish(runs.start_warm(*arguments), 100)
-
+def test_runs_are_listed_grouped_and_removed(runs, monkeypatch):
+    monkeypatch.chdir(runs.folder)
     place = runs.folder / "minify-out"
-    listed = runs.minify("list").stdout
-    assert "2 -> 1 ops" in listed and "4 -> 1 ops" in listed and "refuses_tanh: NotImplementedError: no tanh" in listed
-    (interrupted,) = [line for line in listed.splitlines() if " interrupted " in line]
-    assert "refuses_tanh: NotImplementedError: no tanh" in interrupted, "it is in the captured Case"
-    (key,) = {
-        json.loads((place / name / "result.json").read_text())["failure"]["key"] for name in ("first-1", "second-1")
-    }
+
+    def clean(*arguments):
+        return CliRunner().invoke(cli, ["clean", *arguments]).exit_code
+
+    lines = [line.split() for line in runs.minify("list").stdout.splitlines()]
+    listed = {line[0]: " ".join(line) for line in lines if line and line[0].startswith("minify-out")}
+    assert len(listed) == 3 and "2 -> 1 ops" in listed["minify-out/first-1"]
+    assert "interrupted" in listed["minify-out/third-1"] and "no lowering for tanh" in listed["minify-out/third-1"]
+    results = [json.loads((place / name / "result.json").read_text()) for name in ("first-1", "second-1")]
+    (key,) = {result["failure"]["key"] for result in results}
     grouped = runs.minify("dedupe", "minify-out").stdout
     assert f"{key}  2 runs" in grouped and "third-1" not in grouped
     refused = runs.minify("clean")
     assert refused.code == 2 and "--yes" in refused.stderr and (place / "third-1").exists()
-    assert changed("clean", "--yes").code == 0 and not (place / "third-1").exists()
-    assert runs.minify("clean").stdout == "nothing to remove\n"
-    assert changed("clean", "--all", "--yes", "minify-out/first-1").code == 0
-    assert not (place / "first-1").exists() and (place / "second-1" / "repro.py").exists()
-    changed("clean", "--all", "--yes")
-    assert not place.exists()
+    assert clean("--yes") == 0 and sorted(path.name for path in place.iterdir()) == ["first-1", "second-1"]
+    assert runs.minify("clean").code == 0, "there is nothing to remove"
+    assert clean("--all", "--yes", "minify-out/first-1") == 0 and [*place.iterdir()] == [place / "second-1"]
+    assert clean("--all", "--yes") == 0 and not place.exists()
 
 
 def test_folders_of_others_are_none(refusing):
     refusing.write("{}", "minify-out/notes/run.json")
     refusing.write("not json", "minify-out/other/result.json")
-    assert refusing.minify("list").stdout == "no runs in minify-out\n"
-    assert refusing.minify("clean", "--all", "--yes").stdout == "nothing to remove\n"
-    assert (refusing.folder / "minify-out" / "notes" / "run.json").exists()
-
-
-def test_a_missing_folder(refusing):
+    assert "notes" not in refusing.minify("list").stdout
+    assert refusing.minify("clean", "--all", "--yes").code == 0, "which changes no file"
     done = refusing.minify("dedupe", "gone")
-    assert done.code == 2 and "gone is not a folder" in done.stderr
+    assert done.code == 2 and "gone" in done.stderr

@@ -72,29 +72,31 @@ def test_a_script_that_compiles_nothing_has_its_modules_compiled(stranger):
         "run", "--out", project.out, "--verify", "1", "--backend", "compilers:wrong_sin", "models/model.py"
     )
     assert done.code == 0 and done.ops[1] == 1, done.stderr
-    assert "the script compiles nothing" in done.stderr and "torch.sin(" in done.repro
-    assert done.result["failure"]["kind"] == "wrong-result"
+    assert "torch.sin(" in done.repro and done.result["failure"]["kind"] == "wrong-result"
 
 
 def test_a_backend_that_works_leaves_nothing_to_reduce(stranger):
     project = stranger("torch.cos")
     done = project.minify("run", "--out", project.out, "--backend", "compilers:no_tanh", "models/model.py")
-    assert done.code == 1 and "2 graphs went to the backend (no_tanh)" in done.stderr
+    assert done.code == 1 and "no_tanh" in done.stderr
+    options = ("--backend", "no_tan", "--import", "compilers")
+    done = project.minify("run", "--out", project.out, *options, "models/model.py")
+    assert done.code == 1 and "--backend" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "noun"),
     [
-        (["--import", "compilers"], "name the backend too"),
-        (["--backend", "gone:compiler"], "no module named gone can be found"),
-        (["--backend", "x y:compiler"], "'x y' is no module's name"),
-        (["--backend", "eager", "--level", "source"], "write the backend into the script"),
+        ("--import compilers", "--backend"),
+        ("--backend gone:compiler", "gone"),
+        ("--backend x-y:compiler", "x-y"),
+        ("--backend eager --level source", "backend"),
     ],
 )
-def test_what_is_wrong_is_said(refusing, options, said):
+def test_what_is_wrong_is_said(refusing, options, noun):
     refusing.write("import torch", "model.py")
-    done = refusing.minify("run", *options, "model.py")
-    assert done.code == 2 and said in done.stderr
+    done = refusing.minify("run", *options.split(), "model.py")
+    assert done.code == 2 and noun in done.stderr
 
 
 EDITABLE = """
@@ -123,10 +125,3 @@ def test_a_module_that_a_finder_of_an_editable_install_finds(project):
     options = ("run", "--out", project.out, "--verify", "1", "--backend", "unlisted:no_tanh", "-m", "unlisted_main")
     done = project.minify(*options, PYTHONPATH=str(project.folder / "start"))
     assert done.ops[1] == 1, done.stderr
-
-
-def test_a_name_that_is_no_backend(stranger):
-    project = stranger()
-    options = ("--backend", "no_tan", "--import", "compilers")
-    done = project.minify("run", "--out", project.out, *options, "models/model.py")
-    assert done.code == 1 and "--backend names a backend that does not exist" in done.stderr

@@ -43,21 +43,6 @@ def test_a_failure_in_the_words_of_another_can_be_had_by_its_number(minify):
     assert done.ops[1] == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (("--graph", "2", "--all"), "--graph and --all contradict"),
-        (("--predicate", "other.py"), "does not define differs"),
-        (("--predicate", "mine.py", "--rtol", "1", "--atol", "1"), "decides alone"),
-    ],
-)
-def test_options_that_cannot_be_meant_are_told_before_anything_runs(minify, project, given, said):
-    project.write("def differ(compiled, eager):\n    return ''\n", "other.py")
-    project.write("def differs(compiled, eager):\n    return ''\n", "mine.py")
-    done = minify("print('it ran')", given=given)
-    assert done.code == 2 and said in done.stderr and "it ran" not in done.stdout
-
-
 def test_an_output_folder_that_is_a_link_stays_one(minify, project):
     target = project.root / "target"
     target.mkdir()

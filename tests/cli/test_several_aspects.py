@@ -59,9 +59,7 @@ SCRIPT = '''
 def test_the_op_that_is_wrong_in_dtype_and_values_is_found(minify, hard, result):
     done = minify(SCRIPT.replace("HARD", hard).replace("RESULT", result))
     assert done.code == 0 and done.ops[1] == 1, done.stderr
-    assert "torch.bitwise_xor(x" in done.repro and "in eager of " in done.repro
-    assert done.result["verified"]["control"] == "passed"
-    assert "wrong-result (compare): values" in done.stdout + done.stderr
+    assert "bitwise_xor" in done.repro and done.result["verified"]["control"] == "passed"
 
 
 VALUES_BEHIND_A_DTYPE = """
@@ -94,4 +92,4 @@ VALUES_BEHIND_A_DTYPE = """
 def test_values_are_sought_where_an_assertion_names_a_dtype_first(minify):
     done = minify(VALUES_BEHIND_A_DTYPE)
     assert done.code == 0 and done.ops[1] == 1, done.stderr
-    assert "return torch.relu(x)" in done.repro
+    assert "torch.relu(" in done.repro

@@ -106,8 +106,6 @@ def test_compiled_code_that_crashes_once_another_graph_was_compiled(project):
     done = project.run(MOVING + NET + calls)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and done.result["calls_ahead"] == 1 and done.result["failure"]["kind"] == "signal"
-    first, between, last = done.repro.rpartition("compiled = ")[2].splitlines()[1:4]
-    assert first == last and between != first
 
 
 @pytest.mark.usefixtures("soak")

@@ -52,11 +52,10 @@ IN_AOT = (
 @pytest.mark.parametrize(
     ("fake", "op", "expected"),
     [
-        (PASSING, "return discount(x.sin(), 0.5).cos()", "passes"),
         (PASSING, "return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a - 1, (x,))", "passes"),
         (f"{IN_AOT}\n    {PASSING}", "return discount(x.sin(), 0.5).cos()", "raises LookupError"),
     ],
-    ids=["a custom op", "branches", "where AOTAutograd fails"],
+    ids=["branches", "a custom op, where AOTAutograd fails"],
 )
 def test_the_repro_with_aot_eager(bureau, tmp_path, fake, op, expected):
     captured = bureau.capture(SCRIPT.replace("FAKE", fake).replace("OP", op))
