@@ -54,14 +54,6 @@ def agrees(part):
         defined.add(node.name)
 
 
-def test_a_size_that_is_an_expression_becomes_a_symbol_of_its_own():
-    part = with_ops(case(), ["tanh"])
-    ((value, symbol), tensor) = shape_of(part)
-    assert value == 8 and symbol not in ("s0", "2*s0") and tensor == ((8, 3), (symbol, None))
-    assert part.graph.node("tanh").value.symbols == (symbol, None) and part.symbols == (Symbol(symbol, 8),)
-    agrees(part)
-
-
 @pytest.mark.parametrize("origin", list(Symbolic))
 @pytest.mark.parametrize("kept", [(), ("z",), ("n",), ("tanh",), ("view",), ("mul",), ("n", "view"), ("z", "mul")])
 def test_every_part_is_sound_and_cutting_twice_is_cutting_once(origin, kept):

@@ -107,17 +107,6 @@ def test_a_graph_within_one_that_passed_in_the_search_contradicts_it(make_lab):
     assert lab.contradicts(ALONE["tanh"]) and not lab.contradicts(with_ops(CASE, ["tanh", "exp"]))
 
 
-def test_another_case_may_be_tried_beside_and_stay(make_lab):
-    lab, _ = make_lab(CASE, TANH)
-    other = chain("tanh", "cos")
-    with lab.beside("parts", other):
-        assert verdicts(lab.probe([other])) == [Verdict.SAME] and lab.prepared.case is other
-    assert lab.prepared.case is CASE
-    with lab.beside("parts", other) as keep:
-        keep()
-    assert lab.prepared.case is other
-
-
 def test_a_case_is_saved_as_its_last_sighting_showed_it(make_lab):
     dtype = Difference(Aspect.DTYPE, "output 0", "output 0 is of type int8, in eager of uint8")
     values = Difference(Aspect.VALUES, "output 0", "output 0 differs")
@@ -169,16 +158,6 @@ def test_probes_are_made_one_by_one_where(make_lab, why):
     lab.may_spread = True
     set_workers(lab, seconds)
     assert lab.workers == 1
-
-
-def test_slow_probes_are_made_at_once_as_far_as_memory_goes(make_lab, monkeypatch):
-    for free, workers in ((2**40, 8), (3 * 2**31, 3), (2**20, 1)):
-        monkeypatch.setattr("minifier.reduction.probe_conditions.cores", lambda: 8)
-        monkeypatch.setattr("minifier.reduction.probe_conditions.room", lambda free=free: free)
-        lab, _ = make_lab(CASE, TANH)
-        lab.may_spread = True
-        set_workers(lab, 0.6)
-        assert lab.workers == workers
 
 
 @pytest.mark.parametrize(("shown", "tries"), [(1, 2), (3, 4), (1, 24)])

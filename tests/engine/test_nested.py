@@ -4,7 +4,7 @@ import pytest
 import torch
 from captured import captured, refused_case
 from chains import NO_BACKEND
-from fake_prober import hangs, passes, raises, seen_failure, targets, when
+from fake_prober import hangs, raises, seen_failure, targets, when
 from torch.utils.checkpoint import checkpoint
 
 from minifier.case import Case, Script, State
@@ -124,21 +124,6 @@ def test_a_budget_or_an_interrupt_ends_them(make_lab, folder, budget, interrupt_
     lab, prober = make_lab(case, when(inside("tanh", "relu"), raises()), interrupt_at=interrupt_at)
     made, ended = reduce_bodies(lab, case, budget)
     assert ended is how and len(prober.asked) <= 2 and {"tanh", "relu"} <= set(inner_ops(made))
-
-
-def test_a_body_is_proved_with_patience(make_lab, folder):
-    case = case_of(wrapped, folder, X)
-    least = 2
-
-    def fault(case):
-        if not inside("tanh")(case):
-            return passes()
-        return raises(seconds=15.0 if len(inner_ops(case)) <= least else 0.01)
-
-    lab, prober = make_lab(case, fault)
-    lab.allow(2.0)
-    made, _ = reduce_bodies(lab, case, Budget())
-    assert len(inner_ops(made)) <= least and lab.limits.seconds == max(prober.limits) >= 15.0
 
 
 def cond_of_many(p, x, y, w):

