@@ -3,7 +3,8 @@
 PYTHON ?= python3
 # The CPU build; any torch that pip understands: make test TORCH=torch==2.13.0
 TORCH ?= torch==2.13.0
-WORKERS ?= 2
+# Half as many again as cores: tests wait for their children now and then.
+WORKERS ?= 3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

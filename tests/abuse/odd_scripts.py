@@ -126,7 +126,6 @@ SCRIPTS = (
         before="import threading\nthreading.Thread(target=threading.Event().wait).start()\n",
         given=("--timeout", "4"),
         says="does not end",
-        is_in_soak=False,
     ),
     OddScript(
         "hangs in atexit",

@@ -2,6 +2,7 @@
 
 import pytest
 from capture_looks import looked
+from layers import SOAK, sampled
 
 from minifier.capturing.script import Program
 from minifier.capturing.terms import Comparing
@@ -102,13 +103,15 @@ WINDOWS = "ring = torch.randn(8, 4); x, w = (ring[:4], ring[2:6]) if i > 1 else 
 
 @pytest.mark.parametrize(
     ("key", "step", "call"),
-    [
-        ("args[0].data_ptr()", "x = torch.randn(4, 4)", 2),
-        ("args[1]._version", "w.add_(i == 3)", 2),
-        ("args[0].untyped_storage().data_ptr() == args[1].untyped_storage().data_ptr()", WINDOWS, 4),
-        ("len(keys) > 4", "", 6),
-    ],
-    ids=["another tensor", "written weights", "shared memory", "the last"],
+    sampled(
+        [
+            ("args[0].data_ptr()", "x = torch.randn(4, 4)", 2),
+            ("args[1]._version", "w.add_(i == 3)", 2),
+            ("len(keys) > 4", "", 6),
+            ("args[0].untyped_storage().data_ptr() == args[1].untyped_storage().data_ptr()", WINDOWS, 4),
+        ]
+    ),
+    ids=["another tensor", "written weights", "the last", "shared memory"],
 )
 def test_a_later_call_is_compared_if_its_inputs_are_of_another_kind(bureau, key, step, call):
     found, _, _ = looked(bureau, LATER.format(key=key, step=step))
@@ -133,7 +136,9 @@ for i in range(4):
 """
 
 
-@pytest.mark.parametrize(("wrong", "aspect", "call"), [(4, "values", 4), (1, "values", 1), (9, "stride", 1)])
+@pytest.mark.parametrize(
+    ("wrong", "aspect", "call"), [(4, "values", 4), pytest.param(1, "values", 1, marks=SOAK), (9, "stride", 1)]
+)
 def test_a_worse_result_of_a_later_call_takes_the_place_of_an_earlier(bureau, wrong, aspect, call):
     found, _, _ = looked(bureau, WORSE.format(wrong=wrong))
     (failing,) = found.captured.failing
@@ -145,6 +150,7 @@ def test_a_worse_result_of_a_later_call_takes_the_place_of_an_earlier(bureau, wr
     assert not (folder / "later").exists()
 
 
+@pytest.mark.soak
 def test_the_graph_with_the_worst_result_comes_first(bureau):
     text = """
 import torch
@@ -198,6 +204,7 @@ def test_a_bound_on_the_time_of_comparing_is_kept_and_told(bureau):
     assert "further calls were not compared once comparing had taken" in said
 
 
+@pytest.mark.soak
 def test_every_chosen_call_is_compared_within_the_bound(bureau):
     first = bureau.capture(MANY_GRAPHS)
     comparing = Comparing(Tolerance(), last_calls=dict(first.calls), seconds=600.0)
@@ -205,7 +212,9 @@ def test_every_chosen_call_is_compared_within_the_bound(bureau):
     assert len(compared.compared) == 20 and compared.not_compared == () and not compared.bounded
 
 
-@pytest.mark.parametrize("read", ["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"])
+@pytest.mark.parametrize(
+    "read", sampled(["sys.stdin.readline()", "input()", "sys.stdin.buffer.read(2)", "sys.stdin.read()"], 4)
+)
 def test_standard_input_is_there_again(bureau, read):
     text = f"{WRONG}\nn = int({read})\nassert sys.stdin.fileno() == 0\n"
     text += "torch.compile(torch.sigmoid, backend=wrong)(torch.randn(n))\n"
@@ -239,7 +248,7 @@ def test_gradients_that_the_script_never_asks_for_are_not_compared(bureau):
     assert "(and gradients of the 1 that are trained) agreed" in said
 
 
-@pytest.mark.parametrize("backend", ['"eager"', '"aot_eager"'])
+@pytest.mark.parametrize("backend", sampled(['"eager"', '"aot_eager"']))
 def test_graphs_that_are_trained_are_known(bureau, backend):
     captured = bureau.capture(
         f"""

@@ -35,6 +35,7 @@ RIGHT = "SWAPPED = torch.ops.aten.sqrt.default\nSWAPPED_ALL = torch.ops.aten._fo
 WRONG = "SWAPPED = torch.ops.aten.rsqrt.default\nSWAPPED_ALL = torch.ops.aten._foreach_rsqrt.default\n" + STEPS
 
 
+@pytest.mark.soak
 def test_the_state_of_an_optimizer_is_not_changed_twice(bureau):
     asks = "assert adam.state[model.weight]['step'].item() == 2, 'it was stepped once more'\n"
     asks += "from pathlib import Path\nwith Path('seen.txt').open('a') as file:\n"

@@ -70,6 +70,7 @@ def test_without_a_limit_an_allocation_fails_when_most_is_used(bureau, little_me
     assert failing.unsaved == "" and captured.end.status == 1 and bureau.case().failure == failing.failure
 
 
+@pytest.mark.soak
 def test_memory_that_a_script_shares_with_a_large_process_does_not_count(bureau, little_memory):
     """As in a notebook: the forked script shares more than the machine has left, and is not killed for it."""
     held = bytearray(b"x") * (1500 * MIB)
@@ -78,6 +79,7 @@ def test_memory_that_a_script_shares_with_a_large_process_does_not_count(bureau,
     assert failing.failure.fingerprint.site.function == "oddlib_ends" and len(held) == 1500 * MIB
 
 
+@pytest.mark.soak
 def test_native_code_that_aborts_without_memory(bureau, little_memory):
     """Only the exhausted machine tells the script's SIGABRT from others; a probe's output names std::bad_alloc."""
     captured = bureau.capture(SCRIPT.replace("STAGE", "'run'").replace("HOW", "'hoard in C++'"))

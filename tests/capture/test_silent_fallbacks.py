@@ -217,6 +217,7 @@ with torch.no_grad():
 
 
 @pytest.mark.timeout(250)
+@pytest.mark.soak
 def test_a_backend_that_is_made_of_inductor_runs_its_graphs_itself(bureau):
     found, said, _ = looked(bureau, PIECES)
     assert [(seen.is_whole, seen.is_plain) for seen in found.compared.fallbacks] == [(False, True)]

@@ -49,6 +49,7 @@ def test_the_scripts_own_backend_has_no_part_in_it(bureau):
     assert case.graph.ops[-1].target == "torch.cov" and case.backend.dynamic
 
 
+@pytest.mark.soak
 def test_an_exception_that_dynamo_does_not_wrap(minify):
     done = minify(
         """

@@ -206,6 +206,7 @@ def test_a_case_whose_backend_is_not_there(project, case):
     assert done.code == 4 and "surely_missing_module" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_a_case_whose_failure_is_gone(project, case):
     data = json.loads((case / "case.json").read_text())
     data["backend"].update(imports=[], expression="'eager'", name="eager", options=None)

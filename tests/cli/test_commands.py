@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from clock import state_of, wait_until
 from failing_scripts import ONE_OP, SLOW
+from layers import sampled
 from vocabulary import Held, tree
 
 from minifier.passes.table import TABLE
@@ -90,7 +91,7 @@ def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify
     assert len(lines) > spent and len(asked) == len(set(asked)), "a probe of the journal was made again"
 
 
-@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
+@pytest.mark.parametrize("send", sampled([os.killpg, os.kill]), ids=["group", "process"])
 def test_an_interrupt_ends_the_reduction_with_the_best_so_far(project, send):
     project.write(SLOW)
     held = Held(project, '"prefix"', 2)

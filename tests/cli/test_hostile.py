@@ -26,6 +26,7 @@ def refuse(gm, example_inputs):
 TAKES_ALL = "def refuse(gm, example_inputs):\n    return gm.forward\n"
 
 
+@pytest.mark.soak
 def test_a_copy_beside_the_script_hides_the_installed_backend(project):
     project.write(REFUSES, "devback.py")
     installed = project.root / "installed"
@@ -80,6 +81,7 @@ def test_no_values_of_the_users_are_in_a_bundle_after_an_early_stop(project):
     assert "safetensors" not in done.repro
 
 
+@pytest.mark.soak
 def test_an_operator_of_a_library_beside_the_script(project):
     project.write(
         """

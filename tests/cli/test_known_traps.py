@@ -40,6 +40,7 @@ def captured_and_compared(bureau, text, trains=False):
     return in_child(work, bureau.folder, 100)
 
 
+@pytest.mark.soak
 def test_a_wrong_value_is_not_followed_to_another_dtype(bureau):
     """A wrong result was once reduced to an assertion about the types of outputs, and then to nothing."""
     captured = captured_and_compared(bureau, WRONG_HERE_NARROW_THERE)
@@ -149,6 +150,7 @@ f(torch.randn(10), torch.tensor([1, 77]))
 """
 
 
+@pytest.mark.soak
 def test_a_process_that_ends_where_eager_raises(bureau):
     """The graph was blamed, since eager fails on it as well."""
     captured = captured_and_compared(bureau, DIES_WHERE_EAGER_RAISES)

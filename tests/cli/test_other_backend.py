@@ -58,6 +58,7 @@ def stranger(project):
     return write
 
 
+@pytest.mark.soak
 def test_a_script_that_names_another_backend(stranger):
     project = stranger(compile="model = torch.compile(model, mode='max-autotune')")
     options = ("--verify", "1", "--backend", "no_tanh", "--import", "compilers")
@@ -66,6 +67,7 @@ def test_a_script_that_names_another_backend(stranger):
     assert 'backend="no_tanh"' in done.repro and "import compilers" in done.repro and "mode" not in done.repro
 
 
+@pytest.mark.soak
 def test_a_script_that_compiles_nothing_has_its_modules_compiled(stranger):
     project = stranger("torch.sin")
     done = project.minify(

@@ -83,7 +83,7 @@ _RUNS = [
     pytest.param("wrong", "60x20", marks=SOAK),
     ("passes", "pipe"),
     pytest.param("misspelt", "pipe", marks=SOAK),
-    ("needs-state", "pipe"),
+    pytest.param("needs-state", "pipe", marks=SOAK),
 ]
 _TESTS = """
 import pytest

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 from failing_scripts import DEFINITION, ONE_OP, OPS, TWO_OPS
+from layers import sampled
 from vocabulary import CASES, run_alone
 
 pytestmark = pytest.mark.timeout(240)
@@ -114,6 +115,7 @@ def test_two_distant_ops_in_a_script_with_many_habits(minify, project):
     assert max(map(len, done.stdout.splitlines())) == 100_000
 
 
+@pytest.mark.soak
 def test_of_two_nearly_equal_errors_the_one_that_was_met(minify, project):
     done = minify(
         """
@@ -187,7 +189,9 @@ def test_a_partial_and_the_module_form_of_the_command(project):
     assert "functools.partial(at_level" in done.repro
 
 
-@pytest.mark.parametrize("imported", ["", "import minifier_backends.planting\n"], ids=["not imported", "imported"])
+@pytest.mark.parametrize(
+    "imported", sampled(["", "import minifier_backends.planting\n"]), ids=["not imported", "imported"]
+)
 def test_a_backend_found_by_its_entry_point(minify, imported):
     done = minify(
         imported
@@ -239,6 +243,7 @@ def test_every_failing_graph_in_turn(minify):
     assert all(len(each["others"]) == 1 for each in results)
 
 
+@pytest.mark.soak
 def test_a_suppressed_exception_that_dynamo_passes_on_unwrapped(minify):
     done = minify(
         DEFINITION
@@ -254,6 +259,7 @@ print(torch.compile(f, backend="oddlib_index")(torch.randn(4, 8)).shape)
     assert done.stdout == "torch.Size([4, 8])\n" and "suppress_errors" not in done.repro
 
 
+@pytest.mark.soak
 def test_inputs_that_the_failing_call_changed(minify):
     done = minify(
         """

@@ -85,6 +85,7 @@ def test_an_import_for_its_effect_comes_first_in_the_repro(project):
     assert done.repro.startswith("import zz_patch\nimport torch\n")
 
 
+@pytest.mark.soak
 def test_guards_that_a_backend_makes_impossible_are_its_failure(project):
     project.write(SYMBOLS, "lower.py")
     done = project.run("import torch\nimport lower\n" + CALL.format("lower.lower"))
@@ -110,6 +111,7 @@ def test_a_backend_sees_the_arguments_of_the_script(project):
     assert "does not show the failure" not in done.stderr
 
 
+@pytest.mark.soak
 def test_an_idle_thread_started_at_import_costs_nothing(project):
     idle = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     project.write(idle + NAMES + FAILS, "lower.py")
@@ -140,6 +142,7 @@ MEMORY = """
 """
 
 
+@pytest.mark.soak
 def test_an_input_without_memory_has_none_in_a_probe_and_in_the_repro(project):
     """The gradient of sgn is zero, and torch makes it without memory; the example values of Dynamo have some."""
     project.write(MEMORY, "loader.py")

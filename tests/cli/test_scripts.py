@@ -49,7 +49,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("how", sampled(GIVEN, 4))
+@pytest.mark.parametrize("how", sampled(GIVEN, 6))
 def test_however_the_backend_is_given(shown, how):
     imports, call, written = GIVEN[how]
     case, text = shown(f"{imports}\n{DEFINITION}\nx = torch.randn(4, 8)\n{call}\n")
@@ -63,6 +63,7 @@ def test_options_are_kept_and_only_those_that_matter(shown):
     assert len(case.graph.ops) == 1
 
 
+@pytest.mark.soak
 def test_a_backend_that_empties_its_graph_before_it_fails(shown):
     case, _ = shown(DEFINITION + 'torch.compile(f, backend="oddlib_rewrites")(torch.randn(4, 8))\n')
     assert [node.target for node in case.graph.ops] == ["torch.tanh"]
@@ -84,6 +85,7 @@ def test_a_layout_that_the_failure_needs_stays(shown):
     assert len(case.graph.ops) == 1 and ".t()" in text
 
 
+@pytest.mark.soak
 def test_the_failing_one_of_several_graphs_is_found(shown):
     case, _ = shown(
         """
@@ -165,7 +167,7 @@ def test_dynamo_asking_to_trace_again_is_no_failure(bureau):
     assert captured.failing == () and captured.graphs >= 4 and captured.end.status == 0
 
 
-@pytest.mark.parametrize(("backend", "kind"), [("faulty_exit", "exit"), ("faulty_segfault", "signal")])
+@pytest.mark.parametrize(("backend", "kind"), sampled([("faulty_segfault", "signal"), ("faulty_exit", "exit")]))
 def test_a_backend_that_ends_the_process_while_compiling_leaves_the_case(bureau, backend, kind):
     captured = bureau.capture(
         f"""

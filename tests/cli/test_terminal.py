@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 from clock import LIMIT_SECONDS, Limit
-from layers import sampled
 from screens import Shown, in_a_terminal, set_size, without_figures, without_lines_after_silence
 from vocabulary import Held
 
@@ -86,7 +85,8 @@ COLOUR = re.compile(r"\x1b\[[1-9][\d;]*m")
 FAILS = "NotImplementedError in chatty.chatty (compile): no tanh"
 
 
-@pytest.mark.parametrize("no_colour", sampled(["", "1"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("no_colour", ["", "1"])
 def test_each_line_has_its_row(project, no_colour):
     project.write(CHATTY, "chatty.py")
     project.write(FAILING)
@@ -247,7 +247,8 @@ def test_a_pipe_gets_a_line_for_each_phase(project):
     ]
 
 
-@pytest.mark.parametrize("answer", sampled(["y", "n"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("answer", ["y", "n"])
 def test_values_are_asked_for(project, answer):
     project.write(NEEDS_VALUES)
     arguments = ["run", "--verify", "1", "--out", str(project.out), "failing.py"]

@@ -72,8 +72,10 @@ def of_samples(dtype):
 
 SAMPLES_ON = [
     *(("aot_eager", dtype, train) for dtype, train in (("fp32", True), ("bf16", False), ("fp16", True))),
-    ("inductor", "fp32", False),
-    *(pytest.param("inductor", *each, marks=SOAK) for each in (("bf16", True), ("fp16", False), ("fp32", True))),
+    *(
+        pytest.param("inductor", *each, marks=SOAK)
+        for each in (("fp32", False), ("bf16", True), ("fp16", False), ("fp32", True))
+    ),
 ]
 
 

@@ -54,6 +54,7 @@ for slope in (0.1, 0.2, 0.3):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.soak
 def test_a_float_that_varies_between_calls(minify):
     """Dynamo passes it in a tensor from the second call on."""
     done = minify(VARIES, timeout=250)

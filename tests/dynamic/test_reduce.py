@@ -58,6 +58,7 @@ def test_a_failure_that_needs_no_symbol_loses_it(bureau):
     assert case.symbolic is None and len(case.inputs) == 1 and case.backend.dynamic is None
 
 
+@pytest.mark.soak
 def test_a_static_case_is_static_for_aotautograd(bureau):
     """The ATen graph of a probe has symbols only where Dynamo's had: here the failure needs that it has none."""
     bureau.capture(

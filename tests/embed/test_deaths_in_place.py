@@ -45,6 +45,7 @@ with minifier.capture(sys.argv[1], OPTIONS):
 """
 
 
+@pytest.mark.soak
 def test_a_death_while_compiling_is_reduced(project):
     assert ran(project, AT_COMPILING).returncode == -signal.SIGSEGV
     assert all(path.name.startswith("unfinished-") for path in project.out.iterdir())
@@ -106,6 +107,7 @@ with minifier.capture(sys.argv[1], compare=False):
 """
 
 
+@pytest.mark.soak
 def test_another_failure_of_the_call_is_not_taken_for_the_death(project):
     assert ran(project, OTHERWISE).returncode == -signal.SIGSEGV
     done = project.minify("reduce", "--verify", "1", project.out)

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 import torch
-from layers import SOAK, sampled
+from layers import sampled
 from test_in_process import ran
 
 import minifier
@@ -116,7 +116,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("what", sampled(FORMS))
+@pytest.mark.parametrize("what", sampled(FORMS, len(FORMS)))
 def test_each_kind_of_failure_is_reduced_and_the_process_goes_on(project, what):
     text, (stage, kind) = FORMS[what]
     done = ran(project, HEAD + textwrap.dedent(text))
@@ -374,7 +374,8 @@ for number, cell in enumerate(cells):
 '''
 
 
-@pytest.mark.parametrize("text", [CELLS, pytest.param(ENTERED, marks=SOAK)], ids=["IPython", "linecache"])
+@pytest.mark.soak
+@pytest.mark.parametrize("text", [CELLS, ENTERED], ids=["IPython", "linecache"])
 def test_what_was_entered_into_a_session_is_enough(project, text):
     if text is CELLS:
         pytest.importorskip("IPython")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from layers import sampled
 
 from minifier.interfaces import losses
 from minifier.interfaces.declared import Interface
@@ -22,7 +23,7 @@ print("went on")
 
 
 @pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("option", ["default", "error::UserWarning"])
+@pytest.mark.parametrize("option", sampled(["default", "error::UserWarning"]))
 def test_a_session_warns_once_of_what_it_loses(option, tmp_path):
     """Where warnings are errors, the sentence is printed: the compilation is the user's."""
     done = subprocess.run(

@@ -113,6 +113,7 @@ def test_without_time_each_failure_is_named_all_the_same(project):
     assert (project.folder / "minify-out" / "test_models-py-test_fails_in_the_backend-1" / "case").exists()
 
 
+@pytest.mark.soak
 def test_without_the_option_nothing_is_different(project):
     said = pytest_on(project, of="fails")
     assert "- minify -" not in said and "= minify =" not in said

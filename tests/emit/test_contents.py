@@ -347,7 +347,7 @@ torch.compile(fn, backend=strict)(torch.randn(4, requires_grad=True)).backward()
 }
 
 
-@pytest.mark.parametrize("name", sampled(CONTENTS, 6))
+@pytest.mark.parametrize("name", sampled(CONTENTS, 9))
 def test_a_graph_that_holds(processes, tmp_path, name):
     content = CONTENTS[name]
     head = source_of(BACKEND).replace("WORDS", repr(content.words.split()))

@@ -56,6 +56,7 @@ def test_a_slight_error_is_not_taken_for_a_gross_one(bureau):
     assert summary.others
 
 
+@pytest.mark.soak
 def test_a_wrong_value_that_no_result_depends_on_is_not_followed(bureau):
     captured = bureau.capture(
         source_of(

@@ -83,7 +83,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", sampled(FORMS, 3))
+@pytest.mark.parametrize("form", sampled(FORMS, 5))
 def test_a_backend_that_a_package_makes(processes, tmp_path, form):
     made, given, lines = FORMS[form]
     text = minified(tmp_path, SCRIPT.format(made=made, given=given))
@@ -104,6 +104,7 @@ torch.compile(torch.tanh, backend=Odd())(torch.randn(4))
 """
 
 
+@pytest.mark.soak
 def test_a_word_of_its_own_that_cannot_be_used_is_told(bureau):
     for told in (
         "__minify__ = 'Odd()'",

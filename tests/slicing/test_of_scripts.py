@@ -122,7 +122,7 @@ def strict(gm, inputs):
 }
 
 
-@pytest.mark.parametrize("form", sampled(BACKENDS, 4))
+@pytest.mark.parametrize("form", sampled(BACKENDS, 8))
 def test_a_backend_that_the_script_defines(processes, tmp_path, form):
     defined, given, written = BACKENDS[form]
     text = minified(tmp_path, HEAD + defined + TAIL.replace("BACKEND", given))
@@ -179,7 +179,7 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("content", sampled(CONTENTS))
 def test_what_the_graph_calls_of_the_script(processes, tmp_path, content):
     defined, call, written = CONTENTS[content]
     backend = f"""

@@ -49,7 +49,7 @@ def judged(seed):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("seed", sampled(range(len(FAULTS)), 2))
+@pytest.mark.parametrize("seed", sampled(range(len(FAULTS)), 3))
 def test_what_is_left_is_what_a_person_would_keep(seed):
     line, wrong = judged(seed)
     print(line)

@@ -77,7 +77,8 @@ def test_the_backend_stays_however_it_is_reached(tmp_path, form):
     assert {text.split("(")[0] for text in whole} >= {"def third", "def __init__", "def __call__"}
 
 
-@pytest.mark.parametrize("form", sampled(OF_INDUCTOR))
+@pytest.mark.soak
+@pytest.mark.parametrize("form", OF_INDUCTOR)
 def test_what_a_script_puts_into_inductor_stays(tmp_path, form):
     source = HEAD + PASS + OF_INDUCTOR[form] + "f(x)\n"
     by_fingerprint, held, whole = changed_is_refused(tmp_path, source, "'sin' not in str(node.target)", "not node")
@@ -125,6 +126,7 @@ def test_the_backend_of_a_function_is_whole_and_the_function_is_not(minify):
     assert done.result["backend"]["name"] == "strict"
 
 
+@pytest.mark.soak
 def test_the_backend_of_a_module_beside_the_script_stays_once_it_is_inlined(minify, project):
     """The failure is the script's own, so nothing but the backend itself says which backend it takes."""
     project.write(

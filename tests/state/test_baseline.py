@@ -27,6 +27,7 @@ def test_a_second_run_has_the_defaults_of_its_own_variables(forked):
     assert forked(work, 150) == [here, 1, here]
 
 
+@pytest.mark.soak
 def test_torchs_variables_and_the_folder_change_no_default(forked, tmp_path):
     def work():
         os.chdir(tmp_path)

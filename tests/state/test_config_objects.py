@@ -69,6 +69,7 @@ def test_an_object_of_the_script_is_in_the_repro(reduced, value, written):
     assert done.repro.index("class Refuse:") < done.repro.index(line) < done.repro.index("def fn(")
 
 
+@pytest.mark.soak
 def test_an_object_that_the_failure_does_not_need_is_left_out(reduced):
     needs_none = SCRIPT.replace("import acme\n", "import oddlib\n").replace("acme.backend", '"oddlib_tanh"')
     done = reduced("Refuse(torch.tanh)", needs_none)

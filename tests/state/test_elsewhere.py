@@ -32,6 +32,7 @@ torch.compile(f, backend="oddlib_when", options={"when": "own config"})(torch.ra
 """
 
 
+@pytest.mark.soak
 def test_an_alias_is_saved_once_and_a_function_of_the_script_by_its_name(bureau):
     bureau.capture(SCRIPT)
     state = bureau.case().state

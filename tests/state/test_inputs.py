@@ -59,7 +59,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(CALLS, 4))
+@pytest.mark.parametrize("kind", sampled(CALLS, 8))
 def test_an_input_is_what_the_failure_needs_it_to_be(bureau, tmp_path, kind):
     text, written = CALLS[kind]
     captured = bureau.capture(text)
@@ -73,6 +73,7 @@ def test_an_input_is_what_the_failure_needs_it_to_be(bureau, tmp_path, kind):
     assert Conditions(case.failure.fingerprint, 60).are_met(run), f"{repro.text}\n{run.output}"
 
 
+@pytest.mark.soak
 def test_inference_tensors_that_the_failure_does_not_need_are_made_as_others(bureau):
     bureau.capture(
         script(

@@ -118,7 +118,7 @@ def shown(repro, folder):
 EXECUTED = ("always", "autocast without cache", "default dtype", "own nested config", "inference mode", "device")
 
 
-@pytest.mark.parametrize("kind", sampled(NEEDED, 9))
+@pytest.mark.parametrize("kind", sampled(NEEDED, 27))
 def test_of_all_that_a_script_sets_the_repro_has_what_the_failure_needs(everything, kind, tmp_path):
     summary, case = everything.reduce(KINDS.index(kind) + 1)
     assert summary.one_minimal and len(case.graph.ops) == 1, summary

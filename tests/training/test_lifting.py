@@ -54,6 +54,7 @@ def test_the_small_module_comes_first_and_the_backward_graph_after_it(bureau, re
     assert "looking for a small module" in said[0]
 
 
+@pytest.mark.soak
 def test_values_of_a_backward_pass_at_run_time_are_not_all_zero(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains", stage="run"))
     found, _, out = reduced(captured)

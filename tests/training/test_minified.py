@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from clock import wait_until
+from layers import sampled
 from scripts_of_training import HEAD, one_step
 from vocabulary import Held, run_alone, source_of
 
@@ -63,6 +64,7 @@ def test_a_death_in_the_second_backward_pass(minify, tmp_path):
     assert "for _ in range(2):" in done.repro and ".backward(" in done.repro
 
 
+@pytest.mark.soak
 def test_wrong_gradients_in_bf16(minify, tmp_path):
     done = minify(
         script(
@@ -83,7 +85,7 @@ def test_wrong_gradients_in_bf16(minify, tmp_path):
     assert body(done.repro) == ["return torch.tanh(x)"] and "torch.autograd.grad(" in done.repro
 
 
-@pytest.mark.parametrize("backend", ["oddlib_mirrors", "oddlib_mirrors_aten"])
+@pytest.mark.parametrize("backend", sampled(["oddlib_mirrors", "oddlib_mirrors_aten"]))
 def test_gradients_that_are_wrong_where_they_are_not_the_same_everywhere(minify, tmp_path, backend):
     done = minify(script(f"torch.compile(f, backend={backend!r})(x, w).sum().backward()\n"), timeout=400)
     assert outcome(done) == ("compare", "wrong-result", "dynamo", 1)
@@ -97,6 +99,7 @@ def test_a_backward_pass_without_aotautograd(minify, tmp_path):
     assert body(done.repro) == ["return torch.tanh(x)"] and ".backward(" in done.repro
 
 
+@pytest.mark.soak
 def test_no_backward_pass_where_the_failure_needs_none(minify, tmp_path):
     """The backend cannot do any backward pass either: a repro that makes one would show that."""
     done = minify(
@@ -153,6 +156,7 @@ def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp
     assert other.code == 0 and ".backward(" in (tmp_path / "other" / "repro.py").read_text(), other.stderr
 
 
+@pytest.mark.soak
 def test_the_graph_of_compiled_autograd(minify, tmp_path):
     """Dynamo's graph of a backward pass calls functions that only this process has; the ATen graph does not."""
     done = minify(
@@ -197,6 +201,7 @@ y = fn(torch.randn(3, requires_grad=True))
 """
 
 
+@pytest.mark.soak
 def test_a_backward_that_cannot_be_traced_fails_while_the_graph_is_compiled(minify, tmp_path):
     done = minify(CUSTOM_BACKWARD)
     assert outcome(done) == ("compile", "exception", "dynamo", 1)

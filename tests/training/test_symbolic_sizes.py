@@ -26,6 +26,7 @@ def test_a_failure_that_a_symbol_is_needed_for(bureau):
     assert any(item.meta.symbols for item in minimal.inputs if hasattr(item, "meta")) and minimal.symbolic is not None
 
 
+@pytest.mark.soak
 def test_a_failure_that_needs_no_symbol(bureau):
     captured = bureau.capture(HEAD + TRAINED.format("oddlib_trains"))
     _summary, minimal = bureau.reduce(captured.failing[0].number, timeout=120)

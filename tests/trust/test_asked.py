@@ -84,6 +84,7 @@ def test_nothing_of_somebody_else_runs(project, case, canary, tmp_path, where):
     assert "Traceback" not in done.stderr and not (out / "minimal").exists()
 
 
+@pytest.mark.soak
 def test_without_a_key_a_run_goes_on_and_says_so_later(project):
     nowhere = project.folder / "a-file"
     nowhere.write_text("")

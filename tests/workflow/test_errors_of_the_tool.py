@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from case_samples import small_case
+from layers import SOAK
 from vocabulary import minified_here
 
 from minifier.case import Level
@@ -99,7 +100,7 @@ def script(tmp_path, processes):
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", [pytest.param(each, marks=[SOAK] * (each == "op search")) for each in PHASES])
 def test_an_error_in_any_phase_leaves_a_verified_repro_and_its_traceback(script, tmp_path, monkeypatch, phase):
     place, status = PHASES[phase]
     monkeypatch.setattr(place, broken)

@@ -65,6 +65,7 @@ def test_a_failure_that_eager_mode_shows_too(minify, script):
     assert done.code == 1 and not done.out.exists() and "by itself" in done.stderr
 
 
+@pytest.mark.soak
 def test_a_script_that_fails_further_on_in_eager_mode(minify):
     """The failure of torch.compile comes first, so it is reduced without what follows it."""
     done = minify(script("raise IndexError('no row 3')") + "    raise ValueError('mine')\n")
@@ -130,6 +131,7 @@ def test_a_wrong_result_that_no_graph_shows_again_is_shown_by_the_scripts_own_ch
     assert "assert torch.allclose" in done.repro and done.result["verified"]["control"] == "passed"
 
 
+@pytest.mark.soak
 def test_without_a_check_there_is_no_repro_of_such_a_result(minify, project):
     project.write(FLAGGED, "backend_with_a_flag.py")
     done = minify(CHECKS.format(check="print(out.sum())"))

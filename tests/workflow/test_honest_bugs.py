@@ -224,7 +224,7 @@ BUGS = {
 }
 
 
-@pytest.mark.parametrize("bug", sampled(BUGS, 2))
+@pytest.mark.parametrize("bug", sampled(BUGS, 4))
 def test_a_mistake_is_reduced_to_the_ops_that_show_it(project, bug):
     backend, script, ops, written = BUGS[bug]
     project.write(backend, "backend.py")

@@ -89,6 +89,7 @@ def test_which_data_become_literals(project, monkeypatch):
     }
 
 
+@pytest.mark.soak
 def test_a_folder_that_the_script_puts_on_the_import_path(minify, project):
     project.write("import torch\ndef risky(x):\n    torch._dynamo.graph_break()\n    return x + 1\n", "lib/mine.py")
     done = minify(

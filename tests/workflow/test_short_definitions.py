@@ -1,7 +1,6 @@
 """A backend in the failing script that has a table of kernels: the repro has the kernel that fails, and no other."""
 
 import pytest
-from layers import SOAK
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.usefixtures("processes")]
 
@@ -84,7 +83,8 @@ def tabled(gm, example_inputs):
 """
 
 
-@pytest.mark.parametrize("script", [IS_WRONG, pytest.param(RAISES, marks=SOAK)], ids=["is wrong", "raises"])
+@pytest.mark.soak
+@pytest.mark.parametrize("script", [IS_WRONG, RAISES], ids=["is wrong", "raises"])
 def test_kernels_and_methods_that_the_failure_does_not_need_are_left_out(project, script):
     done = project.run(script)
     assert done.code == 0, done.stderr

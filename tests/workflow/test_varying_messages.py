@@ -1,6 +1,7 @@
 """Backends whose messages quote the graph, or what they drew: each candidate fails with a message of its own."""
 
 import pytest
+from layers import sampled
 from vocabulary import run_alone
 
 pytestmark = pytest.mark.timeout(400)
@@ -49,7 +50,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("backend", ["listing", "naming"])
+@pytest.mark.parametrize("backend", sampled(["naming", "listing"]))
 def test_an_exception_with_another_message_each_time_is_reduced_to_its_op(project, backend):
     project.write(ENGINE, "engine.py")
     done = project.run(SCRIPT.replace("BACKEND", backend))
