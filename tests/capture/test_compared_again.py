@@ -281,3 +281,17 @@ def test_the_backward_pass_of_a_comparison_is_not_in_the_way_of_the_scripts_own(
     found, said, _ = looked(bureau, RETAINS)
     assert found.compared.compared == ((1, 1, True),)
     assert (found.compared.error, found.compared.script_status) == ("", 0) and "went otherwise" not in said
+
+
+def test_a_result_that_other_draws_would_explain_is_seen(bureau):
+    """The backend drew eager's numbers: what they would be after another draw is no excuse."""
+    text = """
+import torch
+
+def off(gm, inputs):
+    return lambda *args: tuple(value.roll(1) for value in gm.forward(*args))
+
+torch.compile(lambda x: torch.dropout(x, 0.5, True), backend=off)(torch.ones(1001))
+"""
+    found, _, _ = looked(bureau, text)
+    assert [failing.failure.fingerprint.message for failing in found.captured.failing] == ["values"]

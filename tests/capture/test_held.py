@@ -46,6 +46,28 @@ def test_the_state_of_an_optimizer_is_not_changed_twice(bureau):
     assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
 
 
+COUNTS = """
+import torch
+
+torch._dynamo.config.install_free_tensors = True
+count = torch.zeros(())
+
+@torch.compile(backend="eager")
+def counts(x):
+    count.add_(1)
+    return (x * count).sin()
+
+counts(torch.ones(3, requires_grad=True)).sum().backward()
+assert count.item() == 1, "it was called once more"
+"""
+
+
+def test_gradients_are_compared_with_the_state_that_the_script_had(bureau):
+    found, _, _ = looked(bureau, COUNTS)
+    assert found.captured.failing == () and found.compared.end.status == 0
+    assert [gradients for _, _, gradients in found.compared.compared] == [True]
+
+
 def test_a_wrong_step_of_an_optimizer_is_seen(bureau):
     found, _, _ = looked(bureau, "import torch\n" + WRONG)
     (failing,) = found.captured.failing
