@@ -355,8 +355,8 @@ class Bureau:
         from minifier.capturing.terms import Terms
         from minifier.case.store import load
         from minifier.settings import Settings
-        from minifier.workflow.attempt import FailingCall, Run
-        from minifier.workflow.fallbacks import Step, fall_back
+        from minifier.workflow.attempt import Run
+        from minifier.workflow.keep_case import call_to_reduce
 
         def work() -> Any:
             faulthandler.disable()
@@ -364,9 +364,7 @@ class Bureau:
             let_hangs_last(self.folder)
             program, ui = Program(str(self.folder / "failing.py")), Lines()
             found = FoundFailures(program, captured, self.folder, self.graphs, Terms(limit, **terms))
-            call = fall_back(
-                FailingCall.of(found, captured.failing[index]), Step.CHOOSE, Run(Settings(), PhaseClock(ui))
-            )
+            call = call_to_reduce(found, captured.failing[index], Run(Settings(), PhaseClock(ui)))
             return call.failing, call.folder, "\n".join(ui.lines)
 
         seen, folder, said = in_child(work, self.folder, timeout)

@@ -146,7 +146,10 @@ class PreparedCase:
             warm_up_inductor(compiled)
 
     def know_devices(self) -> None:
-        """Import the backend if the Case's devices are unknown to torch without it."""
+        """Import the backend if the Case's devices are unknown to torch without it, or if each child imports all."""
+        if self.imports_in_child:
+            self.import_all()
+            return
         try:
             self._check_devices()
         except RuntimeError:

@@ -39,7 +39,7 @@ def check(runner: ProbeRunner) -> Case:
         case, raising_op = _record_values(runner, case)
     _refuse_if_backward_fails(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
-        _calibrate_without_hang(runner, case)
+        calibrate_without_hang(runner, case)
     case = _without_symbols(runner, fewest_calls(runner, case))
     tries = tries_of(runner, case)
     if (other := varies(runner, tries)) is not None:
@@ -206,7 +206,7 @@ def _where_eager_raises(failure: Failure, raised: Link) -> Failure:
     return replace(failure, message=f"{failure.message}, where {exception}", differences=(difference,))
 
 
-def _calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
+def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
     """Set the timeout from candidates that pass: every probe that hangs waits that long."""
     runner.allow(min(_MAX_PASSING_SECONDS, runner.timeout or _MAX_PASSING_SECONDS))
     groups = atoms(case.graph)

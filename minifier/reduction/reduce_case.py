@@ -33,6 +33,7 @@ from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
+from minifier.reduction.parameters import with_parameters
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_ahead import CallsAheadReducer
@@ -125,6 +126,8 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         searched = {node.name for node in reduced.graph.ops}
         reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
     reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
+    with contextlib.suppress(KeyboardInterrupt):
+        case, reduced = with_parameters(runner, case, reduced)
     simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
     reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
@@ -28,6 +28,8 @@ from minifier.workflow.interrupted_runs import Asked
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
 
+_State = TypeVar("_State")
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -35,6 +37,7 @@ class Run:
 
     `ui` counts the seconds of the run's phases. `temporary` is the folder of its temporary files; None for the usual
     one. `ending` releases the locks of the run's folders. `errors` are the tracebacks of this tool's own errors so far.
+    `with_threads` are the expressions of backends whose import was seen to start threads or a device.
     """
 
     settings: Settings
@@ -44,6 +47,14 @@ class Run:
     temporary: TemporaryFolder | None = None
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     errors: list[str] = field(default_factory=list)
+    with_threads: set[str] = field(default_factory=set)
+
+    def after(self, step: Callable[[_State], _State], state: _State) -> _State:
+        """Return the state after a step; as it was, if an error of this tool ends the step."""
+        after = state
+        with self.going_on():
+            after = step(state)
+        return after
 
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
@@ -119,8 +130,8 @@ class Attempt:
     """The attempt to make a repro of a captured Case, with the results of the steps so far.
 
     `asked` is the script; None for a Case from elsewhere. `call` is the failing call; None where the Case was read from
-    a folder. `capture_seconds` is how long the script ran. `imports_in_child` has each probe import the backend.
-    `error` says why the last step failed. `fallbacks` are the names of the rows of `fallbacks.py` that were taken.
+    a folder. `capture_seconds` is how long the script ran. `error` says why the last step failed. `fallbacks` are the
+    names of the premise and of the steps beside the usual ones that led here.
     """
 
     run: Run
@@ -129,7 +140,6 @@ class Attempt:
     asked: Asked | None = None
     call: FailingCall | None = None
     capture_seconds: float = 0.0
-    imports_in_child: bool = False
     reduced: Reduced | None = None
     repro_result: ReproResult | None = None
     error: MinifyError | None = None
@@ -171,3 +181,7 @@ class Attempt:
     def failed(self, error: MinifyError) -> Attempt:
         """Return this attempt after a failed step."""
         return replace(self, error=error)
+
+    def took(self, name: str) -> Attempt:
+        """Return this attempt with a further name in `fallbacks`."""
+        return replace(self, fallbacks=(*self.fallbacks, name))

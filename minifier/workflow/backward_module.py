@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minifier.case import Case, Drawn, Input, Level, Node, TensorInput
 from minifier.case.store import CASE, FORWARD, load, save
-from minifier.errors import MinifyError, NoRepro, StoppedAtOnce, StoppedEarly
+from minifier.errors import MinifyError, StoppedAtOnce, StoppedEarly
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
@@ -65,10 +65,8 @@ def _joined(forward: Case, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(node.name for node in forward.graph.ops if node.name in below & above)
 
 
-def limited(settings: Settings, summary: Summary | None) -> Settings:
+def limited(settings: Settings, summary: Summary) -> Settings:
     """Return the settings with the limits that a reduction has left; `_MIN_PROBES` probes after a stopped reduction."""
-    if summary is None:
-        return settings
     if summary.stopped_because:
         return replace(settings, max_probes=_MIN_PROBES)
     budget, most = settings.budget, settings.max_probes
@@ -94,30 +92,26 @@ def reduce_forward(attempt: Attempt) -> Attempt:
     The module comes first among the candidates, the minimal backward graph second. A stopped reduction may leave a much
     larger module, which then comes second.
     """
-    before, folder = attempt.reduced, attempt.folder
-    if before is not None:
-        add_hints(folder.forward, before.minimal)
-    rest = limited(attempt.run.settings, before.summary if before is not None else None)
+    before, folder = attempt.reduction, attempt.folder
+    attempt.run.ui.say(
+        f"reduced from {before.summary.ops_before} ops to {before.summary.ops_after}; looking for a small module"
+    )
+    add_hints(folder.forward, before.minimal)
+    rest = limited(attempt.run.settings, before.summary)
     try:
         again = reduce_further(attempt, folder.forward, folder.reduced_forward, rest)
     except StoppedAtOnce:
         raise
     except StoppedEarly as error:
-        if before is None:
-            raise
         return _without_module(attempt, before, error, stopped=True)
     if again.error is not None:
-        if before is None:
-            return again.failed(NoRepro(f"{attempt.error}\nThe graph that it is the backward pass of: {again.error}"))
         return _without_module(attempt, before, again.error)
+    again = again.took("look for a small module that has the backward graph")
     summary, small = again.reduction.summary, again.reduction.minimal
-    if before is None:
-        save(small, folder.minimal)
-        return again
     stopped = summary.stopped_because
     both = replace(
         before.summary,
-        probes=add_probes(before.summary, summary),
+        probes=add_probes(before.summary.probes, summary.probes),
         seconds=before.summary.seconds + summary.seconds,
         passes=summary.passes,
         needs=summary.needs,
@@ -139,26 +133,25 @@ def _without_module(attempt: Attempt, before: Reduced, error: MinifyError, *, st
     return replace(attempt, reduced=replace(before, summary=summary))
 
 
-def add_probes(first: Summary, second: Summary) -> dict[str, int]:
-    """Add the probes of two reductions, by verdict."""
-    return {verdict: count + second.probes.get(verdict, 0) for verdict, count in first.probes.items()}
+def add_probes(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Add numbers of probes, by verdict."""
+    return {verdict: first.get(verdict, 0) + second.get(verdict, 0) for verdict in first | second}
 
 
-def is_left_to_simplify(attempt: Attempt) -> bool:
-    """Whether only the backward graph shows the failure, and the reduction came to its end."""
+def has_only_backward(attempt: Attempt) -> bool:
+    """Whether a backward graph alone shows the failure so far."""
     reduced = attempt.reduced
     return (
-        attempt.folder.has_forward
-        and reduced is not None
-        and reduced.candidates == (reduced.minimal,)
-        and reduced.minimal.level is Level.AOT_BACKWARD
-        and not reduced.summary.stopped_because
+        reduced is not None and reduced.minimal.level is Level.AOT_BACKWARD and reduced.candidates == (reduced.minimal,)
     )
 
 
 def simplify_backward(attempt: Attempt) -> Attempt:
     """Simplify the minimal backward graph itself, which the user reads if there is no small module."""
     before, folder = attempt.reduction.summary, attempt.folder
+    if before.stopped_because:
+        return attempt
+    attempt.run.ui.say("simplifying sizes, dtypes and arguments of the backward graph itself")
     with folder.scratch("simplified") as place:
         try:
             again = reduce_further(attempt, folder.minimal, place, limited(attempt.run.settings, before))
@@ -174,9 +167,9 @@ def simplify_backward(attempt: Attempt) -> Attempt:
     summary = replace(
         summary,
         ops_before=before.ops_before,
-        probes=add_probes(before, summary),
+        probes=add_probes(before.probes, summary.probes),
         seconds=before.seconds + summary.seconds,
         others=before.others,
     )
     minimal = load(folder.minimal)  # its tensors are not in the folder that is removed
-    return again.succeeded(Reduced(summary, minimal, (minimal,)))
+    return again.succeeded(Reduced(summary, minimal, (minimal,))).took("simplify the backward graph itself")

@@ -8,7 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from minifier.capturing.captured import Captured, FailingGraph
-from minifier.capturing.find_failures import FoundFailures, run_script
+from minifier.capturing.find_failures import (
+    FoundFailures,
+    compare_with_eager,
+    compile_module_calls,
+    compiles_nothing,
+    run_script,
+    should_compare,
+)
 from minifier.capturing.script import Program
 from minifier.capturing.standard_input import StandardInput
 from minifier.capturing.terms import Terms
@@ -31,6 +38,19 @@ def run_observed(program: Program, run: Run) -> FoundFailures:
     found = run_script(program, work, terms, run.ui, lambda: get_ready(run.interpreters, run.ui.tick))
     for sentence in losses()[len(losses_before) :]:
         run.ui.say(sentence)
+    return found
+
+
+def look_further(found: FoundFailures, run: Run) -> FoundFailures:
+    """Run a script again that compiles nothing, or in which no backend call failed."""
+    if compiles_nothing(found):
+        run.ui.say("the script compiles nothing: running it again, compiling each module that it calls")
+        found = compile_module_calls(found, run.ui)
+        found = replace(found, fallbacks=("compile calls of modules",))
+    if should_compare(found, run.settings):
+        run.ui.say("no backend call failed: running the script again, comparing each graph's result with eager's")
+        found = compare_with_eager(found, run.settings, run.ui)
+        found = replace(found, fallbacks=(*found.fallbacks, "compare with eager"))
     return found
 
 

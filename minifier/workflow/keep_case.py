@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +10,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from minifier.capturing.captured import FailingGraph
+from minifier.capturing.find_failures import FoundFailures
+from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
+from minifier.case.stored import TENSORS
 from minifier.errors import NoRepro
+from minifier.failure import Stage
 from minifier.interfaces.names import INDUCTOR_MODULES
 from minifier.process.progress import counted
 from minifier.report.privacy import PRIVATE
@@ -23,6 +28,66 @@ from minifier.workflow.backward_module import keep_forward
 from minifier.workflow.interrupted_runs import Asked, lock_run, note_run
 from minifier.workflow.reduction import with_memory_limit
 from minifier.workflow.script_data import literals_of
+
+_RECORDED = "record the inputs ahead of the failing call"
+
+
+def call_to_reduce(found: FoundFailures, failing: FailingGraph, run: Run) -> FailingCall:
+    """Return the failing call with what its Case needs: its inputs, and a graph that can be saved.
+
+    A call that died, hung or changed its inputs is made again, in a second run of the script. In place of a graph that
+    cannot be saved stands the ATen graph that AOTAutograd made of it.
+    """
+    call = FailingCall.of(found, failing)
+    if failing.inputs_lost and not call.unsaved:
+        run.ui.say(f"{failing.inputs_lost}: running the script again to keep them")
+        with run.going_on():
+            call = _recaptured(call, run)
+    if call.unsaved and (call.folder / ATEN / CASE).exists():
+        run.ui.say(f"Dynamo's graph cannot be saved: {call.failing.unsaved}")
+        run.ui.say("going on with the ATen graph that AOTAutograd made of it")
+        call = replace(
+            call,
+            failing=replace(call.failing, unsaved=""),
+            folder=call.folder / ATEN,
+            fallbacks=(*call.fallbacks, "take the ATen graph in place of one that cannot be saved"),
+        )
+    return call
+
+
+def _recaptured(call: FailingCall, run: Run) -> FailingCall:
+    failing, folder = recapture_inputs(call.found, call.failing, call.place, run.ui)
+    fallbacks = call.fallbacks if folder == call.folder else (*call.fallbacks, _RECORDED)
+    return replace(call, failing=failing, folder=folder, fallbacks=fallbacks)
+
+
+def may_have_lost_inputs(attempt: Attempt) -> bool:
+    """Whether the call may have changed its inputs: under inference mode and through `.data` torch counts no change."""
+    call = attempt.call
+    return (
+        attempt.error is not None
+        and call is not None
+        and not call.unsaved
+        and call.failing.stage in (Stage.RUN, Stage.BACKWARD_RUN)
+        and not call.failing.inputs_lost  # recorded already, or in vain
+        and _RECORDED not in call.fallbacks
+        and call.folder.name != ATEN
+    )
+
+
+def with_inputs_recorded(attempt: Attempt) -> Attempt:
+    """Run the script again to record the inputs ahead of the call; return the attempt at its beginning with them.
+
+    If they are those that the first run has kept, the attempt keeps its error.
+    """
+    assert attempt.call is not None and attempt.asked is not None, "only a script can be run again"
+    call = _recaptured(attempt.call, attempt.run)
+    ahead, after = call.folder / TENSORS, attempt.call.folder / TENSORS
+    if ahead == after or not (ahead.exists() and after.exists()) or filecmp.cmp(ahead, after, shallow=False):
+        return attempt
+    attempt.folder.clear(keep=True)
+    case = keep_call(call, attempt.folder, attempt.asked, attempt.run)
+    return replace(attempt, call=call, case=case, reduced=None, error=None).took(_RECORDED)
 
 
 def keep_case(

@@ -15,19 +15,19 @@ from minifier.workflow.reduction import reduce_further
 _MIN_SECONDS = 10.0  # without a budget of the user's; else as long as the first reduction took
 
 
-def has_near_failure(attempt: Attempt, run: Run) -> bool:
+def has_near_failure(attempt: Attempt) -> bool:
     """Whether another failure was met at the same place, by several ops but fewer, and the budget is not used up."""
     if attempt.repro is None or attempt.reduced is None or attempt.reduced.summary.stopped_because:
         return False
     others = attempt.reduced.summary.others
-    left = _settings(attempt, run)
+    left = _settings(attempt, attempt.run)
     is_affordable = left.budget is not None and left.budget > 0 and (left.max_probes is None or left.max_probes > 0)
     return bool(others) and bool(others[0]["near"]) and others[0]["ops"] > 1 and is_affordable
 
 
-def reduce_near_failure(attempt: Attempt, run: Run) -> Attempt:
+def reduce_near_failure(attempt: Attempt) -> Attempt:
     """Reduce the first of the other failures in its folder; return the attempt unchanged if that fails."""
-    summary = attempt.reduction.summary
+    run, summary = attempt.run, attempt.reduction.summary
     other, *rest = summary.others
     place = attempt.folder.path / other["case"]
     with attempt.folder.scratch("near") as scratch:
@@ -43,7 +43,8 @@ def reduce_near_failure(attempt: Attempt, run: Run) -> Attempt:
     minimal = again.reduction.minimal
     message = minimal.failure.named(source_names(minimal.graph)).message
     told = {**other, "ops": len(minimal.graph.ops), "message": message, "reduced": True}
-    return replace(attempt, reduced=replace(attempt.reduction, summary=replace(summary, others=(told, *rest))))
+    reduced = replace(attempt.reduction, summary=replace(summary, others=(told, *rest)))
+    return replace(attempt, reduced=reduced).took("reduce another failure of the same place")
 
 
 def _settings(attempt: Attempt, run: Run) -> Settings:

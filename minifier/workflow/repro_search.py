@@ -264,7 +264,7 @@ def find_repro_with_variables(attempt: Attempt) -> Attempt:
     for case in attempt.reduced.candidates if attempt.reduced is not None else ():
         result = search_for(attempt, case).with_variables()
         if result is not None:
-            return replace(attempt, repro_result=result)
+            return replace(attempt, repro_result=result).took("set environment variables in the repro")
     return attempt
 
 
@@ -283,8 +283,15 @@ def find_repro_as_flaky(attempt: Attempt) -> Attempt:
             save(flaky.reduction.minimal, attempt.folder.minimal)
         attempt = _find_repro_of_minimal(attempt)
         if attempt.repro is not None:
-            return attempt
+            return attempt.took("take the failure for a flaky one")
     return attempt
+
+
+def may_need_captured_values(attempt: Attempt) -> bool:
+    """Whether a whole reduction has simplified sizes, dtypes or arguments."""
+    settings, reduced = attempt.run.settings, attempt.reduced
+    is_whole = reduced is not None and not reduced.summary.stopped_because
+    return is_whole and not attempt.folder.has_forward and any(map(settings.wants, OF_VALUES))
 
 
 def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
@@ -307,7 +314,7 @@ def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
         finally:
             if again.repro is None:
                 save(load(before), folder.minimal)
-    return attempt if again.repro is None else again
+    return attempt if again.repro is None else again.took("keep sizes, dtypes and arguments as captured")
 
 
 def _find_repro_of_minimal(attempt: Attempt) -> Attempt:

@@ -1,11 +1,12 @@
-"""A run, from a failing script or a captured Case to a verified repro: its steps, in their order.
+"""A run, from a failing script to a verified repro: capture, choose, reduce, write and verify, report.
 
-`fallbacks.py` has the attempts that follow a step without a result.
+Each step has what follows if it fails. `premises.py` lists the other starting points of a reduction.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -13,29 +14,59 @@ from pathlib import Path
 from minifier.capturing.script import Program
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load, remove_partial
-from minifier.errors import MinifyError, NothingToReduce, StoppedEarly, said_of_trace
+from minifier.case.variables import others
+from minifier.errors import NothingToReduce, StoppedEarly
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
-from minifier.workflow.attempt import Attempt, FailingCall, Run
-from minifier.workflow.choose_failure import candidates_for, folder_for, list_failing, list_fallbacks, run_observed
+from minifier.workflow.attempt import Attempt, Run
+from minifier.workflow.backward_module import has_only_backward, reduce_forward, simplify_backward
+from minifier.workflow.choose_failure import (
+    candidates_for,
+    folder_for,
+    list_failing,
+    list_fallbacks,
+    look_further,
+    run_observed,
+)
 from minifier.workflow.choose_folder import case_folder, choose_folder, make_folder
 from minifier.workflow.dead_process import take_up
 from minifier.workflow.exported_program import as_script
-from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.interrupted_runs import Asked, asked_there, lock_run
-from minifier.workflow.keep_case import begin_with_call, begin_with_case, keep_case
+from minifier.workflow.keep_case import (
+    begin_with_call,
+    begin_with_case,
+    call_to_reduce,
+    keep_case,
+    may_have_lost_inputs,
+    with_inputs_recorded,
+)
 from minifier.workflow.leftovers import is_unfinished
 from minifier.workflow.machine import prepared
+from minifier.workflow.near_failure import has_near_failure, reduce_near_failure
 from minifier.workflow.no_failure import minify_other_failure, minify_source
-from minifier.workflow.reduction import reduce, tell_size
+from minifier.workflow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
+from minifier.workflow.reduction import reduce, take_as_captured, tell_size
 from minifier.workflow.reports import report
-from minifier.workflow.repro_search import find_repro, told_if_interrupted
+from minifier.workflow.repro_search import (
+    find_repro,
+    find_repro_as_flaky,
+    find_repro_with_captured_values,
+    find_repro_with_variables,
+    may_need_captured_values,
+    told_if_interrupted,
+)
 from minifier.workflow.short_definitions import with_short_definitions
 from minifier.workflow.unverified import keep_unverified
-from minifier.workflow.whole_script import lacks_script
+from minifier.workflow.whole_script import (
+    has_transforms,
+    is_of_script,
+    lacks_script,
+    prefer_short_script,
+    reduce_script_instead,
+)
 
 
 def run_program(
@@ -74,7 +105,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
     if run.settings.level == "source":
         yield minify_source(found, folder, run)
         return
-    found = fall_back(found, Step.CAPTURE, run)
+    found = look_further(found, run)
     if not found.captured.failing:
         yield minify_other_failure(found, folder, run)
         return
@@ -88,7 +119,7 @@ def minify_each(asked: Asked, run: Run, folder: RunFolder, every: bool = False) 
         place = folder_for(failing, candidates, folder) if every else folder
         run = replace(run, errors=[])
         try:
-            call = fall_back(FailingCall.of(found, failing), Step.CHOOSE, run)
+            call = call_to_reduce(found, failing, run)
             outcome = _minify(begin_with_call(call, asked, place, run))
         except NothingToReduce as error:
             errors.append(error)
@@ -128,36 +159,90 @@ def minify_case(source: Path, run: Run, out: Path | None = None) -> Outcome:
 
 def _minify(attempt: Attempt) -> Outcome:
     """Reduce the Case, write and verify a repro, report."""
-    run = attempt.run
+    run, folder = attempt.run, attempt.folder
     if attempt.error is None:
-        with told_if_interrupted(attempt.folder, "interrupted during the reduction"):
-            with run.going_on():
-                attempt = reduce(attempt)
-            if attempt.reduced is None and attempt.error is None:
-                attempt = attempt.failed(MinifyError(said_of_trace(run.errors[-1])))
-            attempt = fall_back(attempt, Step.REDUCE, run)
+        with told_if_interrupted(folder, "interrupted during the reduction"):
+            attempt = reduced(attempt)
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
-        with told_if_interrupted(attempt.folder, "interrupted while the repro was verified"):
-            with run.going_on():
-                attempt = find_repro(attempt)
-            attempt = fall_back(attempt, Step.VERIFY, run)
-            with run.going_on():
-                attempt = with_short_definitions(attempt)
-        with run.going_on():
-            keep_unverified(attempt)
-        with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
-            outcome = report(attempt, collector)
+        with told_if_interrupted(folder, "interrupted while the repro was verified"):
+            attempt = _with_repro(attempt)
+        outcome = _reported(attempt, collector)
         try:
-            ended = fall_back(attempt, Step.END, run)
+            ended = _by_other_ways(attempt)
         except (KeyboardInterrupt, StoppedEarly):
             run.ui.say("interrupted: the results are those from before")
             return outcome
         if lacks_script(ended):
             run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-        if ended is attempt and outcome.errors == tuple(run.errors):
+        if ended == attempt and outcome.errors == tuple(run.errors):
             return outcome
-        with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
-            with run.going_on():
-                keep_unverified(ended)
-            return report(ended, collector)
+        return _reported(ended, collector)
+
+
+def reduced(attempt: Attempt) -> Attempt:
+    """Reduce the Case as captured, else from the first premise that shows the failure, else with inputs recorded anew.
+
+    A backward graph is reduced further, to a small module. After an error of this tool, the Case as captured is left.
+    """
+    run = attempt.run
+    attempt = run.after(reduce, attempt)
+    if attempt.reduced is None:
+        attempt = run.after(reduce_from_premises, attempt)
+    if attempt.reduced is None and may_have_lost_inputs(attempt):
+        run.ui.say("no failure, but the call may have changed its inputs: running the script again to keep them")
+        again = run.after(with_inputs_recorded, attempt)
+        if again.error is None:
+            return reduced(again)
+    if attempt.folder.has_forward and has_only_backward(attempt):
+        attempt = run.after(reduce_forward, attempt)
+        if has_only_backward(attempt):
+            attempt = run.after(simplify_backward, attempt)
+    if is_held_up(attempt):
+        run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
+        attempt = run.after(reduce_with_any_message, attempt)
+    if attempt.reduced is None and run.errors:
+        attempt = take_as_captured(attempt)
+    return attempt
+
+
+def _with_repro(attempt: Attempt) -> Attempt:
+    """Write a repro that shows the failure in fresh interpreters: with what the reduced Case says alone, else with more
+    environment variables, else as a flaky failure, else with captured sizes, dtypes and arguments."""
+    run = attempt.run
+    attempt = run.after(find_repro, attempt)
+    if attempt.lacks_repro and others(os.environ):
+        run.ui.say("no script shows the failure: trying again with the other environment variables of this process")
+        attempt = run.after(find_repro_with_variables, attempt)
+    if attempt.lacks_repro and attempt.repro_result is not None and attempt.repro_result.doubtful:
+        run.ui.say("the repro does not show the failure: finding out whether it comes and goes")
+        attempt = run.after(find_repro_as_flaky, attempt)
+    if attempt.lacks_repro and may_need_captured_values(attempt):
+        run.ui.say("no script shows the simplified Case: going on with sizes, dtypes and arguments as captured")
+        attempt = run.after(find_repro_with_captured_values, attempt)
+    return run.after(with_short_definitions, attempt)
+
+
+def _by_other_ways(attempt: Attempt) -> Attempt:
+    """Reduce the script, where no repro of the graph shows the failure or says it as shortly; reduce a near failure."""
+    run, shown = attempt.run, f"the repro is in {attempt.folder.shown}"
+    if has_transforms(attempt) and is_of_script(attempt):
+        run.ui.say(f"{shown}; its ops are what transforms of torch.func do")
+        run.ui.say("reducing the script as well, which may be shorter")
+        attempt = run.after(prefer_short_script, attempt)
+    if attempt.repro is None and is_of_script(attempt):
+        run.ui.say(f"no repro of the graph: {attempt.reason}")
+        run.ui.say("reducing the script itself instead")
+        attempt = run.after(reduce_script_instead, attempt)
+    if has_near_failure(attempt):
+        run.ui.say(shown)
+        run.ui.say("reducing as well a failure with another message, raised at the same place by fewer ops")
+        attempt = run.after(reduce_near_failure, attempt)
+    return attempt
+
+
+def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
+    with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
+        with attempt.run.going_on():
+            keep_unverified(attempt)
+        return report(attempt, collector)

@@ -205,19 +205,19 @@ def time_limit(settings: Settings, reduced: ReducedScript) -> float:
     return settings.timeout or max(_MIN_TIMEOUT_SECONDS, TIMEOUT_FACTOR * reduced.slowest_seconds)
 
 
-def reduce_script_instead(attempt: Attempt, run: Run) -> Attempt:
+def reduce_script_instead(attempt: Attempt) -> Attempt:
     """Reduce the script, since no repro of its graph shows the failure. If that fails too, keep the reasons.
 
     A wrong result shows by the script's own failure. If torch.compile itself failed, with any backend, raises
     NothingToReduce for a script that fails without it too.
     """
     try:
-        by_script = _script_of(attempt, attempt.folder, run)
+        by_script = _script_of(attempt, attempt.folder, attempt.run)
     except (NothingToReduce, NoRepro) as error:
         if isinstance(error, NothingToReduce) and attempt.case.while_tracing:
             raise  # the script fails by itself
         return attempt.failed(NoRepro(f"{attempt.reason}\nThe script itself cannot be reduced instead: {error}"))
-    return _in_place_of(attempt, by_script)
+    return _in_place_of(attempt, by_script).took("reduce the script itself")
 
 
 def _script_of(attempt: Attempt, folder: RunFolder, run: Run) -> Attempt:
@@ -262,10 +262,10 @@ def has_transforms(attempt: Attempt) -> bool:
     return sum(map(is_of_transform, attempt.reduced.minimal.graph.ops)) > _MAX_TRANSFORM_OPS
 
 
-def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
+def prefer_short_script(attempt: Attempt) -> Attempt:
     """Reduce the script too; return an attempt with what is left of it as the repro if that has fewer lines."""
-    assert attempt.repro is not None, "the row applies to scripts with a repro"
-    folder = attempt.folder
+    assert attempt.repro is not None, "for scripts whose graph has a repro"
+    run, folder = attempt.run, attempt.folder
     with folder.scratch("script") as scratch:
         place = RunFolder(scratch)
         try:
@@ -281,4 +281,4 @@ def prefer_short_script(attempt: Attempt, run: Run) -> Attempt:
         repro.write(folder.path)
         shutil.rmtree(folder.minimal)
         place.minimal.rename(folder.minimal)
-    return _in_place_of(attempt, by_script)
+    return _in_place_of(attempt, by_script).took("reduce the script whose graph is made of transforms")

@@ -13,8 +13,7 @@ from minifier.process.orphans import orphans_adopted
 from minifier.process.phase_clock import PhaseClock
 from minifier.settings import Settings
 from minifier.workflow.attempt import Run
-from minifier.workflow.choose_failure import run_observed
-from minifier.workflow.fallbacks import Step, fall_back
+from minifier.workflow.choose_failure import look_further, run_observed
 from minifier.workflow.no_failure import nothing_failed
 
 
@@ -38,7 +37,7 @@ def looked(bureau, text, limit=None, given=None, **settings):
         program, ui = Program(str(script)), Lines()
         run = Run(Settings(timeout=limit, **settings), PhaseClock(ui))
         with orphans_adopted():
-            found = fall_back(run_observed(program, run), Step.CAPTURE, run)
+            found = look_further(run_observed(program, run), run)
         said = "" if found.captured.failing else str(nothing_failed(program, found.captured, found.compared))
         return found, said, ui.lines
 

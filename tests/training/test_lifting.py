@@ -15,9 +15,8 @@ from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
 from minifier.workflow.backward_module import keep_forward, limited
-from minifier.workflow.fallbacks import Step, fall_back
 from minifier.workflow.keep_case import keep_case
-from minifier.workflow.reduction import reduce as reduce_case
+from minifier.workflow.run import reduced as reduce_case
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,8 +32,7 @@ def reduced(bureau):
         def work():
             case = keep_case(bureau.graphs / str(number), out.path, forward)
             run = Run(Settings(**settings), PhaseClock(ui))
-            found = fall_back(reduce_case(Attempt(run, out, case)), Step.REDUCE, run).reduced
-            return found, ui.lines
+            return reduce_case(Attempt(run, out, case)).reduced, ui.lines
 
         return (*in_child(work, bureau.folder, 200), out.path)
 

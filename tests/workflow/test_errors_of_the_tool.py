@@ -10,12 +10,11 @@ from vocabulary import minified_here
 
 from minifier.case import Level
 from minifier.case.run_folder import RunFolder
-from minifier.case.store import ATEN, load, save
+from minifier.case.store import load, save
 from minifier.errors import MachineFailed, NoRepro, NothingToReduce, StoppedAtOnce, StoppedEarly, ToolFailed
 from minifier.settings import Settings
-from minifier.workflow import fallbacks, repro_search
+from minifier.workflow import reduction, repro_search
 from minifier.workflow.attempt import Attempt, Reduced, Run
-from minifier.workflow.fallbacks import Fallback, Step, fall_back
 from minifier.workflow.reduction import reduce_changed
 
 pytestmark = pytest.mark.timeout(60)
@@ -38,34 +37,26 @@ def through_dynamo(case):
 @pytest.mark.parametrize(
     "error", [StoppedEarly, StoppedAtOnce, NothingToReduce, MachineFailed, ToolFailed, KeyboardInterrupt, TypeError]
 )
-def test_a_case_that_was_changed_for_an_attempt_is_restored_after_any_error(attempt, error):
+def test_a_case_that_was_changed_for_an_attempt_is_restored_after_any_error(attempt, error, monkeypatch):
     def reducing(changed):
         assert changed.case.through_dynamo and load(changed.folder.aten).through_dynamo
         raise error("in the middle of it")
 
+    monkeypatch.setattr(reduction, "reduce", reducing)
     with pytest.raises(error):
-        reduce_changed(attempt, through_dynamo, "changed", (ATEN,), reducing)
+        reduce_changed(attempt, through_dynamo)
     assert not load(attempt.folder.case).through_dynamo and not load(attempt.folder.aten).through_dynamo
 
 
-def test_a_changed_case_stays_if_it_could_be_reduced(attempt):
-    def failing(changed):
-        return changed.failed(NoRepro("it showed no failure"))
-
-    def succeeding(changed):
-        return changed.succeeded(Reduced(None, changed.case, (changed.case,)))
-
-    assert reduce_changed(attempt, through_dynamo, "changed", (), failing) is attempt
+def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
+    monkeypatch.setattr(reduction, "reduce", lambda changed: changed.failed(NoRepro("it showed no failure")))
+    assert reduce_changed(attempt, through_dynamo).reduced is None
     assert not load(attempt.folder.case).through_dynamo
-    assert reduce_changed(attempt, through_dynamo, "changed", (), succeeding).case.through_dynamo
+    monkeypatch.setattr(
+        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, (changed.case,)))
+    )
+    assert reduce_changed(attempt, through_dynamo).case.through_dynamo
     assert load(attempt.folder.case).through_dynamo
-
-
-def test_a_fallback_that_ends_in_another_error_was_tried_and_not_taken(attempt, monkeypatch):
-    vain = Fallback("vain", Step.END, lambda *_: True, lambda state, _: state.failed(NoRepro("b")), lambda _: "")
-    monkeypatch.setattr(fallbacks, "FALLBACKS", (vain,))
-    after = fall_back(attempt.failed(NoRepro("a")), Step.END, Run(Settings()))
-    assert (after.reason, after.fallbacks) == ("b", ())
 
 
 PHASES = {

@@ -1,0 +1,181 @@
+"""Other starting points for a Case whose whole graph, handed to the backend as it is, does not show its failure.
+
+`premises` lists them in the order in which they are tried. Each is probed once, all in one process; the first that
+shows the failure is the Case that is reduced.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
+from minifier.case import Case, Level
+from minifier.case.store import ATEN, FORWARD, load, save
+from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
+from minifier.process.progress import counted
+from minifier.slicing import with_definitions
+from minifier.slicing.imports import import_lines
+from minifier.workflow.attempt import Attempt
+from minifier.workflow.backward_module import add_probes
+from minifier.workflow.reduction import find_first_shown, reduce_changed, reduce_further
+from minifier.workflow.script_data import literals_of
+
+_MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
+_MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Premise:
+    """A starting point: the captured Case after a change, or the Case in the sub-folder `part` of the captured Case.
+
+    `name` completes the sentence "the failure shows with ...".
+    """
+
+    name: str
+    change: Callable[[Case], Case]
+    part: str = ""
+
+
+def premises(attempt: Attempt) -> Iterator[Premise]:
+    """Yield the premises that apply to an attempt whose reduction ended with an error, in their order."""
+    if isinstance(attempt.error, NoRepro):
+        calls = _calls_ahead(attempt)
+        for lines in _other_imports(attempt):
+            yield Premise(
+                "the script's own imports ahead of the backend's", functools.partial(_with_imports, lines=lines)
+            )
+        if calls:
+            with_calls = _with_calls(attempt, calls)
+            yield Premise("the calls ahead of the failing one", with_calls)
+        if attempt.case.level is Level.DYNAMO and not attempt.case.through_dynamo:
+            yield Premise("torch.compile on the graph's function", _through_dynamo)
+            if calls:
+                yield Premise(
+                    "torch.compile after the calls ahead of the failing one",
+                    lambda case: with_calls(_through_dynamo(case)),
+                )
+    if attempt.folder.has_aten:
+        yield Premise("the ATen graph that AOTAutograd made of Dynamo's", lambda case: case, ATEN)
+    if attempt.folder.has_forward:
+        yield Premise("the forward graph and its backward pass", lambda case: case, FORWARD)
+    if isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message:
+        yield Premise(
+            "any message from the same function that shares half of its words",
+            lambda case: _with_any_message(_through_dynamo(case)),
+        )
+
+
+def reduce_from_premises(attempt: Attempt) -> Attempt:
+    """Reduce from the first premise that shows the failure; return the attempt as it was if none does.
+
+    If the reduction from that premise fails after all, the next premises are probed.
+    """
+    left, ui = list(premises(attempt)), attempt.run.ui
+    if left:
+        ui.say(str(attempt.error))
+        ui.say(f"trying {counted(len(left), 'other starting point')}")
+        for premise in left:
+            ui.detail(f"starting point: {premise.name}")
+    probes: dict[str, int] = {}
+    while left:
+        with tempfile.TemporaryDirectory(prefix="premises-") as folder:
+            sources = []
+            for place, premise in enumerate(left):
+                sources.append(Path(folder, str(place)))
+                save(premise.change(load(attempt.folder.case / premise.part)), sources[-1])
+            shown = find_first_shown(attempt, sources)
+        probes = add_probes(probes, shown.probes)
+        if shown.position < 0:
+            break
+        premise = left[shown.position]
+        left = left[shown.position + 1 :]
+        ui.say(f"the failure shows with {premise.name}: going on with that")
+        again = _reduced_from(premise, attempt)
+        if again.reduced is not None:
+            summary = replace(again.reduced.summary, probes=add_probes(again.reduced.summary.probes, probes))
+            return replace(again, reduced=replace(again.reduced, summary=summary)).took(premise.name)
+        ui.say(str(again.error))
+    return attempt
+
+
+def _reduced_from(premise: Premise, attempt: Attempt) -> Attempt:
+    folder = attempt.folder
+    if not premise.part:
+        return reduce_changed(attempt, premise.change)
+    again = reduce_further(attempt, folder.case / premise.part, folder.path / premise.part)
+    if again.reduced is not None:
+        save(again.reduced.minimal, folder.minimal)
+    return again
+
+
+def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
+    """Return the backend's calls ahead of the failing call; none if the Case has them already."""
+    call = attempt.call
+    if call is None or call.unsaved or attempt.case.ahead:
+        return ()
+    return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
+
+
+def _with_calls(attempt: Attempt, calls: tuple[CapturedCallAhead, ...]) -> Callable[[Case], Case]:
+    path = attempt.call.found.captured.path if attempt.call is not None else ()
+    source, literals = attempt.program.source(), literals_of(attempt.program, path)
+    return lambda case: with_definitions(with_calls_ahead(case, calls), source, literals)
+
+
+def _other_imports(attempt: Attempt) -> tuple[tuple[str, ...], ...]:
+    """Return the imports of the script that may have to precede the backend's, the fewest first."""
+    if attempt.asked is None or attempt.case.backend.ahead:
+        return ()
+    try:
+        effects, every = import_lines(attempt.asked.program.source())
+    except SyntaxError:
+        return ()
+    known = {*attempt.case.backend.imports, "import torch"}
+    return tuple(lines for lines in dict.fromkeys((effects, every)) if set(lines) - known)
+
+
+def _with_imports(case: Case, lines: tuple[str, ...]) -> Case:
+    packages = [line.split()[1].partition(".")[0] for line in lines]
+    found = (f for name in packages for f in case.script.path if PathFinder.find_spec(name, [f]) is not None)
+    folders = tuple(dict.fromkeys((*case.backend.folders, *found)))
+    return replace(case, backend=replace(case.backend, ahead=lines, folders=folders))
+
+
+def _through_dynamo(case: Case) -> Case:
+    """Probe a graph of Dynamo's through torch.compile, which then calls the backend as in the script."""
+    return replace(case, through_dynamo=True) if case.level is Level.DYNAMO else case
+
+
+def _with_any_message(case: Case) -> Case:
+    fingerprint = replace(case.failure.fingerprint, any_message=True)
+    return replace(case, failure=replace(case.failure, fingerprint=fingerprint))
+
+
+def is_held_up(attempt: Attempt) -> bool:
+    """Whether many graphs smaller than the reduced graph raised the same type of exception in the same function, each
+    with its own message."""
+    if attempt.reduced is None or attempt.case.failure.fingerprint.any_message:
+        return False
+    summary = attempt.reduced.summary
+    near = sum(other["near"] for other in summary.others)
+    is_large = summary.ops_after >= _MIN_OPS and near >= _MIN_PROPORTION * summary.ops_after
+    return is_large and not summary.stopped_because
+
+
+def reduce_with_any_message(attempt: Attempt) -> Attempt:
+    """Reduce again without comparing whole messages; return the attempt as it was if that fails.
+
+    The first interrupt is a failure like any other: what was reduced before stands.
+    """
+    try:
+        again = reduce_changed(attempt, _with_any_message)
+    except StoppedAtOnce:
+        raise
+    except StoppedEarly:
+        return attempt
+    return again.took("left the message out of the failure's identity") if again.reduced is not None else attempt

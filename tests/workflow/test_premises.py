@@ -1,0 +1,126 @@
+"""Starting points for a Case that does not show its failure as it is: which, in which order, and what is reduced."""
+
+from dataclasses import replace
+
+import pytest
+from case_samples import small_case
+from vocabulary import Lines, source_of
+
+from minifier.capturing.script import Program
+from minifier.case import Level
+from minifier.case.run_folder import RunFolder
+from minifier.case.store import load, save
+from minifier.errors import NoRepro, OtherMessage, StoppedEarly
+from minifier.process.phase_clock import PhaseClock
+from minifier.reduction.first_shown import FirstShown
+from minifier.reduction.summary import Summary
+from minifier.settings import Settings
+from minifier.workflow import premises as module
+from minifier.workflow import reduction
+from minifier.workflow.attempt import Attempt, Reduced, Run
+from minifier.workflow.interrupted_runs import Asked
+from minifier.workflow.premises import premises, reduce_from_premises
+
+pytestmark = pytest.mark.timeout(60)
+
+CASE = replace(small_case(), level=Level.DYNAMO)
+SCRIPT = """
+    import torch
+    import acme.plugin
+    import json
+
+    json.dumps(torch.compile(torch.sin, backend="acme"))
+"""
+SUMMARY = Summary(3, 1, 1, 1, {"total": 5, "same": 3, "pass": 2}, True, "", 1.0)
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    folder = RunFolder(tmp_path / "out")
+    save(CASE, folder.case)
+    script = tmp_path / "failing.py"
+    script.write_text(source_of(SCRIPT))
+    run = Run(Settings(), PhaseClock(Lines()))
+    case = load(folder.case)
+    return Attempt(run, folder, case, Asked(Program(str(script))), error=NoRepro("the backend took it"))
+
+
+def changed(attempt):
+    return [(premise.part, premise.change(attempt.case)) for premise in premises(attempt)]
+
+
+def test_imports_come_before_torch_compile(attempt):
+    (_, effects), (_, every), (_, compiled) = changed(attempt)
+    assert effects.backend.ahead == ("import acme.plugin",)
+    assert every.backend.ahead == ("import torch", "import acme.plugin", "import json")
+    assert compiled == replace(attempt.case, through_dynamo=True)
+
+
+def test_graphs_beside_the_captured_one_come_after_it(attempt):
+    save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
+    save(replace(CASE, backward=True), attempt.folder.forward)
+    assert [part for part, _ in changed(attempt)] == ["", "", "", "aten", "forward"]
+
+
+def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
+    *_, (part, case) = changed(attempt.failed(OtherMessage("another message")))
+    assert part == "" and case.through_dynamo and case.failure.fingerprint.any_message
+
+
+def test_an_aten_graph_is_not_compiled_as_a_function(attempt):
+    attempt = replace(attempt, case=replace(attempt.case, level=Level.AOT_FORWARD))
+    assert not any(case.through_dynamo for _, case in changed(attempt))
+
+
+def shown_at(monkeypatch, *positions):
+    """Let probes show the failure at these positions of what is left; return the Cases that were probed."""
+    probed, left = [], list(positions)
+
+    def find(_attempt, sources):
+        probed.append([load(source) for source in sources])
+        position = left.pop(0)
+        count = len(sources) if position < 0 else position + 1
+        return FirstShown(position, {"total": count, "pass": count - (position >= 0), "same": int(position >= 0)})
+
+    monkeypatch.setattr(module, "find_first_shown", find)
+    return probed
+
+
+def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, monkeypatch):
+    (probed,) = [shown_at(monkeypatch, 2)]
+    monkeypatch.setattr(reduction, "reduce", lambda again: again.succeeded(Reduced(SUMMARY, again.case, ())))
+    after = reduce_from_premises(attempt)
+    assert len(probed) == 1 and [case.through_dynamo for case in probed[0]] == [False, False, True]
+    assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
+    assert len(after.fallbacks) == 1 and "torch.compile" in after.fallbacks[0]
+    assert after.reduced.summary.probes == {"total": 8, "same": 4, "pass": 4}
+
+
+def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, monkeypatch):
+    def reduce(again):
+        if again.case.through_dynamo:
+            return again.succeeded(Reduced(SUMMARY, again.case, ()))
+        return again.failed(NoRepro("not again"))
+
+    probed = shown_at(monkeypatch, 0, 1)
+    monkeypatch.setattr(reduction, "reduce", reduce)
+    after = reduce_from_premises(attempt)
+    assert [len(cases) for cases in probed] == [3, 2]
+    assert after.reduced is not None and after.case.through_dynamo and after.case.backend.ahead == ()
+
+
+def test_without_any_the_attempt_and_its_case_are_as_before(attempt, monkeypatch):
+    shown_at(monkeypatch, -1)
+    assert reduce_from_premises(attempt) == attempt
+    assert load(attempt.folder.case) == attempt.case
+
+
+def test_an_interrupt_leaves_the_case_as_captured(attempt, monkeypatch):
+    def interrupted(_attempt):
+        raise StoppedEarly("interrupted")
+
+    shown_at(monkeypatch, 2)
+    monkeypatch.setattr(reduction, "reduce", interrupted)
+    with pytest.raises(StoppedEarly):
+        reduce_from_premises(attempt)
+    assert load(attempt.folder.case) == attempt.case
