@@ -3,6 +3,7 @@
 import pytest
 from vocabulary import in_child
 
+from minifier.case.store import load
 from minifier.probe.prepared_case import StartsThreads
 from minifier.reduction.how_it_fails import how_it_fails
 from minifier.settings import Settings
