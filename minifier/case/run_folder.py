@@ -62,8 +62,6 @@ class RunFolder:
     nearest = _PathBelow("nearest")  # the Case that passes and differs least from the reduced Case
     others = _PathBelow("others")  # the smallest Case of each failure that was seen besides the sought failure
     attempts = _PathBelow(ATTEMPTS)  # the scripts that did not show the failure, if no script did
-    reduced_aten = _PathBelow(ATEN)  # the output folder of the reduction of the ATen graph
-    reduced_forward = _PathBelow(FORWARD)  # the output folder of the reduction of the forward graph
     journal = _PathBelow(JOURNAL)  # a line for each probe of the reduction
     repro = _PathBelow("repro.py")  # the verified repro
     unverified = _PathBelow("unverified.py")  # the best script that was tried, if there is no repro

@@ -77,21 +77,6 @@ def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:
     return replace(case, failure=runner.prepared.case.failure)
 
 
-def start(runner: ProbeRunner) -> Case:
-    """Return the Case to reduce: the checked whole graph, or a smaller graph that is known to fail.
-    Hints may already name the guilty ops of a backward pass. They suffice if they fail alone."""
-    case = runner.prepared.case
-    if case.backward and case.failure.fingerprint.stage.compiles:
-        for names in case.failure.hints:
-            accused = with_ops(case, names)
-            (judged,) = runner.probe([accused])
-            if judged.verdict is Verdict.SAME:
-                set_timeout(runner, judged.seconds)
-                set_workers(runner, judged.seconds)
-                return accused
-    return check(runner)
-
-
 def begins_at(runner: ProbeRunner, case: Case) -> tuple[tuple[str, ...], ...]:
     """Return hints for the search: ops that make the graph's results wrong, else ops whose value differs from eager's.
 

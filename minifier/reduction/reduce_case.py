@@ -24,7 +24,7 @@ from minifier.probe.prober import Prober
 from minifier.process.interrupts import deaf
 from minifier.process.machine_failures import machine_failure
 from minifier.process.progress import Progress, counted
-from minifier.reduction.check import start
+from minifier.reduction.check import check
 from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.guilt import at_guilty_ops, charge
@@ -192,19 +192,19 @@ def _best_so_far(runner: ProbeRunner, best: Case, folder: RunFolder, trace: str)
 
 
 def _start(runner: ProbeRunner) -> Case:
-    """Return the Case to reduce. Raises StartsThreads if its probes may fail for lack of threads, else as `start`.
+    """Return the Case to reduce. Raises StartsThreads if its probes may fail for lack of threads, else as `check`.
 
     In a fork, a backend that waits for its threads waits forever. That is not the sought hang.
     """
     if not runner.prepared.has_threads:
-        return start(runner)
+        return check(runner)
     case = runner.prepared.case
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         raise StartsThreads(case.backend.name)
     if runner.timeout is None:
         runner.allow(max(_MIN_SECONDS_WITHOUT_THREADS, 2 * case.script.seconds))
     try:
-        return start(runner)
+        return check(runner)
     except MinifyError as error:
         on_device = not case.is_on_host and not isinstance(error, (StoppedEarly, MachineFailed))
         if on_device or isinstance(error, NoRepro):  # if a device was started before the fork, even eager fails

@@ -43,24 +43,20 @@ class HistoryStep:
 
 
 def read_history(out: Path) -> tuple[Probed, ...]:
-    """Return the probes of the run in this output folder, in order. Incomplete lines are skipped.
-
-    Probes of a backward pass's forward module come last.
-    """
-    folder = RunFolder(out)
-    probes = [*_read(folder.journal, ""), *_read(RunFolder(folder.reduced_forward).journal, "small module: ")]
+    """Return the probes of the run in this output folder, in order. Incomplete lines are skipped."""
+    probes = list(_read(RunFolder(out).journal))
     of_source = [probed for is_source, probed in probes if is_source]  # made if no graph could be reduced
     return tuple(of_source or [probed for _, probed in probes])
 
 
-def _read(path: Path, prefix: str) -> Iterable[tuple[bool, Probed]]:
+def _read(path: Path) -> Iterable[tuple[bool, Probed]]:
     for line in read_lines(path):
         try:
             entry = parsed(line)
             if "verdict" not in entry:
                 continue
             size = unpack(int, entry["lines"]) if "lines" in entry else _count(unpack(str, entry["ops"]))
-            step = prefix + unpack(str, entry.get("pass") or entry["phase"])
+            step = unpack(str, entry.get("pass") or entry["phase"])
             seconds, elements = unpack(float, entry["seconds"]), unpack(int | None, entry.get("elements"))
             _of_a_probe(size, seconds, elements)
             yield "lines" in entry, Probed(step, size, entry["verdict"] == "SAME", float(seconds), elements)

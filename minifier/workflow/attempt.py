@@ -103,26 +103,26 @@ class FailingCall:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A reduced Case, and all Cases that a repro can be made from, the best to read first."""
+    """A reduced Case, and the folder of the Case that it was reduced from."""
 
     summary: Summary
     minimal: Case
-    candidates: tuple[Case, ...]
+    source: Path
 
 
 @dataclass(frozen=True, slots=True)
 class ReproResult:
     """The result of a search for a repro. `case` is the Case of the last script; `reason` says why there is no repro.
 
-    `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful` are the
-    Cases whose script ran to its end although all probes of the Case had failed.
+    `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful`: the last
+    script ran to its end, although all probes of the Case had failed.
     """
 
     case: Case
     repro: Repro | None = None
     check: Verification | None = None
     reason: str = ""
-    doubtful: tuple[Case, ...] = ()
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

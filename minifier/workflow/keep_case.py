@@ -12,7 +12,7 @@ from types import MappingProxyType
 from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.recapture_inputs import recapture_inputs
-from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Script
+from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Drawn, Input, Script, TensorInput
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.case.stored import TENSORS
@@ -24,7 +24,6 @@ from minifier.report.privacy import PRIVATE
 from minifier.slicing import with_definitions
 from minifier.torch_private import INDUCTOR
 from minifier.workflow.attempt import Attempt, FailingCall, Run
-from minifier.workflow.backward_module import keep_forward
 from minifier.workflow.interrupted_runs import Asked, lock_run, note_run
 from minifier.workflow.reduction import with_memory_limit
 from minifier.workflow.script_data import literals_of
@@ -108,13 +107,36 @@ def keep_case(
     if (captured / PRIVATE).exists():
         shutil.copyfile(captured / PRIVATE, place / PRIVATE)
     if forward is not None:
-        keep_forward(captured.with_name(str(forward)), case, place)
+        _keep_forward(captured.with_name(str(forward)), case, place)
     for related in (FORWARD, ATEN):
         if (captured / related / CASE).exists():
             save(load(captured / related), place / related)
         if (place / related / CASE).exists():
             save(with_definitions(load(place / related), source, literals), place / related)
     return load(place)
+
+
+def _keep_forward(captured: Path, backward: Case, place: Path) -> None:
+    """Write the Case of the forward graph into `place`/forward, with the failure of its backward pass.
+
+    Writes nothing if that graph could not be captured.
+    """
+    if not (captured / CASE).exists():
+        return
+    case = load(captured)
+    failure = replace(backward.failure, hints=())
+    script = replace(backward.script, graph_number=case.script.graph_number)
+    inputs = case.inputs if failure.fingerprint.stage.compiles else tuple(map(_with_values, case.inputs))
+    made = replace(case, failure=failure, backward=True, calls=backward.calls, script=script, inputs=inputs)
+    save(made, place / FORWARD)
+
+
+def _with_values(item: Input) -> Input:
+    """Replace zeros by random values: a successful call leaves no inputs, and few backward passes fail on zeros."""
+    floating = isinstance(item, TensorInput) and item.meta.dtype.startswith(("float", "bfloat"))
+    if isinstance(item, TensorInput) and floating and item.source == Drawn("zeros"):
+        return replace(item, source=Drawn("randn"))
+    return item
 
 
 def keep_call(call: FailingCall, folder: RunFolder, asked: Asked, run: Run) -> Case:

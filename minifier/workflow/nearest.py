@@ -12,7 +12,7 @@ from minifier.workflow.attempt import Attempt
 def nearest_repro(attempt: Attempt, repro: Repro) -> str:
     """Return the script of the nearest Case that passes, in the form of the repro; "" if none is known."""
     folder = attempt.folder.nearest
-    if repro.template is None or attempt.folder.has_forward or not (folder / CASE).exists():
+    if repro.template is None or not (folder / CASE).exists():
         return ""
     try:
         return write_repro(load(folder), repro.template, repro.variant, attempt.run.settings.memory).text

@@ -15,14 +15,13 @@ from pathlib import Path
 
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.case import Case, Level
-from minifier.case.store import ATEN, FORWARD, load, save
+from minifier.case.store import ATEN, load, save
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.process.progress import counted
 from minifier.slicing import with_definitions
 from minifier.slicing.imports import import_lines
 from minifier.workflow.attempt import Attempt
-from minifier.workflow.backward_module import add_probes
-from minifier.workflow.reduction import find_first_shown, reduce_changed, reduce_further
+from minifier.workflow.reduction import add_probes, find_first_shown, reduce_changed, reduce_further
 from minifier.workflow.script_data import literals_of
 
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
@@ -61,8 +60,6 @@ def premises(attempt: Attempt) -> Iterator[Premise]:
                 )
     if attempt.folder.has_aten:
         yield Premise("the ATen graph that AOTAutograd made of Dynamo's", lambda case: case, ATEN)
-    if attempt.folder.has_forward:
-        yield Premise("the forward graph and its backward pass", lambda case: case, FORWARD)
     if isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message:
         yield Premise(
             "any message from the same function that shares half of its words",
@@ -104,13 +101,9 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
 
 
 def _reduced_from(premise: Premise, attempt: Attempt) -> Attempt:
-    folder = attempt.folder
     if not premise.part:
         return reduce_changed(attempt, premise.change)
-    again = reduce_further(attempt, folder.case / premise.part, folder.path / premise.part)
-    if again.reduced is not None:
-        save(again.reduced.minimal, folder.minimal)
-    return again
+    return reduce_further(attempt, attempt.folder.case / premise.part, attempt.folder.path)
 
 
 def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:

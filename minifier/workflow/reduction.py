@@ -29,7 +29,6 @@ from minifier.errors import (
     said_of_trace,
 )
 from minifier.failure import Kind
-from minifier.passes.table import OF_VALUES
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
 from minifier.probe.prober import LocalProber, Prober
 from minifier.process.interrupts import interrupt_once
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
+_MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
 _INTERRUPTED = "interrupted: ending the search, then verifying the best so far; press Ctrl-C again to stop at once"
 
 
@@ -80,8 +80,7 @@ def reduce_in_child(
         )
         return reduce_in_child(attempt, source, out, settings, doubtful=doubtful)
     run.errors.extend(summary.errors)
-    minimal = load(RunFolder(out).minimal)
-    return Reduced(summary, minimal, (minimal,))
+    return Reduced(summary, load(RunFolder(out).minimal), source)
 
 
 def find_first_shown(attempt: Attempt, sources: Sequence[Path]) -> FirstShown:
@@ -175,18 +174,26 @@ def reduce(attempt: Attempt) -> Attempt:
     An error that another starting point may get around becomes the attempt's error: the graph does not show the failure
     again, say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
     """
-    folder, settings = attempt.folder, attempt.run.settings
-    if folder.has_forward:  # the user reads the small module, which is simplified by itself
-        settings = replace(settings, skipped=(*settings.skipped, *OF_VALUES))
     try:
-        return attempt.succeeded(reduce_in_child(attempt, folder.case, folder.path, settings))
-    except (MachineFailed, ToolFailed):
-        raise
+        return attempt.succeeded(reduce_in_child(attempt, attempt.folder.case, attempt.folder.path))
     except MinifyError as error:
-        may_show_otherwise = error.exit_code is ExitCode.INTERNAL and folder.has_forward
-        if error.exit_code is ExitCode.NO_REPRO or may_show_otherwise:
+        if error.exit_code is ExitCode.NO_REPRO:
             return attempt.failed(error)
         raise
+
+
+def reduce_forward(attempt: Attempt) -> Attempt:
+    """Reduce the forward graph that the captured backward graph belongs to, with a backward pass.
+
+    A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
+    """
+    folder = attempt.folder
+    again = reduce_further(attempt, folder.forward, folder.path)
+    if again.reduced is None:
+        attempt.run.ui.detail(f"the forward graph and its backward pass: {again.error}")
+        return attempt
+    summary = replace(again.reduced.summary, ops_before=len(attempt.case.graph.ops))
+    return again.succeeded(replace(again.reduced, summary=summary))
 
 
 def reduce_further(
@@ -223,6 +230,23 @@ def reduce_changed(attempt: Attempt, change: Callable[[Case], Case]) -> Attempt:
                 save(case, place)
 
 
+def add_probes(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Add numbers of probes, by verdict."""
+    return {verdict: first.get(verdict, 0) + second.get(verdict, 0) for verdict in first | second}
+
+
+def limited(settings: Settings, summary: Summary) -> Settings:
+    """Return the settings with the limits that a reduction has left; `_MIN_PROBES` probes after a stopped reduction."""
+    if summary.stopped_because:
+        return replace(settings, max_probes=_MIN_PROBES)
+    budget, most = settings.budget, settings.max_probes
+    return replace(
+        settings,
+        budget=None if budget is None else max(1.0, budget - summary.seconds),
+        max_probes=None if most is None else max(_MIN_PROBES, most - summary.probes.get("total", 0)),
+    )
+
+
 def tell_size(attempt: Attempt) -> None:
     """Tell the user from how many ops to how many the Case was reduced."""
     if attempt.reduced is not None:
@@ -246,4 +270,4 @@ def take_as_captured(attempt: Attempt) -> Attempt:
     save(case, attempt.folder.minimal)
     why = said_of_trace(attempt.run.errors[-1])
     summary = Summary(size, size, len(case.inputs), case.elements, {"total": 0}, False, why, 0.0)
-    return attempt.succeeded(Reduced(summary, case, (case,))).took("take the Case as captured")
+    return attempt.succeeded(Reduced(summary, case, attempt.folder.case)).took("take the Case as captured")

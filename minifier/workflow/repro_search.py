@@ -28,8 +28,7 @@ from minifier.settings import Settings
 from minifier.source.run_source import in_eager
 from minifier.verify import RUNS, Conditions, Verification, verify
 from minifier.workflow.attempt import Attempt, ReproResult
-from minifier.workflow.backward_module import limited
-from minifier.workflow.reduction import reduce_further
+from minifier.workflow.reduction import limited, reduce, reduce_further
 
 _MAX_FORMS_WITH_VARIABLES = 4  # forms of repro that are tried with all environment variables
 _MAX_VARIABLES = 4  # that a failure may depend on
@@ -103,7 +102,7 @@ class ReproSearch:
         for text, help_text in differences.items():
             told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
             self.display.say("\n".join(filter(None, told)))
-        doubtful = (case,) if last is not None and _may_be_flaky(case, last) else ()
+        doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
 
@@ -246,52 +245,51 @@ def told_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
 
 
 def find_repro(attempt: Attempt) -> Attempt:
-    """Search for a repro of the reduction's candidates, until a candidate has a repro."""
+    """Search for a repro of the reduced Case."""
     if attempt.reduced is None:
         return attempt
-    results: list[ReproResult] = []
-    for case in attempt.reduced.candidates:
-        results.append(search_for(attempt, case).search())
-        if results[-1].repro is not None:
-            return replace(attempt, repro_result=results[-1])
-    reason = "; ".join(result.reason for result in results)
-    doubtful = tuple(case for result in results for case in result.doubtful)
-    return replace(attempt, repro_result=replace(results[-1], reason=reason, doubtful=doubtful))
+    return replace(attempt, repro_result=search_for(attempt, attempt.reduced.minimal).search())
 
 
 def find_repro_with_variables(attempt: Attempt) -> Attempt:
     """Search for a repro that needs environment variables of this process."""
-    for case in attempt.reduced.candidates if attempt.reduced is not None else ():
-        result = search_for(attempt, case).with_variables()
-        if result is not None:
-            return replace(attempt, repro_result=result).took("set environment variables in the repro")
+    result = search_for(attempt, attempt.reduction.minimal).with_variables()
+    if result is None:
+        return attempt
+    return replace(attempt, repro_result=result).took("set environment variables in the repro")
+
+
+def find_repro_of_backward(attempt: Attempt) -> Attempt:
+    """Reduce the captured backward graph, and search for a repro of that; the reduced forward graph stays otherwise."""
+    again = reduce(replace(attempt, reduced=None, repro_result=None))
+    again = find_repro(again)
+    if again.repro is not None:
+        return again.took("reduce the backward graph itself")
+    save(attempt.reduction.minimal, attempt.folder.minimal)
     return attempt
 
 
 def find_repro_as_flaky(attempt: Attempt) -> Attempt:
-    """Measure the rates of the doubtful Cases, and search for a repro of a flaky Case."""
-    for case in attempt.repro_result.doubtful if attempt.repro_result is not None else ():
-        with attempt.folder.scratch("flaky") as place:
-            source = RunFolder(place).case
-            save(case, source)
-            flaky = reduce_further(attempt, source, place, doubtful=True)
-            if flaky.error is not None:
-                attempt.run.ui.say(f"no repro this way: {flaky.error}")
-                continue
-            if flaky.reduction.minimal.rate >= 1.0:
-                continue
-            save(flaky.reduction.minimal, attempt.folder.minimal)
-        attempt = _find_repro_of_minimal(attempt)
-        if attempt.repro is not None:
-            return attempt.took("take the failure for a flaky one")
-    return attempt
+    """Measure the rate of a Case whose script ran to its end, and search for a repro of a flaky Case."""
+    with attempt.folder.scratch("flaky") as place:
+        source = RunFolder(place).case
+        save(attempt.reduction.minimal, source)
+        flaky = reduce_further(attempt, source, place, doubtful=True)
+        if flaky.reduced is None:
+            attempt.run.ui.say(f"no repro this way: {flaky.error}")
+            return attempt
+        if flaky.reduced.minimal.rate >= 1.0:
+            return attempt
+        save(flaky.reduced.minimal, attempt.folder.minimal)
+    again = _find_repro_of_minimal(attempt)
+    return again.took("take the failure for a flaky one") if again.repro is not None else again
 
 
 def may_need_captured_values(attempt: Attempt) -> bool:
     """Whether a whole reduction has simplified sizes, dtypes or arguments."""
     settings, reduced = attempt.run.settings, attempt.reduced
     is_whole = reduced is not None and not reduced.summary.stopped_because
-    return is_whole and not attempt.folder.has_forward and any(map(settings.wants, OF_VALUES))
+    return is_whole and any(map(settings.wants, OF_VALUES))
 
 
 def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
@@ -302,7 +300,7 @@ def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
     with folder.scratch("captured-values") as place, folder.scratch("simplified") as before:
         save(load(folder.minimal), before)
         shutil.copy(folder.journal, place)  # what is known of the ops
-        again = reduce_further(attempt, folder.case, place, rest)
+        again = reduce_further(attempt, attempt.reduction.source, place, rest)
         if again.error is not None:
             attempt.run.ui.say(f"no repro this way: {again.error}")
             return attempt
@@ -320,6 +318,5 @@ def find_repro_with_captured_values(attempt: Attempt) -> Attempt:
 def _find_repro_of_minimal(attempt: Attempt) -> Attempt:
     """Search for a repro of the Case in the folder minimal/, with and without more environment variables."""
     minimal = load(attempt.folder.minimal)  # its tensors are in a folder that stays
-    reduced = replace(attempt.reduction, minimal=minimal, candidates=(minimal,))
-    attempt = find_repro(replace(attempt, reduced=reduced))
+    attempt = find_repro(replace(attempt, reduced=replace(attempt.reduction, minimal=minimal)))
     return attempt if attempt.repro is not None else find_repro_with_variables(attempt)

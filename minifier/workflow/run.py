@@ -22,7 +22,6 @@ from minifier.report.environment import EnvironmentCollector
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
-from minifier.workflow.backward_module import has_only_backward, reduce_forward, simplify_backward
 from minifier.workflow.choose_failure import (
     candidates_for,
     folder_for,
@@ -48,11 +47,12 @@ from minifier.workflow.machine import prepared
 from minifier.workflow.near_failure import has_near_failure, reduce_near_failure
 from minifier.workflow.no_failure import minify_other_failure, minify_source
 from minifier.workflow.premises import is_held_up, reduce_from_premises, reduce_with_any_message
-from minifier.workflow.reduction import reduce, take_as_captured, tell_size
+from minifier.workflow.reduction import reduce, reduce_forward, take_as_captured, tell_size
 from minifier.workflow.reports import report
 from minifier.workflow.repro_search import (
     find_repro,
     find_repro_as_flaky,
+    find_repro_of_backward,
     find_repro_with_captured_values,
     find_repro_with_variables,
     may_need_captured_values,
@@ -183,10 +183,14 @@ def _minify(attempt: Attempt) -> Outcome:
 def reduced(attempt: Attempt) -> Attempt:
     """Reduce the Case as captured, else from the first premise that shows the failure, else with inputs recorded anew.
 
-    A backward graph is reduced further, to a small module. After an error of this tool, the Case as captured is left.
+    In place of a backward graph stands the forward graph that it belongs to, if that shows the failure too. After an
+    error of this tool, the Case as captured is left.
     """
     run = attempt.run
-    attempt = run.after(reduce, attempt)
+    if attempt.folder.has_forward:
+        attempt = run.after(reduce_forward, attempt)
+    if attempt.reduced is None:
+        attempt = run.after(reduce, attempt)
     if attempt.reduced is None:
         attempt = run.after(reduce_from_premises, attempt)
     if attempt.reduced is None and may_have_lost_inputs(attempt):
@@ -194,10 +198,6 @@ def reduced(attempt: Attempt) -> Attempt:
         again = run.after(with_inputs_recorded, attempt)
         if again.error is None:
             return reduced(again)
-    if attempt.folder.has_forward and has_only_backward(attempt):
-        attempt = run.after(reduce_forward, attempt)
-        if has_only_backward(attempt):
-            attempt = run.after(simplify_backward, attempt)
     if is_held_up(attempt):
         run.ui.say("smaller graphs fail in the same function with other messages: trying again without the message")
         attempt = run.after(reduce_with_any_message, attempt)
@@ -207,10 +207,14 @@ def reduced(attempt: Attempt) -> Attempt:
 
 
 def _with_repro(attempt: Attempt) -> Attempt:
-    """Write a repro that shows the failure in fresh interpreters: with what the reduced Case says alone, else with more
-    environment variables, else as a flaky failure, else with captured sizes, dtypes and arguments."""
+    """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else of the backward
+    graph that its graph belongs to, else with more environment variables, else as a flaky failure, else with captured
+    sizes, dtypes and arguments."""
     run = attempt.run
     attempt = run.after(find_repro, attempt)
+    if attempt.lacks_repro and attempt.reduction.source == attempt.folder.forward:
+        run.ui.say("no script shows the failure of the forward graph: going on with the backward graph itself")
+        attempt = run.after(find_repro_of_backward, attempt)
     if attempt.lacks_repro and others(os.environ):
         run.ui.say("no script shows the failure: trying again with the other environment variables of this process")
         attempt = run.after(find_repro_with_variables, attempt)

@@ -19,8 +19,8 @@ from minifier.settings import Settings
 from minifier.slicing import definitions_left
 from minifier.source.definitions import DefinitionsToShorten, ShortDefinitions, parts_of, shorten_definitions
 from minifier.workflow.attempt import Attempt, ReproResult
-from minifier.workflow.backward_module import limited
 from minifier.workflow.nearest import nearest_repro
+from minifier.workflow.reduction import limited
 from minifier.workflow.repro_search import search_for
 
 _MIN_SECONDS = 30.0

@@ -15,7 +15,6 @@ from fake_prober import (
     passes,
     planned,
     raises,
-    seen_failure,
     targets,
     when,
 )
@@ -25,7 +24,7 @@ from minifier.case.inputs import Recorded
 from minifier.case.ops import with_ops
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Aspect, Stage
-from minifier.reduction.check import check, start
+from minifier.reduction.check import check
 
 CASE = chain("cos", "tanh", "exp")
 TANH = when(has("tanh"), raises())
@@ -144,13 +143,6 @@ def test_a_hang_is_timed_by_what_ends(make_lab):
     lab, prober = make_lab(case, when(has("tanh"), hangs()), timeout=3.0)
     check(lab)
     assert max(prober.limits) == 3.0
-
-
-@pytest.mark.parametrize(("hints", "left"), [((("cos",), ("tanh", "exp")), ["tanh", "exp"]), ((("cos",),), WHOLE)])
-def test_ops_that_a_smaller_graph_accused_are_tried_alone(make_lab, hints, left):
-    case = replace(CASE, backward=True, failure=seen_failure(raises(), hints=hints))
-    lab, prober = make_lab(case, TANH)
-    assert targets(start(lab)) == left and prober.ops_asked[0] == ["cos"]
 
 
 @pytest.mark.parametrize(

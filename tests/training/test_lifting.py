@@ -1,6 +1,5 @@
 """From a backward graph to the graph of Dynamo's that it belongs to."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -14,8 +13,8 @@ from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
-from minifier.workflow.backward_module import keep_forward, limited
 from minifier.workflow.keep_case import keep_case
+from minifier.workflow.reduction import limited
 from minifier.workflow.run import reduced as reduce_case
 
 pytestmark = pytest.mark.timeout(300)
@@ -39,24 +38,20 @@ def reduced(bureau):
     return reduce
 
 
-def test_the_small_module_comes_first_and_the_backward_graph_after_it(bureau, reduced):
+def test_the_forward_graph_is_reduced_in_the_place_of_its_backward_graph(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     assert len(bureau.case(1).graph.ops) == OPS
-    found, said, out = reduced(captured)
-    small, minimal = found.candidates
-    assert [node.target for node in small.graph.ops] == ["torch.tanh"] and small.backward
-    assert [node.target for node in minimal.graph.ops] == ["torch.ops.aten.tanh_backward.default"]
-    assert load(out / "minimal").graph == minimal.graph
-    # What the backward graph accuses is right at once: a probe of that op, one of none, and some to make it plain.
-    assert len((out / "forward" / "journal.jsonl").read_text().splitlines()) <= 8
-    assert "looking for a small module" in said[0]
+    found, _, out = reduced(captured)
+    assert [node.target for node in found.minimal.graph.ops] == ["torch.tanh"] and found.minimal.backward
+    assert load(out / "minimal").graph == found.minimal.graph
+    assert found.summary.ops_before == len(load(out / "case").graph.ops) and found.summary.one_minimal
 
 
 @pytest.mark.soak
 def test_values_of_a_backward_pass_at_run_time_are_not_all_zero(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains", stage="run"))
     found, _, out = reduced(captured)
-    assert [node.target for node in found.candidates[0].graph.ops] == ["torch.tanh"]
+    assert [node.target for node in found.minimal.graph.ops] == ["torch.tanh"]
     assert {item.source for item in load(out / "case" / "forward").inputs} == {Drawn("randn")}
 
 
@@ -64,32 +59,32 @@ def test_a_graph_of_dynamos_that_was_not_written_down(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     (bureau.graphs / "1" / "case.json").unlink()
     found, _, out = reduced(captured)
-    assert not RunFolder(out).has_forward and [case.level.value for case in found.candidates] == ["aot-backward"]
+    assert not RunFolder(out).has_forward and found.minimal.level.value == "aot-backward"
+    assert [node.target for node in found.minimal.graph.ops] == ["torch.ops.aten.tanh_backward.default"]
 
 
 @pytest.mark.soak
-def test_a_small_module_that_is_not_found_costs_nothing_that_there_is(bureau, reduced):
+def test_a_forward_graph_that_cannot_be_called_costs_nothing_that_there_is(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     forward = bureau.graphs / "1" / "graph.json"
     forward.write_text(forward.read_text().replace("torch.tanh", "oddlib.nowhere"))
     found, _, _ = reduced(captured)
-    assert [case.level.value for case in found.candidates] == ["aot-backward"]
+    assert found.minimal.level.value == "aot-backward"
 
 
 @pytest.mark.soak
-def test_the_forward_graph_alone_where_the_backward_graph_does_not_show_it(bureau, reduced):
+def test_a_backward_graph_that_does_not_show_it_is_not_needed(bureau, reduced):
     captured = bureau.capture(one_step("oddlib_trains"))
     backward = bureau.graphs / "2" / "graph.json"
     backward.write_text(backward.read_text().replace("aten.tanh_backward", "aten.sigmoid_backward"))
     found, _, out = reduced(captured)
-    assert [node.target for node in found.candidates[0].graph.ops] == ["torch.tanh"]
+    assert [node.target for node in found.minimal.graph.ops] == ["torch.tanh"]
     assert load(out / "minimal").level.value == "dynamo"
 
 
 def test_graphs_kept_beside_a_case_go_where_it_goes(bureau):
     bureau.capture(HEAD + source_of('x.odd_mark = True\ntorch.compile(f, backend="oddlib_lowers")(x, w)\n'))
-    keep_forward(bureau.graphs / "1", bureau.case(1), bureau.graphs / "1")
-    keep_case(bureau.graphs / "1", bureau.folder / "out")
+    keep_case(bureau.graphs / "1", bureau.folder / "out", forward=1)
     aten = load(bureau.folder / "out" / "case" / "aten")
     assert aten.level.value == "aot-forward" and RunFolder(bureau.folder / "out").has_forward
     assert aten.failure.message == "no lowering for aten.tanh" and aten.state.grad
@@ -104,8 +99,8 @@ def test_what_is_left_of_the_limits():
 
 
 @pytest.mark.soak
-def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced):
-    """The backend fails where a gradient is summed up twice, for two biases: what joins them is an addition."""
+def test_a_gradient_that_is_summed_up_twice_keeps_what_joins_the_sums(bureau, reduced):
+    """The backend fails for two biases: the addition that joins them has no op in the backward graph."""
     text = """
     import torch, oddlib.training
     def g(x, v, w):
@@ -115,7 +110,5 @@ def test_ops_between_those_that_are_accused_are_tried_with_them(bureau, reduced)
     v, w = torch.zeros(8, requires_grad=True), torch.zeros(4, requires_grad=True)
     torch.compile(g, backend="oddlib_trains_two_sums")(torch.randn(4, 8), v, w).sum().backward()
     """
-    found, said, out = reduced(bureau.capture(source_of(text)))
-    journal = [json.loads(line) for line in (out / "forward" / "journal.jsonl").read_text().splitlines()]
-    assert len(found.candidates) == 2 and len(found.candidates[0].graph.ops) <= 4, said
-    assert not any(entry["ops"].startswith("0-") for entry in journal), journal
+    found, said, _ = reduced(bureau.capture(source_of(text)))
+    assert found.minimal.backward and len(found.minimal.graph.ops) <= 4, said

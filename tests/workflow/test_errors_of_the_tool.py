@@ -53,14 +53,14 @@ def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
     assert reduce_changed(attempt, through_dynamo).reduced is None
     assert not load(attempt.folder.case).through_dynamo
     monkeypatch.setattr(
-        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, (changed.case,)))
+        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.folder.case))
     )
     assert reduce_changed(attempt, through_dynamo).case.through_dynamo
     assert load(attempt.folder.case).through_dynamo
 
 
 PHASES = {
-    "check": ("minifier.reduction.reduce_case.start", "stopped"),
+    "check": ("minifier.reduction.reduce_case.check", "stopped"),
     "op search": ("minifier.reduction.reduce_case.reduce_ops", "stopped"),
     "verify": ("minifier.workflow.repro_search.verify", "reduced"),
     "report": ("minifier.report.finished.report_of", "reduced"),

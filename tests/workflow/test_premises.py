@@ -56,10 +56,9 @@ def test_imports_come_before_torch_compile(attempt):
     assert compiled == replace(attempt.case, through_dynamo=True)
 
 
-def test_graphs_beside_the_captured_one_come_after_it(attempt):
+def test_the_aten_graph_comes_after_dynamos(attempt):
     save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
-    save(replace(CASE, backward=True), attempt.folder.forward)
-    assert [part for part, _ in changed(attempt)] == ["", "", "", "aten", "forward"]
+    assert [part for part, _ in changed(attempt)] == ["", "", "", "aten"]
 
 
 def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
@@ -70,6 +69,10 @@ def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
 def test_an_aten_graph_is_not_compiled_as_a_function(attempt):
     attempt = replace(attempt, case=replace(attempt.case, level=Level.AOT_FORWARD))
     assert not any(case.through_dynamo for _, case in changed(attempt))
+
+
+def succeeding(attempt):
+    return attempt.succeeded(Reduced(SUMMARY, attempt.case, attempt.folder.case))
 
 
 def shown_at(monkeypatch, *positions):
@@ -87,8 +90,8 @@ def shown_at(monkeypatch, *positions):
 
 
 def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, monkeypatch):
-    (probed,) = [shown_at(monkeypatch, 2)]
-    monkeypatch.setattr(reduction, "reduce", lambda again: again.succeeded(Reduced(SUMMARY, again.case, ())))
+    probed = shown_at(monkeypatch, 2)
+    monkeypatch.setattr(reduction, "reduce", succeeding)
     after = reduce_from_premises(attempt)
     assert len(probed) == 1 and [case.through_dynamo for case in probed[0]] == [False, False, True]
     assert after.error is None and after.case.through_dynamo and load(after.folder.case).through_dynamo
@@ -99,7 +102,7 @@ def test_the_first_that_shows_the_failure_is_reduced_and_named(attempt, monkeypa
 def test_the_next_is_probed_if_the_reduction_fails_after_all(attempt, monkeypatch):
     def reduce(again):
         if again.case.through_dynamo:
-            return again.succeeded(Reduced(SUMMARY, again.case, ()))
+            return succeeding(again)
         return again.failed(NoRepro("not again"))
 
     probed = shown_at(monkeypatch, 0, 1)
