@@ -368,6 +368,11 @@ def delete(place):
         delattr(owner, name)
 
 
+def as_dynamo_calls():
+    with torch_private.as_dynamo_calls(torch_private.new_fake_mode()):
+        return None
+
+
 WITHOUT = [
     ("torch._inductor.runtime.cache_dir_utils:default_cache_dir", lambda: torch_private.inductor_headers() is None),
     ("torch._inductor.config:fx_graph_remote_cache", lambda: torch_private.tame_inductor() is None),
@@ -375,7 +380,7 @@ WITHOUT = [
     ("torch._inductor.async_compile:AsyncCompile.pool", lambda: torch_private.forget_threads() is None),
     ("torch._functorch.config:donated_buffer", lambda: torch_private.without_donated_buffers().__enter__() is None),
     ("torch._dynamo.config:assume_static_by_default", lambda: torch_private.assumes_dynamic() is False),
-    ("torch._dynamo.config:capture_scalar_outputs", lambda: torch_private.SymbolicSizes().env is not None),
+    ("torch._dynamo.config:capture_scalar_outputs", lambda: as_dynamo_calls() is None),
     ("torch._dynamo.backends.registry:_COMPILER_FNS", lambda: torch_private.registered_names(1) == []),
 ]
 

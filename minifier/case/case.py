@@ -148,7 +148,7 @@ class Case:
     definitions: source of the script's definitions that the backend and the graph need.
     needs: properties of a reduced Case that no pass could remove.
     any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
-    through_dynamo: probes call torch.compile on the graph's function, instead of the backend on the graph.
+    through_dynamo: probes call torch.compile on the graph's function, though it has no symbols.
     while_tracing: torch.compile itself fails while tracing an op of the graph, before any backend is called.
     ahead: calls of the backend without which the failing call passes, in their order.
     """

@@ -45,7 +45,7 @@ def as_called(case: Case) -> Case:
     nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
     called = replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
     try:
-        inputs_at_compilation(replace(called, through_dynamo=True))
+        inputs_at_compilation(called)
     except NoRepro:
         return compiled_as_called(called)
     return called
@@ -69,11 +69,11 @@ def _as_called(value: Value, values: Mapping[str, int]) -> Value:
 def inputs_at_compilation(case: Case) -> tuple[Input, ...]:
     """Return the inputs of the call that compiles the graph, ahead of the failing call; () if there is no such call.
 
-    Only torch.compile tells whether code that was compiled with other sizes is valid for the failing call, so probes
-    that call the backend themselves have no such call. Raises NoRepro if a size has no known form.
+    Only torch.compile tells whether code that was compiled with other sizes is valid for the failing call. Raises
+    NoRepro if a size has no known form.
     """
     compiled = {symbol.name: symbol.compiled for symbol in case.symbols if symbol.compiled is not None}
-    if not (case.through_dynamo and compiled):
+    if not compiled:
         return ()
     return inputs_with(case.inputs, {**values_of_symbols(case.inputs), **compiled})
 

@@ -6,7 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from minifier.case import Case, Graph, Input, Node, Ref, Scalar, ScalarInput, Symbol, Symbolic, TensorInput, TensorMeta
+from minifier.case import (
+    Case,
+    Graph,
+    Input,
+    Level,
+    Node,
+    Ref,
+    Scalar,
+    ScalarInput,
+    Symbol,
+    Symbolic,
+    TensorInput,
+    TensorMeta,
+)
 from minifier.case.compiled_sizes import values_of_symbols
 from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
 from minifier.case.graph import map_refs
@@ -22,6 +35,15 @@ def has_symbols(inputs: Iterable[Input]) -> bool:
 def is_symbolic(case: Case) -> bool:
     """Tell whether the backend sees symbols, of inputs or unbacked."""
     return has_symbols(case.inputs) or any(is_unbacked_value(node.value) for node in case.graph.nodes if node.is_op)
+
+
+def goes_through_dynamo(case: Case) -> bool:
+    """Tell whether probes call torch.compile on the graph's function, instead of the backend on the graph.
+
+    Dynamo alone makes symbols as Dynamo does. A graph without symbols is handed to the backend as it is, which takes
+    half the time, unless the failure was found to need torch.compile.
+    """
+    return case.through_dynamo or (case.level is Level.DYNAMO and (case.symbolic is not None or is_symbolic(case)))
 
 
 def _expressions(value: Value) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Example inputs of a symbolic Case, as Dynamo would pass them to the backend."""
+"""Fake inputs of an ATen graph with symbolic sizes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def sizes_of(case: Case) -> dict[str, int]:
     }
 
 
-def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, list[Any], list[Any]]:
-    """Return the symbols, the example inputs and the placeholders' example values for real input values.
+def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, list[Any]]:
+    """Return the symbols, and a fake tensor or SymInt for each of these real values.
 
-    Example inputs are the real tensors, and a SymInt per symbolic number; example values are fake tensors. A size
-    whose expression cannot be evaluated is an ordinary number.
+    A size whose expression cannot be evaluated is an ordinary number.
     """
     sizes = SymbolicSizes()
     symbols = _make_symbols(case, sizes)
@@ -40,17 +39,15 @@ def symbolic_inputs(case: Case, values: Sequence[Any]) -> tuple[SymbolicSizes, l
         symbolic = value_of(expression, symbols, _FUNCTIONS)
         return value if symbolic is None else symbolic
 
-    inputs, fakes = [], []
+    fakes = []
     for item, value in zip(case.inputs, values, strict=True):
         if isinstance(item, ScalarInput):
-            inputs.append(number(item.symbol, value))
-            fakes.append(inputs[-1])
+            fakes.append(number(item.symbol, value))
             continue
         expressions = item.meta.symbols or (None,) * len(item.meta.shape)
         shape = [number(e, size) for e, size in zip(expressions, item.meta.shape, strict=True)]
-        inputs.append(value)
         fakes.append(sizes.tensor(item.name, value, shape))
-    return sizes, inputs, fakes
+    return sizes, fakes
 
 
 def _make_symbols(case: Case, sizes: SymbolicSizes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from minifier.case import Case, Input, Level, Node, Ref, Scalar, ScalarInput, Te
 from minifier.case.graph import map_refs, refs_in
 from minifier.case.in_place import is_in_place
 from minifier.case.ops import atoms, with_ops
-from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols
+from minifier.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, has_symbols
 from minifier.interfaces.names import HIGHER_ORDER
 from minifier.passes.bodies import alike
 from minifier.passes.edits import Edit, Pass, Row, row
@@ -67,7 +67,7 @@ def _bypass(case: Case) -> list[Row]:
     Where Dynamo traces each candidate again, any tensor can replace a tensor, and any number can replace a number.
     """
     rows = []
-    is_retraced = case.while_tracing or case.through_dynamo
+    is_retraced = case.while_tracing or goes_through_dynamo(case)
     for node in case.graph.ops:
         if is_in_place(node):
             continue

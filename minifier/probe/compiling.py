@@ -23,7 +23,6 @@ from minifier.torch_private import (
     as_dynamo_calls,
     as_dynamo_takes,
     call_compiled,
-    complete_module,
     observe_backend_calls,
     with_aot_compiler,
 )
@@ -65,17 +64,14 @@ def compile_candidate(prepared: PreparedCase, case: Case, values: Sequence[Any])
     compiler = prepared.compiler(case.backend)
     if case.level is not Level.DYNAMO:
         return _compile_aten(prepared, case, values, compiler)
-    if is_symbolic(case):
-        compiled, needed = call_with_symbols(compiler, case, values, prepared.tensors)
-    else:
-        module = prepared.module(case.graph)
-        add_arguments(module, values)
-        with prepared.around_call(values):
-            compiled, needed = compiler(module, list(values)), list
+    module = prepared.module(case.graph)
+    add_arguments(module, values)
+    with prepared.around_call(values):
+        compiled = compiler(module, list(values))
     if not callable(compiled):  # Dynamo's own message
         raise AssertionError("compiler_fn did not return callable")
     compiled = as_dynamo_takes(compiled)
-    return lambda args: compiled(*needed(args))
+    return lambda args: compiled(*args)
 
 
 def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], compiler: Compiler) -> Compiled:
@@ -111,34 +107,11 @@ def _compile_aten(prepared: PreparedCase, case: Case, values: Sequence[Any], com
     return lambda args: call_compiled(compiled, args)
 
 
-def call_with_symbols(
-    compiler: Compiler, case: Case, values: Sequence[Any], tensors: StoredTensors
-) -> tuple[Any, Callable[[Sequence[Any]], list[Any]]]:
-    """Call the backend with the Case's graph and symbolic sizes, as Dynamo does. Raises the backend's exception.
-    Returns the compiled object, and a function that selects its arguments from the Case's inputs: symbols that tracing
-    made concrete are no longer inputs."""
-    symbols, inputs, fakes = symbolic_inputs(case, values)
-    module = complete_module(build_graph(case.graph, tensors, lambda node: None, names=case.graph.input_names))
-    _trace(symbols, module, fakes)
-    add_arguments(module, inputs)
-    unused = frozenset(symbols.unused(module))
-    for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
-        if position in unused:
-            module.graph.erase_node(node)
-    module.recompile()
-
-    def needed(items: Sequence[Any]) -> list[Any]:
-        return [item for position, item in enumerate(items) if position not in unused]
-
-    with symbols.around():
-        return compiler(module, needed(inputs)), needed
-
-
 def _aten_with_symbols(
     case: Case, values: Sequence[Any], tensors: StoredTensors
 ) -> tuple[SymbolicSizes, torch.fx.GraphModule, list[Any]]:
     """Return (symbols, the Case's ATen graph, its example inputs); the inputs are fake, as in AOTAutograd."""
-    symbols, _, fakes = symbolic_inputs(case, values)
+    symbols, fakes = symbolic_inputs(case, values)
     module = build_graph(case.graph, tensors, lambda node: None)
     _trace(symbols, module, fakes)
     for node in module.graph.nodes:

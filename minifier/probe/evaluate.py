@@ -16,6 +16,7 @@ from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
 from minifier.case.inputs import bases
+from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.compare import BackwardPass, compare
 from minifier.compare.results import leaves, wait_for_devices
 from minifier.failure import Difference, Kind, Stage
@@ -103,7 +104,8 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
 
 
 def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: _JobProgress) -> dict[str, Any]:
-    if case.through_dynamo:
+    by_dynamo = goes_through_dynamo(case)
+    if by_dynamo:
         case = as_function(case)
     compiling, running = _STAGES[case.level]
     set_globals(case.state)  # first, as in a repro: drawn values depend on the default dtype
@@ -124,7 +126,7 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: _JobPr
             return answer
         progress.enter(compiling)
         try:
-            if case.through_dynamo:
+            if by_dynamo:
                 compiled = through_dynamo(prepared, case, lambda: progress.enter(running))
             else:
                 with as_while_compiling():
@@ -133,7 +135,7 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: _JobPr
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
             return progress.failure(error)
-        if until is compiling and not case.through_dynamo:
+        if until is compiling and not by_dynamo:
             return {"status": "pass"}
         if (answer := _first_call(prepared, case, compiled)) is not None:
             return answer
@@ -143,7 +145,7 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: _JobPr
             if call == case.calls - 1 and (answer := make_calls_ahead(prepared, case, case.late)) is not None:
                 return answer
             inputs = make_inputs(case.inputs, prepared.tensors, prepared.recorded) if call else values
-            if not case.through_dynamo:
+            if not by_dynamo:
                 progress.enter(running)
             try:
                 result = compiled(inputs)
@@ -152,7 +154,7 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: _JobPr
                     run_backward(result)
                 wait_for_devices([*inputs, *leaves(result)[0]])
             except BaseException as error:  # noqa: BLE001 - as above
-                if case.through_dynamo and progress.stage in (compiling, running):
+                if by_dynamo and progress.stage in (compiling, running):
                     progress.stage = stage_shown(describe(error))
                 return progress.failure(error)
     return {"status": "pass"}

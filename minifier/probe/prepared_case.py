@@ -14,7 +14,6 @@ import torch
 
 from minifier.case import BackendReference, Case, Graph, Input, Node, TensorMeta
 from minifier.case.literals import script_names
-from minifier.case.symbolic_sizes import is_symbolic
 from minifier.case.values import Value
 from minifier.errors import MinifyError, NoRepro
 from minifier.fx.build import build_graph, example_of, import_targets
@@ -37,7 +36,6 @@ from minifier.torch_private import (
     static_context,
     tame_inductor,
     warm_up_inductor,
-    warm_up_symbols,
 )
 
 
@@ -233,6 +231,4 @@ def prepare_case(case: Case, imports_in_child: bool = False) -> PreparedCase:
     with asking_for_no_device():
         if case.is_on_host:
             prepared.prepare()  # a fake tensor of a device may start its driver, which does not survive a fork
-        if is_symbolic(case):
-            warm_up_symbols()
     return prepared

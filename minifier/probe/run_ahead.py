@@ -7,6 +7,7 @@ from typing import Any
 
 from minifier.case import Case
 from minifier.case.case import CallAhead
+from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.failure.observed import describe, text
 from minifier.fx.recorded_values import make_inputs
 from minifier.probe.backward_pass import run_backward
@@ -33,7 +34,7 @@ def make_calls_ahead(prepared: PreparedCase, case: Case, calls: Sequence[CallAhe
 
 
 def _compiled(prepared: PreparedCase, earlier: Case) -> Compiled:
-    if earlier.through_dynamo:
+    if goes_through_dynamo(earlier):
         return compiled_by_dynamo(prepared, earlier)
     with as_while_compiling():
         return compile_candidate(prepared, earlier, make_inputs(earlier.inputs, prepared.tensors, prepared.recorded))

@@ -20,12 +20,11 @@ from torch.fx.experimental.symbolic_shapes import (
     StatefulSymbolicContext,
     compute_unbacked_bindings,
     constrain_range,
-    free_symbols,
 )
 
 from minifier.interfaces.declared import SYMBOLS, TORCH, stands_on
 from minifier.interfaces.names import DYNAMIC_MARKS
-from minifier.torch_private.fakes import as_dynamo_compiles, mode_of_call, static_context
+from minifier.torch_private.fakes import static_context
 
 _ENV = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _VALUES = stands_on(f"{_ENV}.backed_var_to_val", f"{_ENV}.var_to_val", loses=SYMBOLS)  # the latter up to 2.11
@@ -87,17 +86,12 @@ class _Named(ShapeEnv):
 
 
 class SymbolicSizes:
-    """Symbols, fake tensors and tracing context of a backend call, like Dynamo's.
-
-    Dynamo traces with a fake mode whose tensors are the nodes' example values. It calls the backend with a second fake
-    mode. Both share a shape environment and have the same symbols for the same inputs.
-    """
+    """Symbols and fake tensors of a graph, as AOTAutograd hands them to a compiler."""
 
     def __init__(self) -> None:
         self.env = _Named(tracked_fakes=[])  # torch.export needs the list, if a backend exports
         # A graph may hold real tensors, which become fake on first use.
         self.mode = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
-        self._context = TracingContext(mode_of_call(self.env))
 
     def size(self, name: str, hint: int, *, duck: bool, low: int | None = None, high: int | None = None) -> Any:
         """Return a symbol for a size. With `duck`, strides of the same value become this symbol, too."""
@@ -144,7 +138,6 @@ class SymbolicSizes:
             view_base_context=_base_context(tensor, source),
             shape_env_to_source_to_symbol_cache={id(self.env): known},
         )
-        self._context.tensor_to_context[tensor] = context
         return self.mode.from_tensor(tensor, source=source, symbolic_context=context)
 
     def trace(self, module: torch.fx.GraphModule, examples: Sequence[Any]) -> None:
@@ -158,50 +151,11 @@ class SymbolicSizes:
         with self.mode, enable_python_dispatcher():
             _Tracer(module, self).run(*examples)
 
-    def unused(self, module: torch.fx.GraphModule) -> list[int]:
-        """Return the positions of symbolic inputs that no op reads and no other input's size needs.
-
-        Dynamo removes these.
-        """
-        nodes = module.graph.find_nodes(op="placeholder")
-        examples = [node.meta.get("example_value") for node in nodes]
-        needed: set[Any] = set()
-        for example in examples:
-            if isinstance(example, torch.Tensor):
-                needed |= set(free_symbols(example))
-        return [
-            i
-            for i, (node, example) in enumerate(zip(nodes, examples, strict=True))
-            if isinstance(example, (torch.SymInt, int)) and not node.users and not self._symbols(example) & needed
-        ]
-
-    @staticmethod
-    def _symbols(example: Any) -> set[Any]:
-        return set(free_symbols(example)) if isinstance(example, torch.SymInt) else set()
-
-    @contextlib.contextmanager
-    def around(self) -> Iterator[None]:
-        """Enter the tracing context in which Dynamo calls the backend."""
-        with tracing(self._context), as_dynamo_compiles(self._context.global_context):
-            yield
-
     @contextlib.contextmanager
     def around_aten(self) -> Iterator[None]:
         """Enter the tracing context in which AOTAutograd calls a compiler, with the fake tensors' own mode."""
         with tracing(TracingContext(self.mode)):
             yield
-
-
-def warm_up_symbols() -> None:
-    """Do the work of the first use of symbols, a tenth of a second, once for all children of this process."""
-    sizes = SymbolicSizes()
-    x = torch.empty(4, 3)
-    fake = sizes.tensor("x", x, [sizes.size("s0", 4, duck=True), sizes.size("s1", 3, duck=True)])
-    graph = torch.fx.Graph()
-    node = graph.call_function(torch.tanh, (graph.placeholder("x"),))
-    node = graph.call_function(torch.add, (node, graph.call_method("size", (node, 0))))
-    graph.output((graph.call_method("reshape", (node, -1)),))
-    sizes.trace(torch.fx.GraphModule(torch.nn.Module(), graph), [fake])
 
 
 def _read_name(source: Any) -> Any:

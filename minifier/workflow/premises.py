@@ -16,6 +16,7 @@ from pathlib import Path
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.case import Case, Level
 from minifier.case.store import ATEN, load, save
+from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.process.progress import counted
 from minifier.slicing import with_definitions
@@ -51,7 +52,7 @@ def premises(attempt: Attempt) -> Iterator[Premise]:
         if calls:
             with_calls = _with_calls(attempt, calls)
             yield Premise("the calls ahead of the failing one", with_calls)
-        if attempt.case.level is Level.DYNAMO and not attempt.case.through_dynamo:
+        if attempt.case.level is Level.DYNAMO and not goes_through_dynamo(attempt.case):
             yield Premise("torch.compile on the graph's function", _through_dynamo)
             if calls:
                 yield Premise(

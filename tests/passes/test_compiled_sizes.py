@@ -1,7 +1,5 @@
 """Failures of code that was compiled for other sizes than those of the failing call."""
 
-from dataclasses import replace
-
 import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
@@ -43,7 +41,6 @@ def test_what_a_later_call_tells_of_its_symbols_and_sizes():
 def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():
     case = compiled_with('n: 16 @ "2*s0"\nx: float32[8 @ "s0", 3]\ny = torch.f(x, n)\nreturn y,')
     assert shapes(inputs_at_compilation(case)) == [10, (5, 3)]
-    assert inputs_at_compilation(replace(case, through_dynamo=False)) == ()
     assert inputs_at_compilation(compiled_as_called(case)) == ()
 
 
@@ -58,7 +55,6 @@ def test_the_size_at_compilation_becomes_small():
     case = compiled_with()
     rows = made("sizes", case)
     assert [[each.compiled for each in made.symbols] for made in rows["compiled s0"]] == [[2], [3], [4]]
-    assert "compiled s0" not in made("sizes", replace(case, through_dynamo=False))
     assert "compiled s0" not in made("sizes", compiled_as_called(case))
 
 

@@ -10,6 +10,7 @@ from minifier.capturing.script import Program
 from minifier.case import Level
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load, save
+from minifier.case.symbolic_sizes import goes_through_dynamo, specialised
 from minifier.errors import NoRepro, OtherMessage, StoppedEarly
 from minifier.process.phase_clock import PhaseClock
 from minifier.reduction.first_shown import FirstShown
@@ -23,7 +24,7 @@ from minifier.workflow.premises import premises, reduce_from_premises
 
 pytestmark = pytest.mark.timeout(60)
 
-CASE = replace(small_case(), level=Level.DYNAMO)
+CASE = specialised(replace(small_case(), level=Level.DYNAMO))
 SCRIPT = """
     import torch
     import acme.plugin
@@ -64,6 +65,12 @@ def test_the_aten_graph_comes_after_dynamos(attempt):
 def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
     *_, (part, case) = changed(attempt.failed(OtherMessage("another message")))
     assert part == "" and case.through_dynamo and case.failure.fingerprint.any_message
+
+
+def test_symbols_go_through_torch_compile_anyway(attempt):
+    attempt = replace(attempt, case=replace(small_case(), level=Level.DYNAMO))
+    assert goes_through_dynamo(attempt.case) and not goes_through_dynamo(CASE)
+    assert not any(case.through_dynamo for _, case in changed(attempt))
 
 
 def test_an_aten_graph_is_not_compiled_as_a_function(attempt):
