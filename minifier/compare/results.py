@@ -80,7 +80,14 @@ def wait_for_devices(values: Sequence[Any]) -> None:
     for kind, module in _modules_in_use():
         if hasattr(module, "synchronize"):
             for device in [device for device in devices if device.type == kind] or [torch.device(kind)]:
-                module.synchronize(device)
+                _synchronize(module)(device)
+
+
+def _synchronize(module: Any) -> Callable[..., Any]:
+    """Return what a repro waits with, so that an error is raised in the same function; the module's own otherwise."""
+    accelerator = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    is_its = accelerator is not None and getattr(torch, accelerator.type, None) is module
+    return torch.accelerator.synchronize if is_its else module.synchronize
 
 
 def call_and_wait(function: Callable[..., Any], args: Sequence[Any]) -> Any:

@@ -30,6 +30,7 @@ from minifier.torch_private import (
     compiler_for,
     complete_module,
     fake_tensor,
+    imports_refused_devices,
     link_headers,
     local_source,
     new_fake_mode,
@@ -180,9 +181,10 @@ def preload(modules: Sequence[str]) -> None:
         return
     tame_inductor()  # an import would start its workers
     link_headers()
-    for name in modules:
-        with contextlib.suppress(ImportError):  # a module that was created at run time
-            importlib.import_module(name)
+    with imports_refused_devices():
+        for name in modules:
+            with contextlib.suppress(ImportError):  # a module that was created at run time, or that asks for a device
+                importlib.import_module(name)
 
 
 def imported_backend(backend: BackendReference, definitions: str = "") -> Any:

@@ -9,6 +9,7 @@ import torch
 from vocabulary import in_child
 
 from minifier.cli.entry import command_line
+from minifier.probe.prepared_case import preload
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -79,3 +80,17 @@ def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project):
     asked = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     assert [each for each in asked if not each[1]] == []
     assert {purpose for _, purpose, _ in asked} == {"script", "probe", "facts"}
+
+
+def test_a_module_that_asks_for_a_device_is_left_to_the_children(processes, tmp_path):
+    (tmp_path / "odd_asking.py").write_text("import torch\n\nHAS_CUDA = torch.cuda.is_available()\n")
+    (tmp_path / "odd_silent.py").write_text("import torch\n")
+
+    def work():
+        sys.path.insert(0, str(tmp_path))
+        torch.cuda._is_compiled = lambda: True
+        question = torch.cuda.is_available
+        preload(["odd_asking", "odd_silent"])
+        return "odd_asking" in sys.modules, "odd_silent" in sys.modules, torch.cuda.is_available is question
+
+    assert in_child(work, tmp_path) == (False, True, True)
