@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,12 +42,13 @@ def first_shown(
     makes the prober of a Case, if not children of this process are to probe.
     """
     counts: Counter[Verdict] = Counter()
-    position = -1
+    position, path = -1, list(sys.path)
     for place, source in enumerate(sources):
         show(Progress(Phase.REDUCING, step=f"starting point {place + 1} of {len(sources)}", probes=counts.total()))
         work = Path(tempfile.mkdtemp(prefix="minify-"))
         case = load(source)
         case = case if settings.measure == Tolerance() else replace(case, measure=settings.measure)
+        sys.path[:] = path  # which the Case before has changed
         prepared = prepare_case(case, imports_in_child=True)
         runner = ProbeRunner(
             prepared, work, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False

@@ -1,0 +1,40 @@
+"""The first of several Cases whose whole graph shows the failure, each with imports of its own."""
+
+from dataclasses import replace
+
+import pytest
+from vocabulary import Bureau, in_child
+
+from minifier.case.store import save
+from minifier.reduction.first_shown import first_shown
+from minifier.settings import Settings
+
+pytestmark = pytest.mark.timeout(100)
+
+SCRIPT = """
+import minifier_backends.faulty
+import torch
+
+torch.compile(lambda x: torch.tanh(x.sin()), backend="faulty_raise")(torch.ones(3))
+"""
+
+
+def test_the_last_of_several_is_found(bureau: Bureau):
+    """Each changes the import path of the process; the next finds it as it was."""
+    bureau.capture(SCRIPT)
+    case = bureau.case()
+    other = replace(case.failure, fingerprint=replace(case.failure.fingerprint, message="another message"))
+    cases = [*[replace(case, failure=other, script=replace(case.script, path=(), folders=()))] * 4, case]
+    sources = [bureau.folder / str(place) for place in range(len(cases))]
+    for source, each in zip(sources, cases, strict=True):
+        save(each, source)
+    found, nothing = in_child(
+        lambda: (
+            first_shown(sources, Settings(), lambda _: None),
+            first_shown(sources[:-1], Settings(), lambda _: None),
+        ),
+        bureau.folder,
+        90,
+    )
+    assert (found.position, found.probes["total"], found.probes["SAME"]) == (4, 5, 1)
+    assert (nothing.position, nothing.probes["OTHER"]) == (-1, 4)
