@@ -380,6 +380,14 @@ def test_a_graph_is_traced_with_symbols_as_dynamo_traces_it():
     assert private.expression_of(sizes.unbacked("u0")) == "u0"
 
 
+def test_nobody_asks_for_a_device_that_torch_was_built_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
+    question = torch.cuda.is_available
+    with private.imports_refused_devices(), pytest.raises(ImportError):
+        torch.cuda.is_available()
+    assert torch.cuda.is_available is question
+
+
 def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd

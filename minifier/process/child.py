@@ -100,9 +100,17 @@ class Child:
         return child
 
     @classmethod
-    def launched(cls, command: Sequence[str], **options: Any) -> Child:
-        """Start a program in a session of its own, which `kill_orphans` spares. `options` are for subprocess.Popen."""
-        process = subprocess.Popen(command, start_new_session=True, **options)
+    def launched(cls, command: Sequence[str], first: Callable[[], object] = lambda: None, **options: Any) -> Child:
+        """Start a program in a session of its own, which `kill_orphans` spares. `options` are for subprocess.Popen.
+
+        `first` is called in the new process, ahead of the program. Call this in a process without threads.
+        """
+
+        def begin() -> None:
+            mark()  # what the program starts at once has the mark as well
+            first()
+
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=begin, **options)  # noqa: PLW1509
         process.returncode = 0  # the child is waited for here, by its id
         spare(process.pid)
         return cls(process.pid)

@@ -54,7 +54,7 @@ def launch_fresh(
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        preexec_fn=first,  # no threads here
+        first=first or (lambda: None),
         pass_fds=tuple(files),
     )
 

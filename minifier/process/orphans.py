@@ -26,17 +26,17 @@ _adopter: int | None = None
 _spared: set[int] = set()  # our children that `kill_orphans` never kills
 
 
-def mark(pid: int = 0) -> None:
-    """Mark a child of this process, or with 0 this new child itself, and so all processes that it will start.
+def mark() -> None:
+    """Mark this new child, and so all processes that it will start.
 
     `kill_orphans` kills marked processes alone: in the user's own process, the user's code may start others meanwhile.
     The mark is a hard limit on uninterrupted real-time scheduling that is lower than the parent's. Descendants inherit
     the limit, and it limits nothing: it begins at thousands of years.
     """
     with contextlib.suppress(OSError):
-        soft, _ = resource.prlimit(pid, resource.RLIMIT_RTTIME)
+        soft, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
         hard = _real_time_limit(0) - 1
-        resource.prlimit(pid, resource.RLIMIT_RTTIME, (soft if 0 <= soft < hard else hard, hard))
+        resource.setrlimit(resource.RLIMIT_RTTIME, (soft if 0 <= soft < hard else hard, hard))
 
 
 def _real_time_limit(pid: int) -> int:
@@ -71,7 +71,6 @@ def orphans_adopted() -> Iterator[None]:
 
 def spare(pid: int) -> None:
     """Let `kill_orphans` spare this child, but not the processes that it starts."""
-    mark(pid)
     _spared.add(pid)
 
 
