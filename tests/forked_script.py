@@ -18,7 +18,7 @@ from typing import BinaryIO, NoReturn
 from minifier.failure import Fingerprint
 from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreters
-from minifier.process.orphans import spare
+from minifier.process.orphans import mark, spare
 from minifier.verify import Conditions, ScriptRun, run_script
 
 TESTS = Path(__file__).parent.resolve()
@@ -69,6 +69,7 @@ def fork_interpreter(
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
+        mark()
         _become_interpreter(script, work, environment, (output, errors or output), first)
     spare(pid)
     return Child(pid)
