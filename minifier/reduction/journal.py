@@ -23,8 +23,9 @@ from minifier.process.locks import lock_alone
 BEGUN = "begun.jsonl"
 AHEAD = "ahead"  # the phase that reduces the calls ahead of the failing one
 AGAIN = "again"  # the phase that proves the ops of the simplified Case
+PARAMETERS = "parameters"  # the phase that makes parameters of the tensors that the reduced graph holds
 # Phases whose answers are not about the captured graph's ops.
-BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD, AGAIN)
+BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD, AGAIN, PARAMETERS)
 _MAX_LOCK_SECONDS = 5.0  # children of a killed process hold the lock until they have ended
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that

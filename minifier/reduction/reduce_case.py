@@ -6,14 +6,14 @@ import contextlib
 import shutil
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from minifier import search
-from minifier.case import Case
+from minifier.case import Case, Level
+from minifier.case.attributes import attributes_as_inputs
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load
 from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, said_of_trace
@@ -29,17 +29,16 @@ from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.guilt import at_guilty_ops, charge
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.journal import BEGUN, Known
+from minifier.reduction.journal import BEGUN, PARAMETERS, Known
 from minifier.reduction.needs import nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
-from minifier.reduction.parameters import with_parameters
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_ahead import CallsAheadReducer
 from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
 from minifier.reduction.simplify_and_prove import simplified
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import Summary, by_verdict
 from minifier.reduction.unanswered import with_empty_graph
 from minifier.reduction.wrong_ops import find_wrong_ops
 from minifier.settings import Settings
@@ -126,8 +125,10 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         searched = {node.name for node in reduced.graph.ops}
         reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)
     reduced = replace(with_empty_graph(runner, reduced), rate=runner.rate)
-    with contextlib.suppress(KeyboardInterrupt):
-        case, reduced = with_parameters(runner, case, reduced)
+    try:
+        case, reduced = _with_parameters(runner, case, reduced)
+    except KeyboardInterrupt:
+        ended = search.Ending.INTERRUPTED
     simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
     reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
@@ -150,7 +151,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         ops_after=len(reduced.graph.ops),
         inputs_after=len(reduced.inputs),
         elements_after=reduced.elements,
-        probes=_counted(runner.counts + known.counts),
+        probes=by_verdict(runner.counts + known.counts),
         one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
         stopped_because=stopped or _skipped(known),
         seconds=time.monotonic() - started,
@@ -167,6 +168,25 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         errors=tuple(errors),
     )
     return summary, finished
+
+
+def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Case, Case]:
+    """Return the whole and the reduced Case with the tensors of a graph of Dynamo's as parameters of its function.
+
+    They are probed through torch.compile, which makes attributes of parameters where the backend asks for that. Both
+    are unchanged if the reduced Case then does not show the failure.
+    """
+    if reduced.level is not Level.DYNAMO or not reduced.graph.attributes:
+        return case, reduced
+    whole, changed = (replace(attributes_as_inputs(each), through_dynamo=True) for each in (case, reduced))
+    with runner.beside(PARAMETERS, changed) as keep:
+        (judged,) = runner.probe([changed])
+        if judged.verdict is not Verdict.SAME:
+            return case, reduced
+        runner.adopt(whole)
+        runner.sight(changed, judged.failure)
+        keep()
+    return whole, changed
 
 
 @contextlib.contextmanager
@@ -186,7 +206,7 @@ def _best_so_far(runner: ProbeRunner, best: Case, folder: RunFolder, trace: str)
     """Write the smallest Case that was seen to fail, after an error of this tool; return a summary without its time."""
     best = save_reduced(runner, with_forms(runner, replace(best, rate=runner.rate)), folder.minimal)
     shutil.rmtree(folder.nearest, ignore_errors=True)
-    probes, why = _counted(runner.counts + runner.journal.known.counts), said_of_trace(trace)
+    probes, why = by_verdict(runner.counts + runner.journal.known.counts), said_of_trace(trace)
     ops = len(best.graph.ops)
     return Summary(ops, ops, len(best.inputs), best.elements, probes, False, why, 0.0, errors=(trace,))
 
@@ -276,10 +296,6 @@ def _known(runner: ProbeRunner) -> Known:
             f"again: remove {BEGUN} from the output folder to have it tried nevertheless"
         )
     return runner.journal.known
-
-
-def _counted(counts: Counter[Verdict]) -> dict[str, int]:
-    return {"total": counts.total(), **{verdict.value: counts[verdict] for verdict in Verdict}}
 
 
 def _skipped(known: Known) -> str:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+
+from minifier.failure import Verdict
+
+
+def by_verdict(counts: Counter[Verdict]) -> dict[str, int]:
+    """Return the number of probes in all, and by verdict."""
+    return {"total": counts.total(), **{verdict.value: counts[verdict] for verdict in Verdict}}
 
 
 @dataclass(frozen=True, slots=True)
