@@ -6,20 +6,21 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minifier.case.store import load
+from minifier.case import Case
 from minifier.failure import Kind, Tolerance, Verdict
 from minifier.probe.prepared_case import PreparedCase, prepare_case
 from minifier.probe.prober import Prober
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.check import calibrate_without_hang
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.summary import by_verdict
 from minifier.settings import Settings
 
-Elsewhere = Callable[[Path, PreparedCase, Path], Prober]
+Elsewhere = Callable[[Case, PreparedCase, Path], Prober]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +32,30 @@ class FirstShown:
 
 
 def first_shown(
-    sources: Sequence[Path],
+    cases: Iterable[Case],
+    number: int,
     settings: Settings,
     show: Callable[[Progress], None],
     elsewhere: Elsewhere | None = None,
 ) -> FirstShown:
-    """Probe the Cases in these folders in turn, once each, until one shows its failure.
+    """Probe these Cases, so many, in turn, once each, until one shows its failure.
 
     Each probe imports the backend itself, so that the Cases may differ in what they import ahead of it. `elsewhere`
     makes the prober of a Case, if not children of this process are to probe.
     """
     counts: Counter[Verdict] = Counter()
     position, path = -1, list(sys.path)
-    for place, source in enumerate(sources):
-        show(Progress(Phase.REDUCING, step=f"starting point {place + 1} of {len(sources)}", probes=counts.total()))
+    for place, each in enumerate(cases):
+        show(Progress(Phase.REDUCING, step=f"starting point {place + 1} of {number}", probes=counts.total()))
         work = Path(tempfile.mkdtemp(prefix="minify-"))
-        case = load(source)
-        case = case if settings.measure == Tolerance() else replace(case, measure=settings.measure)
+        case = each if settings.measure == Tolerance() else replace(each, measure=settings.measure)
         sys.path[:] = path  # which the Case before has changed
         prepared = prepare_case(case, imports_in_child=True)
         runner = ProbeRunner(
             prepared, work, settings.match, settings.match_log, settings.timeout, settings.memory, grows=False
         )
         if elsewhere is not None:
-            runner.prober = elsewhere(source, prepared, runner.scratch)
+            runner.prober = elsewhere(case, prepared, runner.scratch)
         try:
             if case.failure.fingerprint.kind is Kind.TIMEOUT:
                 calibrate_without_hang(runner, case)
@@ -67,4 +68,4 @@ def first_shown(
         if judged.verdict is Verdict.SAME:
             position = place
             break
-    return FirstShown(position, {"total": counts.total(), **{each.value: counts[each] for each in Verdict}})
+    return FirstShown(position, by_verdict(counts))

@@ -7,15 +7,13 @@ shows the failure is the Case that is reduced.
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
-from pathlib import Path
 
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.case import Case, Level
-from minifier.case.store import ATEN, load, save
+from minifier.case.store import ATEN, load
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.process.progress import counted
@@ -81,12 +79,8 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
             ui.detail(f"starting point: {premise.name}")
     probes: dict[str, int] = {}
     while left:
-        with tempfile.TemporaryDirectory(prefix="premises-") as folder:
-            sources = []
-            for place, premise in enumerate(left):
-                sources.append(Path(folder, str(place)))
-                save(premise.change(load(attempt.folder.case / premise.part)), sources[-1])
-            shown = find_first_shown(attempt, sources)
+        cases = (premise.change(load(attempt.folder.case / premise.part)) for premise in left)  # made in the child
+        shown = find_first_shown(attempt, cases, len(left))
         probes = add_probes(probes, shown.probes)
         if shown.position < 0:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,7 +30,7 @@ from minifier.errors import (
 )
 from minifier.failure import Kind
 from minifier.probe.prepared_case import PreparedCase, StartsThreads
-from minifier.probe.prober import LocalProber, Prober
+from minifier.probe.prober import Prober
 from minifier.process.interrupts import interrupt_once
 from minifier.process.memory import free_memory
 from minifier.process.orphans import adopt_orphans
@@ -83,18 +83,21 @@ def reduce_in_child(
     return Reduced(summary, load(RunFolder(out).minimal), source)
 
 
-def find_first_shown(attempt: Attempt, sources: Sequence[Path]) -> FirstShown:
-    """Find the first of the Cases in these folders whose whole graph shows the failure, in a forked child.
+def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> FirstShown:
+    """Find the first of these Cases, so many, whose whole graph shows the failure, in a forked child.
 
     Raises as `reduce_in_child` does.
     """
 
     def work(channel: Channel) -> FirstShown:
-        def elsewhere(source: Path, prepared: PreparedCase, scratch: Path) -> Prober:
-            make = _elsewhere(attempt, source, channel)
-            return make(prepared, scratch) if make is not None else LocalProber(prepared, scratch)
+        def elsewhere(case: Case, prepared: PreparedCase, scratch: Path) -> Prober:
+            save(case, scratch / "case")
+            make = _elsewhere(attempt, scratch / "case", channel)
+            assert make is not None, "there is a cluster"
+            return make(prepared, scratch)
 
-        return first_shown(sources, attempt.run.settings, channel.show, elsewhere)
+        on_cluster = elsewhere if attempt.run.cluster is not None else None
+        return first_shown(cases, number, attempt.run.settings, channel.show, on_cluster)
 
     return _in_child(attempt, attempt.folder.case, attempt.folder.path, FirstShown, work)
 

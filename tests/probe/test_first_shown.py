@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from vocabulary import Bureau, in_child
 
-from minifier.case.store import save
 from minifier.reduction.first_shown import first_shown
 from minifier.settings import Settings
 
@@ -25,13 +24,10 @@ def test_the_last_of_several_is_found(bureau: Bureau):
     case = bureau.case()
     other = replace(case.failure, fingerprint=replace(case.failure.fingerprint, message="another message"))
     cases = [*[replace(case, failure=other, script=replace(case.script, path=(), folders=()))] * 4, case]
-    sources = [bureau.folder / str(place) for place in range(len(cases))]
-    for source, each in zip(sources, cases, strict=True):
-        save(each, source)
     found, nothing = in_child(
         lambda: (
-            first_shown(sources, Settings(), lambda _: None),
-            first_shown(sources[:-1], Settings(), lambda _: None),
+            first_shown(cases, len(cases), Settings(), lambda _: None),
+            first_shown(cases[:-1], len(cases) - 1, Settings(), lambda _: None),
         ),
         bureau.folder,
         90,
