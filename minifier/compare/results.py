@@ -85,7 +85,7 @@ def wait_for_devices(values: Sequence[Any]) -> None:
 
 def _synchronize(module: Any) -> Callable[..., Any]:
     """Return what a repro waits with, so that an error is raised in the same function; the module's own otherwise."""
-    accelerator = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    accelerator = torch.accelerator.current_accelerator()
     is_its = accelerator is not None and getattr(torch, accelerator.type, None) is module
     return torch.accelerator.synchronize if is_its else module.synchronize
 

@@ -30,7 +30,7 @@ def imports_refused_devices() -> Iterator[None]:
     """
     kinds = [getattr(torch, kind) for kind in device_kinds() if hasattr(torch, kind)]
     built = [module for module in kinds if getattr(module, "_is_compiled", lambda: True)()]
-    modules = [torch.accelerator, *built] if built and hasattr(torch, "accelerator") else built
+    modules = [torch.accelerator, *built] if built else []
     before = [(m, name, getattr(m, name)) for m in modules for name in _QUESTIONS if hasattr(m, name)]
     for module, name, _ in before:
         setattr(module, name, _refuse)

@@ -20,7 +20,7 @@ from minifier.slicing import definitions_left
 from minifier.source.definitions import DefinitionsToShorten, ShortDefinitions, parts_of, shorten_definitions
 from minifier.workflow.attempt import Attempt, ReproResult
 from minifier.workflow.nearest import nearest_repro
-from minifier.workflow.reduction import limited
+from minifier.workflow.reduction import add_probes, limited
 from minifier.workflow.repro_search import search_for
 
 _MIN_SECONDS = 30.0
@@ -105,9 +105,8 @@ def _verified(attempt: Attempt, case: Case, repro: Repro, short: str) -> ReproRe
 def _counted(attempt: Attempt, shorter: ShortDefinitions) -> Attempt:
     """Add the probes to those of the reduction."""
     summary = attempt.reduction.summary
-    probes = dict(summary.probes)
-    for verdict, count in (*shorter.probes, ("total", sum(count for _, count in shorter.probes))):
-        probes[verdict] = probes.get(verdict, 0) + count
+    more = dict(shorter.probes)
+    probes = add_probes(summary.probes, {"total": sum(more.values()), **more})
     return replace(attempt, reduced=replace(attempt.reduction, summary=replace(summary, probes=probes)))
 
 
