@@ -11,6 +11,7 @@ from clock import Clock, is_alive, wait_until
 from minifier.process import waiting
 from minifier.process.child import Child, end, supervise
 from minifier.process.forked_step import run_step
+from minifier.process.interrupts import end_by_signals
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 HANGS = "import signal; signal.pause()"
@@ -43,6 +44,30 @@ def test_forked_and_started_children_end_each_in_its_own_way():
     assert (forked.code, forked.status, forked.signal, forked.data) == (3, 3, None, b"done")
     assert (hangs.timed_out, hangs.signal) == (True, signal.SIGKILL)
     assert (dies.timed_out, dies.status, dies.signal) == (False, None, signal.SIGABRT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_a_program_is_started_ends_both(number, forked):
+    def work():
+        swallowed, before = [], signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        sys.unraisablehook = swallowed.append
+        end_by_signals()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.register_at_fork(after_in_parent=lambda: signal.raise_signal(number))
+        with pytest.raises((SystemExit, KeyboardInterrupt)):
+            Child.launched(["sleep", "inf"])
+        assert not swallowed and signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+
+    forked(work)
+
+
+def test_a_started_program_can_be_ended_by_signals():
+    child = Child.launched(["sleep", "inf"])
+    child.send(signal.SIGTERM)
+    supervise([child])
+    assert child.signal == signal.SIGTERM
 
 
 def test_a_look_is_made_as_often_as_one_asks_for():

@@ -103,17 +103,27 @@ class Child:
     def launched(cls, command: Sequence[str], first: Callable[[], object] = lambda: None, **options: Any) -> Child:
         """Start a program in a session of its own, which `kill_orphans` spares. `options` are for subprocess.Popen.
 
-        `first` is called in the new process, ahead of the program. Call this in a process without threads.
+        `first` is called in the new process, ahead of the program. Call this in a process without threads. A signal
+        that ends this process meanwhile ends the program as well.
         """
+        child: Child | None = None
 
         def begin() -> None:
             mark()  # what the program starts at once has the mark as well
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             first()
 
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=begin, **options)  # noqa: PLW1509
-        process.returncode = 0  # the child is waited for here, by its id
-        spare(process.pid)
-        return cls(process.pid)
+        try:
+            with uninterrupted() as mask:  # the hooks of fork() would swallow what a signal raises
+                process = subprocess.Popen(command, start_new_session=True, preexec_fn=begin, **options)  # noqa: PLW1509
+                process.returncode = 0  # the child is waited for here, by its id
+                spare(process.pid)
+                child = cls(process.pid)
+        except BaseException:
+            if child is not None:
+                child.kill()
+            raise
+        return child
 
     def limit(self, seconds: float) -> None:
         """Let the child's time begin now, and end after so many seconds."""
