@@ -21,7 +21,7 @@ import minifier
 from minifier.case import (
     BackendReference,
     BackendSource,
-    CallAhead,
+    Call,
     Drawn,
     Level,
     Ref,
@@ -37,7 +37,7 @@ from minifier.report.history import Probed
 from minifier.report.outcome import Outcome, Status
 
 ACME = BackendReference("acme", BackendSource.EXPRESSION, "acme.Backend(2)", ("import acme",))
-EARLIER = CallAhead(
+EARLIER = Call(
     graph(placeholder("x", meta(5)), call("y", "torch.relu", Ref("x"), value=meta(5)), output("y")),
     (TensorInput("x", meta(5), Drawn("ones")),),
 )
@@ -69,7 +69,7 @@ VARIANTS = {
     **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
     "state": replace(EXCEPTION, state=STATE),
-    "calls ahead": replace(EXCEPTION, backend=ACME, calls=3, ahead=(EARLIER, replace(EARLIER, late=True))),
+    "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),
     "silent fallback": replace(
         CASES["silent fallback"],
         failure=replace(CASES["silent fallback"].failure, message="DEBUG acme: gave up\nno use ("),

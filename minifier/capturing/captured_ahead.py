@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capturing.events import read_events
-from minifier.case import BackendReference, CallAhead, Case
-from minifier.case.call_ahead import call_ahead
+from minifier.case import BackendReference, Call, Case
+from minifier.case.earlier_calls import call_of
 from minifier.case.graph import tensor_keys
 from minifier.case.store import CASE, load
 from minifier.case.symbolic_sizes import is_symbolic, specialised
@@ -18,10 +18,14 @@ from minifier.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class CapturedCallAhead:
-    """A call of the backend ahead of the failing call, and its captured Case."""
+    """A call of the backend ahead of the failing call, and its captured Case.
+
+    `late`: its graph was compiled after the graph of the failing call.
+    """
 
     case: Case
-    call: CallAhead
+    call: Call
+    late: bool
 
 
 def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCallAhead, ...]:
@@ -38,9 +42,9 @@ def read_calls_ahead(graphs: Path, number: int, call: int) -> tuple[CapturedCall
         if other not in log.of_same_function and _identity(case.backend) != backend:
             continue
         case = specialised(case)
-        made = CallAhead(case.graph, (), max(1, log.runs[other]), other in log.backward, other in log.late)
+        made = call_of(case, Call(times=max(1, log.runs[other]), backward=other in log.backward))
         if not is_symbolic(case) and not any(tensor_keys(case.graph)):
-            found.append(CapturedCallAhead(case, call_ahead(case, made)))
+            found.append(CapturedCallAhead(case, made, other in log.late))
     return tuple(found)
 
 
@@ -99,4 +103,5 @@ def with_calls_ahead(case: Case, found: tuple[CapturedCallAhead, ...]) -> Case:
         folders=tuple(dict.fromkeys(folder for each in scripts for folder in each.folders)),
         ops=tuple(dict.fromkeys(op for each in scripts for op in each.ops)),
     )
-    return replace(case, script=script, ahead=tuple(each.call for each in found))
+    late = [each.call for each in found if each.late]
+    return replace(case, script=script, before=(*(each.call for each in found if not each.late), *case.before, *late))

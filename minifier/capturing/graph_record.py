@@ -33,6 +33,7 @@ from minifier.case import (
     State,
 )
 from minifier.case.compiled_sizes import as_called
+from minifier.case.earlier_calls import called
 from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.script_floats import reads_float
@@ -129,9 +130,9 @@ class Record:
             folders=folders_of(packages, self.observer.baseline.path),
             graph_number=self.number,
         )
-        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, max(1, call), self.level)
+        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, level=self.level)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
-        save(as_called(case), self.folder)
+        save(called(as_called(case), max(1, call)), self.folder)
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Save the Case with the inputs of a call that is about to begin."""

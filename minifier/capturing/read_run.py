@@ -15,6 +15,7 @@ from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.case import BackendReference
 from minifier.case.decode import unpack
+from minifier.case.earlier_calls import called
 from minifier.case.store import CASE, load, save
 from minifier.failure import Failure, Kind, Stage
 from minifier.failure.fingerprint import failure_of
@@ -188,7 +189,7 @@ def _died(
         case = load(case_folder)
         reference, unsaved = case.backend, ""
         if has_case:
-            save(replace(case, failure=failure, calls=max(1, call.call)), case_folder)
+            save(called(replace(case, failure=failure), max(1, call.call)), case_folder)
     what, backend, lost = _sentence(failure), event["backend"], ""
     where = f"while {backend} was compiling"
     if call.call:

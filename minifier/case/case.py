@@ -118,19 +118,21 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class CallAhead:
-    """A graph that the backend compiles, and whose compiled code is called, ahead of the failing call.
+class Call:
+    """A call before the failing call, of what the backend makes of a graph when the graph is first called.
 
-    calls: the number of its calls.
-    backward: whether a backward pass follows each call.
-    late: compiled after the Case's own graph, ahead of the last call of that graph.
+    graph: None for the Case's own graph.
+    inputs: of another graph; the Case's own graph has the inputs of the failing call.
+    sizes: (symbol, value) pairs of the Case's own graph: the symbols that have another value in this call.
+    times: the number of such calls in a row.
+    backward: whether a backward pass follows each call of another graph.
     """
 
-    graph: Graph
-    inputs: tuple[Input, ...]
-    calls: int = 1
+    graph: Graph | None = None
+    inputs: tuple[Input, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    times: int = 1
     backward: bool = False
-    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Case:
     """All data needed to reproduce a failure.
 
     tensors: the file of stored values.
-    calls: the number of calls of the compiled function; the last call fails.
+    before: the calls before the failing call without which it passes, in their order.
     backward: whether a backward pass follows, with seeded random tangents (Dynamo's graphs only).
     rate: the share of runs that fail; 1.0 unless the failure is flaky.
     symbolic: why sizes or floats are symbolic; None if none is, or if the failure does not need it.
@@ -150,7 +152,6 @@ class Case:
     any_graph: the backend fails in the same way on a graph without ops, so no op is to blame.
     through_dynamo: probes call torch.compile on the graph's function, though it has no symbols.
     while_tracing: torch.compile itself fails while tracing an op of the graph, before any backend is called.
-    ahead: calls of the backend without which the failing call passes, in their order.
     """
 
     graph: Graph
@@ -160,7 +161,7 @@ class Case:
     state: State = field(default_factory=State)
     script: Script = field(default_factory=lambda: Script("script"))
     tensors: Path | None = None
-    calls: int = 1
+    before: tuple[Call, ...] = ()
     level: Level = Level.DYNAMO
     backward: bool = False
     rate: float = 1.0
@@ -173,7 +174,6 @@ class Case:
     any_graph: bool = False
     through_dynamo: bool = False
     while_tracing: bool = False
-    ahead: tuple[CallAhead, ...] = ()
 
     @property
     def ignores_values(self) -> bool:
@@ -184,24 +184,36 @@ class Case:
         return self.failure.fingerprint.stage.compiles and not self.while_tracing
 
     @property
+    def calls(self) -> int:
+        """How often the Case's own graph is called with the inputs of the failing call, that call included."""
+        return 1 + sum(call.times for call in self.before if call.graph is None and not call.sizes)
+
+    @property
+    def calls_in_a_row(self) -> int:
+        """How many of the `calls` are at the end, with no other call between."""
+        last = self.before[-1] if self.before else None
+        return 1 + last.times if last is not None and last.graph is None and not last.sizes else 1
+
+    @property
+    def has_other_sizes(self) -> bool:
+        """Whether an earlier call of the Case's own graph has other sizes."""
+        return any(call.sizes for call in self.before)
+
+    @property
+    def others(self) -> tuple[Call, ...]:
+        """The earlier calls of other graphs."""
+        return tuple(call for call in self.before if call.graph is not None)
+
+    @property
     def graphs(self) -> tuple[Graph, ...]:
-        """The Case's own graph, and the graphs of the calls ahead."""
-        return (self.graph, *(call.graph for call in self.ahead))
+        """The Case's own graph, and the other graphs that are called before."""
+        return (self.graph, *(call.graph for call in self.before if call.graph is not None))
 
-    @property
-    def early(self) -> tuple[CallAhead, ...]:
-        """The calls ahead that precede the compilation of the Case's own graph."""
-        return tuple(call for call in self.ahead if not call.late or self.calls == 1)
-
-    @property
-    def late(self) -> tuple[CallAhead, ...]:
-        """The calls ahead that come right before the last call of the Case's own graph."""
-        return tuple(call for call in self.ahead if call.late and self.calls > 1)
-
-    def of(self, call: CallAhead) -> Case:
-        """Return the Case of a call ahead: its graph, inputs and calls, with no calls ahead."""
-        sections = {"graph": call.graph, "inputs": call.inputs, "calls": call.calls, "backward": call.backward}
-        return replace(self, **sections, level=Level.DYNAMO, symbolic=None, symbols=(), ahead=())  # type: ignore[arg-type]
+    def of(self, call: Call) -> Case:
+        """Return the Case of an earlier call of another graph: that call alone."""
+        assert call.graph is not None, "a call of the Case's own graph is no Case of its own"
+        sections = {"graph": call.graph, "inputs": call.inputs, "backward": call.backward}
+        return replace(self, **sections, before=(), level=Level.DYNAMO, symbolic=None, symbols=())  # type: ignore[arg-type]
 
     @property
     def folders(self) -> tuple[str, ...]:

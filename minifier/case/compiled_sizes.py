@@ -1,4 +1,4 @@
-"""The sizes with which a graph was compiled, where the failing call has other sizes."""
+"""Calls of a Case's own graph with other sizes than those of the failing call: the one that compiled it, above all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from minifier.case.case import Case, Level
+from minifier.case.case import Call, Case, Level
 from minifier.case.expressions import is_plain, is_unbacked, value_of
 from minifier.case.inputs import Drawn, Input, ScalarInput, TensorInput
-from minifier.case.values import Scalar, Sequence_, Symbol, TensorMeta, Value, contiguous_stride, restride
+from minifier.case.values import Scalar, Sequence_, TensorMeta, Value, contiguous_stride, restride
 from minifier.errors import NoRepro
 
 
@@ -28,27 +28,26 @@ def values_of_symbols(inputs: Iterable[Input]) -> dict[str, int]:
 def as_called(case: Case) -> Case:
     """Return a captured Case with the values that its symbols and the sizes in its graph have in the failing call.
 
-    They have those of the compilation before. Sizes that only a run tells stay the same. The sizes at the compilation
-    stay known for Dynamo's graphs, if all of them can be followed.
+    They have those of the compilation before. Sizes that only a run tells stay the same. The call that compiled the
+    graph becomes the first call of Dynamo's graphs, if all of its sizes can be followed.
     """
     values = values_of_symbols(case.inputs)
-
-    def symbol(known: Symbol) -> Symbol:
-        hint = values.get(known.name, known.hint)
-        if type(known.hint) is not int or hint == known.hint:
-            return known
-        return replace(known, hint=hint, compiled=known.hint if case.level is Level.DYNAMO else None)
-
-    symbols = tuple(map(symbol, case.symbols))
-    if symbols == case.symbols:
+    other = {
+        known.name: known.hint
+        for known in case.symbols
+        if type(known.hint) is int and values.get(known.name, known.hint) != known.hint
+    }
+    if not other:
         return case
+    symbols = tuple(replace(known, hint=values.get(known.name, known.hint)) for known in case.symbols)
     nodes = tuple(replace(node, value=_as_called(node.value, values)) for node in case.graph.nodes)
     called = replace(case, symbols=symbols, graph=replace(case.graph, nodes=nodes))
+    first = Call(sizes=tuple(other.items()))
     try:
-        inputs_at_compilation(called)
+        inputs_of(called, first)
     except NoRepro:
-        return compiled_as_called(called)
-    return called
+        return called
+    return replace(called, before=(first, *case.before)) if case.level is Level.DYNAMO else called
 
 
 def _as_called(value: Value, values: Mapping[str, int]) -> Value:
@@ -66,21 +65,17 @@ def _as_called(value: Value, values: Mapping[str, int]) -> Value:
     return replace(value, shape=shape, stride=restride(value, shape)) if shape != value.shape else value
 
 
-def inputs_at_compilation(case: Case) -> tuple[Input, ...]:
-    """Return the inputs of the call that compiles the graph, ahead of the failing call; () if there is no such call.
-
-    Only torch.compile tells whether code that was compiled with other sizes is valid for the failing call. Raises
-    NoRepro if a size has no known form.
-    """
-    compiled = {symbol.name: symbol.compiled for symbol in case.symbols if symbol.compiled is not None}
-    if not compiled:
-        return ()
-    return inputs_with(case.inputs, {**values_of_symbols(case.inputs), **compiled})
+def inputs_of(case: Case, call: Call) -> tuple[Input, ...]:
+    """Return the inputs of an earlier call. Raises NoRepro if a size of the Case's own graph has no known form."""
+    if call.graph is not None:
+        return call.inputs
+    values = {**values_of_symbols(case.inputs), **dict(call.sizes)}
+    return inputs_with(case.inputs, values) if call.sizes else case.inputs
 
 
-def compiled_as_called(case: Case) -> Case:
-    """Return the Case whose graph is compiled with the sizes of the failing call."""
-    return replace(case, symbols=tuple(replace(symbol, compiled=None) for symbol in case.symbols))
+def without_other_sizes(case: Case) -> Case:
+    """Return the Case without the calls of its own graph that have other sizes than the failing call."""
+    return replace(case, before=tuple(call for call in case.before if not call.sizes))
 
 
 def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Input, ...]:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from minifier.case import texts
-from minifier.case.case import BackendReference, BackendSource, CallAhead
+from minifier.case.case import BackendReference, BackendSource, Call
 from minifier.case.checks import Check
 from minifier.case.defects import Defect, within
 from minifier.case.graph import Graph, Module, Node, Ref
@@ -129,8 +129,13 @@ def _module(module: Module) -> None:
         raise Defect("expected the class of the module", ".type")
 
 
-def _call(call: CallAhead) -> None:
-    fits(call.graph, call.inputs)
+def _call(call: Call) -> None:
+    if call.graph is not None:
+        fits(call.graph, call.inputs)
+    elif call.inputs:
+        raise Defect("expected no inputs of the Case's own graph", ".inputs")
+    if call.graph is not None and call.sizes:
+        raise Defect("expected no sizes of another graph", ".sizes")
 
 
 def fits(graph: Graph, inputs: tuple[Input, ...]) -> None:
@@ -152,5 +157,5 @@ RELATIONS: dict[type, Check] = {
     Module: _module,
     Graph: _graph,
     BackendReference: _backend,
-    CallAhead: _call,
+    Call: _call,
 }

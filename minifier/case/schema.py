@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from minifier.case import texts
-from minifier.case.case import BackendReference, CallAhead, Script, State
+from minifier.case.case import BackendReference, Call, Script, State
 from minifier.case.checks import Check, anything, between, each, fields, mapping, number, one_of, plain, string
 from minifier.case.graph import OPS, Graph, Module, Node, Ref
 from minifier.case.inputs import Drawn, Recorded, ScalarInput, Stored, TensorInput
@@ -40,7 +40,7 @@ FIELDS: dict[type, dict[str, Check]] = {
     },
     Scalar: {"value": number, "symbol": symbol},
     Opaque: {"type": texts.line},
-    Symbol: {"name": texts.identifier, "hint": number, "low": number, "high": number, "compiled": number},
+    Symbol: {"name": texts.identifier, "hint": number, "low": number, "high": number},
     Ref: {"name": texts.identifier},
     Imported: {"path": texts.import_path},
     SourceExpression: {"expression": texts.expression, "imports": import_lines, "names": names},
@@ -103,7 +103,7 @@ FIELDS: dict[type, dict[str, Check]] = {
         "graph_number": size,
         "graphs": size,  # 0 as long as the first one is traced
     },
-    CallAhead: {"calls": natural},
+    Call: {"sizes": each(fields(texts.identifier, number)), "times": natural},
     Failure: {
         "type": texts.line,
         "message": texts.text,
@@ -127,7 +127,6 @@ FIELDS: dict[type, dict[str, Check]] = {
 
 # Of case.json itself.
 CASE_FIELDS: dict[str, Check] = {
-    "calls": natural,
     "rate": between(1e-9, 1.0),
     "patience": seconds,
     "definitions": texts.statements,

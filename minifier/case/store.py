@@ -32,7 +32,7 @@ from minifier.case.stored import TENSORS, check_tensors
 from minifier.case.texts import shown
 from minifier.errors import CannotSave, UsageError
 
-VERSION = 1
+VERSION = 2  # of the files of a Case
 _REQUIRED = ("inputs", "backend", "failure", "state", "script")  # fields that every case.json has
 CASE, GRAPH = "case.json", "graph.json"
 ATTEMPTS = "attempts"  # scripts of the graph that did not show the failure, if none did
@@ -167,8 +167,13 @@ def load(folder: Path) -> Case:
 
 def _sections(data: Any, folder: Path) -> tuple[dict[str, Any], Path | None]:
     """Return the fields of case.json, and the path of the tensor file if there is one."""
-    if not isinstance(data, dict) or data.get("version") != VERSION:
+    if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise ValueError(f"expected version {VERSION}")
+    if data["version"] != VERSION:
+        raise UsageError(
+            f"{folder / CASE} has the format {data['version']}, and this minify reads the format {VERSION}.\n"
+            "Capture the Case again, or use the release of minify that wrote it."
+        )
     for name in (*_REQUIRED, "tensors"):
         if name not in data:
             raise ValueError(f"{name!r} is missing")

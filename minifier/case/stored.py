@@ -51,7 +51,7 @@ def check_tensors(case: Case) -> None:
 
 def _inputs(case: Case) -> Iterator[tuple[str, Stored | Recorded, int]]:
     """Yield (place, source, bytes that are needed) of each input whose values are not drawn."""
-    groups = [("inputs", case.inputs), *((f"ahead[{i}].inputs", call.inputs) for i, call in enumerate(case.ahead))]
+    groups = [("inputs", case.inputs), *((f"before[{i}].inputs", call.inputs) for i, call in enumerate(case.before))]
     for name, inputs in groups:
         for position, item in enumerate(inputs):
             if not isinstance(item, TensorInput):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import (
+    Call,
     Case,
     Graph,
     Input,
@@ -20,7 +21,7 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
-from minifier.case.compiled_sizes import values_of_symbols
+from minifier.case.compiled_sizes import values_of_symbols, without_other_sizes
 from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
 from minifier.case.graph import map_refs
 from minifier.case.script_floats import floats_in_tensors, is_known_float
@@ -107,7 +108,9 @@ def as_dynamo_would(case: Case) -> Case:
         else:
             inputs.append(replace(item, symbol=None))
     graph = _with_inputs(case.graph, inputs, inlined, naming)
-    return replace(case, graph=graph, inputs=tuple(inputs), symbols=naming.symbols())
+    return replace(
+        case, graph=graph, inputs=tuple(inputs), symbols=naming.symbols(), before=tuple(naming.calls(case.before))
+    )
 
 
 def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
@@ -116,19 +119,19 @@ def _can_be_own(symbol: str, origin: Symbolic | None) -> bool:
 
 
 class _Naming:
-    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers, `compiled`
-    the values of both as the graph was compiled."""
+    """Names of a candidate's symbols. `hints` has the values of input sizes, `numbers` of other integers, `elsewhere`
+    the values of both in each earlier call with other sizes."""
 
     def __init__(self, case: Case) -> None:
         self.dynamic = case.symbolic is Symbolic.GIVEN
         self.facts = {symbol.name: symbol for symbol in case.symbols}
         self.hints: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
-        self.compiled: dict[str, int] = {}
+        self.elsewhere: dict[str, tuple[int, ...]] = {}
         self.renamed: dict[str, str] = {}
-        self._by_size: dict[tuple[int, int], str] = {}
-        others = {symbol.name: symbol.compiled for symbol in case.symbols if symbol.compiled is not None}
-        self._at_compilation = {**values_of_symbols(case.inputs), **others} if others else {}
+        self._by_size: dict[tuple[int, ...], str] = {}
+        values = values_of_symbols(case.inputs)
+        self._other_values = [{**values, **dict(call.sizes)} for call in case.before if call.sizes]
         expressions = [expression for item in case.inputs for expression in _symbols_of(item)]
         self._used = {name for expression in expressions for name in symbols_in(expression)} | set(self.facts)
 
@@ -142,24 +145,24 @@ class _Naming:
     def _size(self, expression: str | None, size: int, item: TensorInput) -> str | None:
         if size in (0, 1) or item.parameter:
             return None
-        compiled = self._compiled(expression, size)
+        sizes = (size, *self._in_other_calls(expression, size))
         if self.dynamic:
-            if (compiled, size) not in self._by_size:
-                self._by_size[compiled, size] = self._name(expression, size)
-            symbol = self._by_size[compiled, size]
+            if sizes not in self._by_size:
+                self._by_size[sizes] = self._name(expression, size)
+            symbol = self._by_size[sizes]
         elif expression is None or is_unbacked(expression):
             return None
         else:
             symbol = self.renamed.get(expression) or self._name(expression, size)
         if expression is not None:
             self.renamed.setdefault(expression, symbol)
-        self.hints[symbol], self.compiled[symbol] = size, compiled
+        self.hints[symbol], self.elsewhere[symbol] = size, sizes[1:]
         return symbol
 
-    def _compiled(self, expression: str | None, value: int) -> int:
-        """Return the value that a number had as the graph was compiled."""
-        known = value_of(expression, self._at_compilation) if expression is not None and self._at_compilation else None
-        return known if type(known) is int else value
+    def _in_other_calls(self, expression: str | None, value: int) -> tuple[int, ...]:
+        """Return the values that a number has in the earlier calls with other sizes."""
+        known = (value_of(expression, values) if expression is not None else None for values in self._other_values)
+        return tuple(each if type(each) is int else value for each in known)
 
     def _name(self, expression: str | None, size: int) -> str:
         if expression is None or not is_plain(expression) or is_unbacked(expression):
@@ -171,7 +174,7 @@ class _Naming:
         reusable = is_plain(expression) and not is_unbacked(expression) and expression not in self.numbers
         symbol = expression if reusable else self._fresh()
         self.renamed.setdefault(expression, symbol)
-        self.numbers[symbol], self.compiled[symbol] = value, self._compiled(expression, value)
+        self.numbers[symbol], self.elsewhere[symbol] = value, self._in_other_calls(expression, value)
         return symbol
 
     def _fresh(self) -> str:
@@ -181,12 +184,21 @@ class _Naming:
 
     def symbols(self) -> tuple[Symbol, ...]:
         """Return the symbols in use, with Dynamo's bounds for the known ones."""
-        return tuple(self._symbol(name, hint) for name, hint in {**self.hints, **self.numbers}.items())
+        hints = {**self.hints, **self.numbers}
+        return tuple(replace(self.facts.get(name, Symbol(name, hint)), hint=hint) for name, hint in hints.items())
 
-    def _symbol(self, name: str, hint: int) -> Symbol:
-        compiled = self.compiled[name]
-        fact = self.facts.get(name, Symbol(name, hint))
-        return replace(fact, hint=hint, compiled=None if compiled == hint else compiled)
+    def calls(self, before: Iterable[Call]) -> Iterator[Call]:
+        """Yield the earlier calls with their symbols renamed; one whose sizes are those of the failing call is left
+        out."""
+        hints, number = {**self.hints, **self.numbers}, 0
+        for call in before:
+            if not call.sizes:
+                yield call
+                continue
+            values = {name: found[number] for name, found in self.elsewhere.items()}
+            number += 1
+            if sizes := tuple((name, value) for name, value in values.items() if value != hints[name]):
+                yield replace(call, sizes=sizes)
 
     def value(self, value: Value) -> Value:
         """Return a node's value with its symbols renamed."""
@@ -263,6 +275,7 @@ def specialised(case: Case) -> Case:
         inputs=inputs,
         symbolic=None,
         symbols=(),
+        before=without_other_sizes(case).before,
         backend=replace(case.backend, dynamic=None),
     )
 

@@ -96,16 +96,12 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded).
-
-    `compiled` is its value as the graph was compiled, if that was another.
-    """
+    """A symbolic size: its value in the captured call (None if unbacked), and Dynamo's bounds (None: unbounded)."""
 
     name: str
     hint: int | float | None
     low: int | None = None
     high: int | None = None
-    compiled: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     """Return the lines of the repro's last comment: its failure, versions and needs."""
     backend = case.backend
     lines = [_failure_line(case, names), versions(backend)]
-    if case.ahead:
+    if case.others:
         lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
     if case.any_graph:
         lines.append("The backend fails on any graph, also on one without ops.")

@@ -8,7 +8,6 @@ from enum import Enum
 from importlib.resources import files
 
 from minifier.case import Case, Level, Symbolic
-from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.in_place import is_in_place
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
@@ -74,7 +73,7 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.RUN_BACKWARD,)
     if case.level is Level.AOT_FORWARD:
         return (Template.COMPILE_FUNCTION, Template.CALL_COMPILER)
-    if case.late:
+    if case.calls > case.calls_in_a_row:
         return (Template.COMPILE_FUNCTION,)  # its last call is apart from the others
     if case.calls > 1:
         return (Template.CALL_REPEATEDLY,)
@@ -82,7 +81,7 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.EXPECT_EXCEPTION,)  # the process ends where eager raises
     if case.rate < 1 and fingerprint.stage is Stage.RUN:
         return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)
-    if case.ahead or inputs_at_compilation(case):
+    if case.before:
         return (Template.COMPILE_FUNCTION,)
     return (Template.COMPILE_FUNCTION, Template.CALL_BACKEND)
 
@@ -145,7 +144,7 @@ def _origins(case: Case) -> list[Symbolic | None]:
     """Return the ways to make sizes symbolic, the Case's own first. Marks would have to be in the first call."""
     if case.symbolic is None:
         return [None]
-    marked = [] if inputs_at_compilation(case) else [Symbolic.MARKED]
+    marked = [] if case.has_other_sizes else [Symbolic.MARKED]
     ways = [Symbolic.GIVEN, *marked, Symbolic.AUTOMATIC]
     return sorted(ways, key=lambda way: way is not case.symbolic)
 

@@ -18,8 +18,8 @@ from minifier.case.literals import literal
 from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
 from minifier.emit import state_source
-from minifier.emit.ahead_source import AheadSource, ahead_source
 from minifier.emit.definitions import mark_names, split_imports
+from minifier.emit.earlier_source import EarlierSource, earlier_source
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
@@ -27,7 +27,7 @@ from minifier.emit.graph_source import FunctionSource, function_source
 from minifier.emit.input_source import TENSOR_FILE, input_lines
 from minifier.emit.naming import TEMPLATE_NAMES, Names
 from minifier.emit.predicate_source import defined_names
-from minifier.emit.symbolic_source import marks, warm_up_calls
+from minifier.emit.symbolic_source import marks
 from minifier.emit.template import Filling, fill
 from minifier.emit.template_texts import template_changes
 from minifier.emit.wrapping_statements import Wrapping
@@ -153,23 +153,15 @@ def _input_bytes(case: Case) -> int:
     return sum(meta.elements * getattr(torch, meta.dtype).itemsize for meta in metas)
 
 
-def _wrapping(
-    case: Case, template: Template, variant: Variant, names: dict[str, str], memory: int | None, ahead: AheadSource
-) -> Wrapping:
-    attempts, calls, earlier = _attempts(case.rate), case.calls, 0
-    if template in (Template.COMPARE_FRESH, Template.COMPARE_INPUTS):
-        calls, earlier = 1, calls - 1
+def _wrapping(case: Case, template: Template, variant: Variant, memory: int | None, earlier: EarlierSource) -> Wrapping:
+    attempts, calls = _attempts(case.rate), earlier.in_a_row
     if template is Template.CALL_REPEATEDLY and calls == 1:  # flaky at run time
         attempts, calls = 1, attempts
-    compiles = template is not Template.CALL_BACKEND
-    warm_up = warm_up_calls(case, names, variant.symbolic) if variant.symbolic is not None and compiles else ()
     limits = guard_seconds(case), guard_gibibytes(case, memory)
     fingerprint = case.failure.fingerprint
     prints_end = (fingerprint.kind, fingerprint.message) == (Kind.EXIT, "exit status 0")
     waits = case.failure.type == "torch.AcceleratorError" and not fingerprint.stage.compiles
-    return Wrapping(
-        calls, earlier, warm_up, attempts, variant.recompile, *limits, waits, prints_end, ahead.early, ahead.late
-    )
+    return Wrapping(earlier.statements, calls, attempts, variant.recompile, *limits, waits, prints_end)
 
 
 def _names(case: Case, script_names: Collection[str]) -> Names:
@@ -210,7 +202,8 @@ def write_repro(
     settings = state_source.settings(case.state, script_names)
     constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
     arguments = state_source.backend_arguments(case, template, variant, script_names)
-    ahead = ahead_source(case, mark_names(case.backend.expression, script_names), arguments, script_names)
+    backend = mark_names(case.backend.expression, script_names)
+    earlier = earlier_source(case, template, variant.symbolic, backend, arguments, script_names, inputs)
     logging = _logging(case.failure.message) if variant.logging else ()
     text = fill(
         template.value,
@@ -223,25 +216,25 @@ def write_repro(
                 *input_imports,
                 *source.imports,
                 *changes.imports,
-                *ahead.imports,
+                *earlier.imports,
                 *(["import logging"] if logging else ()),
             ),
             first_imports=case.backend.ahead,
             environment=state_source.environment(case.state) if variant.environment else (),
             settings=(*logging, *settings.statements, *constructors),
-            settings_of_script=(*settings.of_script, *ahead.bindings),
-            before=(*ahead.functions, *source.before),
+            settings_of_script=(*settings.of_script, *earlier.bindings),
+            before=(*earlier.functions, *source.before),
             parameters=tuple(source.parameters),
             body=tuple(source.body),
             inputs=(*statements, *changes.inputs),
             arguments=tuple(source.parameters) if changes.arguments is None else changes.arguments,
-            backend=ahead.backend,
-            backend_arguments=ahead.arguments,
+            backend=earlier.backend,
+            backend_arguments=earlier.arguments,
             contexts=contexts(case.state),
             footer=footer(case, inputs, variables),
             replacements=changes.replacements,
             definitions=changes.definitions,
-            wrapping=_wrapping(case, template, variant, inputs, memory, ahead),
+            wrapping=_wrapping(case, template, variant, memory, earlier),
             script_definitions=split_imports(definitions),
             script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
         ),

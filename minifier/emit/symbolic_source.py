@@ -1,12 +1,12 @@
-"""Symbolic sizes in a script: marked dynamic, or caused by an earlier call with another size."""
+"""Symbolic sizes in a script: marked dynamic, caused by an earlier call with another size, or compiled with another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from minifier.case import Case, Input, ScalarInput, Symbolic, TensorInput
-from minifier.case.compiled_sizes import inputs_at_compilation, inputs_with, values_of_symbols
+from minifier.case import Call, Case, Input, ScalarInput, TensorInput
+from minifier.case.compiled_sizes import inputs_of, inputs_with, values_of_symbols
 from minifier.emit.input_source import tensor_source
 from minifier.interfaces.names import MARK_DYNAMIC
 
@@ -22,20 +22,22 @@ def marks(case: Case, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def warm_up_calls(case: Case, names: Mapping[str, str], symbolic: Symbolic) -> tuple[str, ...]:
-    """Return the calls ahead of the Case's own that make its numbers symbols, and that compile it with other sizes.
+def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
+    """Return the call ahead of all others of the Case's function that makes its numbers symbols.
 
-    Automatic symbols take a call with every symbol increased by 1, and every float halved. Other inputs stay the same.
-    Raises NoRepro if a size has no known form.
+    Every symbol is increased by 1, and every float halved. Other inputs stay the same. Raises NoRepro if a size has no
+    known form.
     """
-    compiling = inputs_at_compilation(case)
-    calls = [_call(case, compiling, names, "compiles it with this size")] if compiling else []
-    if symbolic is Symbolic.AUTOMATIC:
-        values = values_of_symbols(compiling or case.inputs)
-        others = map(_other, inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()}))
-        what = "size" if any(isinstance(item, TensorInput) and item.meta.symbols for item in case.inputs) else "number"
-        calls.insert(0, _call(case, tuple(others), names, f"another {what}: from now on it is a symbol"))
-    return tuple(calls)
+    first = next((call for call in case.before if call.graph is None), Call())
+    values = values_of_symbols(inputs_of(case, first))
+    others = map(_other, inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()}))
+    what = "size" if any(isinstance(item, TensorInput) and item.meta.symbols for item in case.inputs) else "number"
+    return _call(case, tuple(others), names, f"another {what}: from now on it is a symbol")
+
+
+def call_with_sizes(case: Case, call: Call, names: Mapping[str, str]) -> str:
+    """Return an earlier call of the Case's function with other sizes. Raises NoRepro if a size has no known form."""
+    return _call(case, inputs_of(case, call), names, "compiles it with this size")
 
 
 def _other(item: Input) -> Input:

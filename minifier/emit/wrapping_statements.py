@@ -1,4 +1,4 @@
-"""Wrap the last statements of a template: state, repetition, a warm-up call, limits of time and memory."""
+"""Wrap the last statements of a template: state, earlier calls, repetition, limits of time and memory."""
 
 from __future__ import annotations
 
@@ -23,17 +23,14 @@ _CALL_OF_FUNCTION = m.Call(func=m.OneOf(m.Call(), m.Name("compiled"), m.Name("co
 class Wrapping:
     """Code around the last statements of a script."""
 
-    calls: int = 1  # of the compiled function; the last one fails
-    earlier: int = 0  # calls ahead of the template's own, with copies of the inputs that share no memory
-    warm_up: tuple[str, ...] = ()  # first calls, with other sizes
+    before: tuple[str | int, ...] = ()  # earlier calls: a statement, or how often those of the template come
+    calls: int = 1  # of the compiled function in a row; the last one fails
     attempts: int = 1
     recompile: bool = True  # in each attempt
     timeout_seconds: int = 0  # ends a script that hangs; 0: no limit
     memory_gib: int = 0  # ends a script that exhausts memory; 0: no limit
     waits: bool = False  # for the device at the end: the failing kernel is asynchronous
     prints_end: bool = False  # prints THE_END at the end, if nothing else shows that the failure is absent
-    ahead: tuple[str, ...] = ()  # calls of the backend ahead of all these
-    between: tuple[str, ...] = ()  # calls of the backend ahead of the function's last call
 
 
 class _Hoist(cst.CSTTransformer):
@@ -104,8 +101,7 @@ def wrap(
     has_loop = any(isinstance(s, cst.For) for s in statements)  # in the template
     head: list[Statement] = []
     repeats = (wrapping.calls > 1 and not has_loop) or (wrapping.attempts > 1 and not wrapping.recompile)
-    shares = any("compiled(" in text for text in (*wrapping.ahead, *wrapping.between))
-    if repeats or shares or wrapping.warm_up or wrapping.earlier:
+    if repeats or any(isinstance(each, int) or "compiled(" in each for each in wrapping.before):
         head, statements = _hoisted(statements)
     elif has_loop:
         head, statements = statements[:1], statements[1:]
@@ -113,18 +109,10 @@ def wrap(
     start = next((i for i, s in enumerate(statements) if m.findall(s, _COMPILE_OR_RUN)), 0)
     before, body = statements[:start], statements[start:]
     imports: tuple[str, ...] = ()
-    between = _in_state(parsed(wrapping.between), contexts)
-    if wrapping.calls > 1 and between:
-        body = [*_repeated(wrapping.calls - 1, body), *between, *body]
-    elif wrapping.calls > 1 and not has_loop:
-        body = _repeated(wrapping.calls, body)
-    if wrapping.earlier:
-        call = "compiled(*map(copy.deepcopy, inputs()))"
-        loop = f"for _ in range({wrapping.earlier}):\n    " if wrapping.earlier > 1 else ""
-        body = [*_in_state(parsed([loop + call]), contexts), *between, *body]
-        imports = ("import copy",)
-    body = [*_in_state(parsed(wrapping.warm_up), contexts), *body]
-    body = _merged([*_in_state(parsed(wrapping.ahead), contexts), *body])
+    earlier: list[Statement] = []
+    for each in wrapping.before:
+        earlier += _repeated(each, body) if isinstance(each, int) else _in_state(parsed([each]), contexts)
+    body = _merged([*earlier, *(body if has_loop else _repeated(wrapping.calls, body))])
     if seconds := wrapping.timeout_seconds:
         imports = (*imports, "import faulthandler")
         guard = f"faulthandler.dump_traceback_later({seconds}, exit=True)  # it hangs: this ends it after {seconds} s"

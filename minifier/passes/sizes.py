@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
-from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.graph import with_leaves
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.interfaces.names import FLEX, LAUNCH
@@ -106,30 +105,29 @@ def _sizes(case: Case) -> list[Row]:
 
     rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in sizes]
     if symbolic:
-        return [*rows, *_compiled_sizes(case)]
+        return [*rows, *_sizes_before(case)]
     return [*rows, *(_one_by_one(case) if sizes else ()), *_empty_to_one(case)]
 
 
-def _compiled_sizes(case: Case) -> list[Row]:
-    """Return a row for each symbol whose graph is compiled with another size ahead of the failing call."""
-    if not inputs_at_compilation(case):
-        return []
+def _sizes_before(case: Case) -> list[Row]:
+    """Return a row for each size of an earlier call that is another than in the failing call."""
 
-    def change(name: str, size: int) -> Edit:
+    def change(place: int, name: str, size: int) -> Edit:
         def edit(case: Case) -> Case:
-            symbols = (replace(each, compiled=size) if each.name == name else each for each in case.symbols)
-            return replace(case, symbols=tuple(symbols))
+            before = list(case.before)
+            before[place] = replace(before[place], sizes=tuple({**dict(before[place].sizes), name: size}.items()))
+            return replace(case, before=tuple(before))
 
         return edit
 
-    compiled = {each.name: each.compiled for each in case.symbols if each.compiled is not None}
-    taken = {*compiled.values(), *(each.hint for each in case.symbols)}
+    sizes = [(place, name, size) for place, call in enumerate(case.before) for name, size in call.sizes]
+    taken = {*(size for _, _, size in sizes), *(each.hint for each in case.symbols)}
     return [
         Row(
             f"compiled {name}",
-            tuple((change(name, n),) for n in smaller(size) if n >= _MIN_SYMBOLIC_SIZE and n not in taken),
+            tuple((change(place, name, n),) for n in smaller(size) if n >= _MIN_SYMBOLIC_SIZE and n not in taken),
         )
-        for name, size in compiled.items()
+        for place, name, size in sizes
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from minifier.case import Case, Node, Scalar, TensorMeta
-from minifier.case.compiled_sizes import compiled_as_called, inputs_at_compilation
+from minifier.case.compiled_sizes import without_other_sizes
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import is_unbacked_value, specialised
 from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
@@ -206,7 +206,7 @@ def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     """Make symbolic sizes concrete if the failure stays, as in most cases: every probe is cheaper then."""
     simpler = [specialised(case)] if specialised(case) != case else []
-    simpler += [compiled_as_called(case)] if inputs_at_compilation(case) else []
+    simpler += [without_other_sizes(case)] if case.has_other_sizes else []
     return next((each for each in simpler if runner.probe([each])[0].verdict is Verdict.SAME), case)
 
 

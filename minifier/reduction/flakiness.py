@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from minifier.case import Case
+from minifier.case.earlier_calls import called
 from minifier.failure import Failure, Kind, Verdict
 from minifier.failure.likeness import raised_alike
 from minifier.failure.normalise import share_words
@@ -80,7 +81,7 @@ def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
     A flaky failure may have spared the first calls by chance."""
     if case.calls == 1:
         return case
-    once = replace(case, calls=1)
+    once = called(case, 1)
     is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
     tries = runner.probe([once])
     while len(tries) < _CALL_TRIES and tries[-1].seconds < _CHEAP_PROBE_SECONDS and not is_hang:
@@ -89,7 +90,7 @@ def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
     if Verdict.SAME in verdicts:
         runner.doubtful = runner.doubtful or len(verdicts) > 1
         return once
-    twice = replace(case, calls=2)
+    twice = called(case, 2)
     if case.calls > 2 and runner.probe([twice])[0].verdict is Verdict.SAME:
         return twice
     return case
@@ -99,7 +100,7 @@ def in_one_call(runner: ProbeRunner, case: Case) -> Case:
     """Return the Case with a single call, and set the rate, if the failure then shows in any try."""
     if case.calls == 1 or runner.last_seconds > _CHEAP_PROBE_SECONDS or case.failure.fingerprint.kind is Kind.TIMEOUT:
         return case
-    once = replace(case, calls=1)
+    once = called(case, 1)
     tries = _tries(runner, once, _MAX_TRIES if runner.repeats > 1 else _TRIES_IN_DOUBT)
     if not any(judged.verdict is Verdict.SAME for judged in tries):
         return case

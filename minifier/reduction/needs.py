@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
-from minifier.case.compiled_sizes import inputs_at_compilation
 from minifier.case.edit import edit_from
 from minifier.case.inputs import bases
 from minifier.case.ops import atoms, with_ops
@@ -35,7 +34,7 @@ def with_needs(simplifier: Simplifier) -> Case:
     for family, name in simplifier.rejected:
         if family in _NOT_OBVIOUS:
             sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
-    if inputs_at_compilation(simplifier.case):
+    if simplifier.case.has_other_sizes:
         sentences.append("code that was compiled with another size")
     views = bases(simplifier.case.inputs)
     floats = floats_in_tensors(simplifier.case)

@@ -35,7 +35,7 @@ from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
 from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.reduce_ahead import CallsAheadReducer
+from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
 from minifier.reduction.simplify_and_prove import simplified
 from minifier.reduction.summary import Summary, by_verdict
@@ -116,7 +116,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     without_wrappers(runner)
     case = _start(runner)
     budget = search.Budget.of(settings.max_probes, settings.budget, started)
-    case = CallsAheadReducer(runner, case, budget).fewest()
+    case = EarlierCallsReducer(runner, case, budget).fewest()
     reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
@@ -130,7 +130,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     except KeyboardInterrupt:
         ended = search.Ending.INTERRUPTED
     simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
-    reduced, stopped = _with_simple_calls_ahead(runner, simplifier.case, budget, stopped)
+    reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
@@ -248,14 +248,14 @@ def _beyond_ops(
     return reduced, ended
 
 
-def _with_simple_calls_ahead(runner: ProbeRunner, case: Case, budget: search.Budget, stopped: str) -> tuple[Case, str]:
-    """Simplify the calls ahead, unless the reduction was `stopped`; return the Case and why this ended early, or ""."""
-    reducer = CallsAheadReducer(runner, case, budget)
+def _with_simple_calls(runner: ProbeRunner, case: Case, budget: search.Budget, stopped: str) -> tuple[Case, str]:
+    """Simplify the earlier calls, unless `stopped` says that the reduction was; return the Case and that reason."""
+    reducer = EarlierCallsReducer(runner, case, budget)
     try:
         if not stopped:
             reducer.simplify()
     except KeyboardInterrupt:
-        stopped = "interrupted while the calls ahead were simplified"
+        stopped = "interrupted while the earlier calls were simplified"
     return reducer.case, stopped
 
 

@@ -120,9 +120,9 @@ def sentence_of_freedom(outcome: Outcome) -> str:
 
 def sentence_of_calls_ahead(case: Case) -> str:
     """Say that the failure needs earlier calls; "" if it does not."""
-    if not case.ahead:
+    if not case.others:
         return ""
-    graphs = counted(len(case.ahead), "other graph")
+    graphs = counted(len(case.others), "other graph")
     return f"The backend must have compiled and called {graphs} before: alone, the failing call passes."
 
 

@@ -205,7 +205,7 @@ def result_data(outcome: Outcome) -> dict[str, Any]:
         },
         "verified": {"runs": runs, "same": agreeing, "control": _CONTROL[outcome.passes_in_eager]},
         "one_minimal": bool(summary is not None and summary.one_minimal),
-        "calls_ahead": len(outcome.minimal.ahead) if outcome.minimal is not None else 0,
+        "calls_ahead": len(outcome.minimal.others) if outcome.minimal is not None else 0,
         "backend_fallbacks": list(outcome.backend_fallbacks),
         "unsupported": list(outcome.unsupported),
         "errors": list(map(said_of_trace, outcome.errors)),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from minifier.capturing.events import forward_of
 from minifier.capturing.running_calls import Running
+from minifier.case.earlier_calls import called
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import CASE, load, save
 from minifier.errors import NoRepro, UsageError
@@ -60,7 +61,7 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, ui: Ui) 
         return f"{died}; the graph could not be saved."
     case = load(place)
     fingerprint = replace(case.failure.fingerprint, stage=call.stage)
-    save(replace(case, failure=replace(case.failure, fingerprint=fingerprint), calls=max(1, call.call)), place)
+    save(called(replace(case, failure=replace(case.failure, fingerprint=fingerprint)), max(1, call.call)), place)
     if (leftover / PRIVATE).is_file():
         shutil.copyfile(leftover / PRIVATE, place / PRIVATE)
     work = leftover / _WORK_FOLDER

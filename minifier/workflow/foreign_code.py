@@ -93,8 +93,9 @@ def _code_of_case(value: Any) -> Iterator[Row]:
     """Yield the code in case.json."""
     yield from _expressions(value)
     for name, content in (pair for item in _objects(value) for pair in item.items()):
-        if name in ("imports", "ahead"):  # `ahead` of a backend are import lines, that of a Case are graphs
+        if name in ("imports", "ahead"):
             yield from ((_IMPORTS, line) for line in _strings(content))
+        elif name == "before":
             yield from _functions(content)
         elif name == "expression":
             yield _BACKEND, str(content)

@@ -13,6 +13,7 @@ from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.recapture_inputs import recapture_inputs
 from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Drawn, Input, Script, TensorInput
+from minifier.case.earlier_calls import called
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import ATEN, CASE, FORWARD, load, save
 from minifier.case.stored import TENSORS
@@ -127,8 +128,8 @@ def _keep_forward(captured: Path, backward: Case, place: Path) -> None:
     failure = replace(backward.failure, hints=())
     script = replace(backward.script, graph_number=case.script.graph_number)
     inputs = case.inputs if failure.fingerprint.stage.compiles else tuple(map(_with_values, case.inputs))
-    made = replace(case, failure=failure, backward=True, calls=backward.calls, script=script, inputs=inputs)
-    save(made, place / FORWARD)
+    made = replace(case, failure=failure, backward=True, script=script, inputs=inputs)
+    save(called(made, backward.calls), place / FORWARD)
 
 
 def _with_values(item: Input) -> Input:

@@ -104,7 +104,7 @@ def _reduced_from(premise: Premise, attempt: Attempt) -> Attempt:
 def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:
     """Return the backend's calls ahead of the failing call; none if the Case has them already."""
     call = attempt.call
-    if call is None or call.unsaved or attempt.case.ahead:
+    if call is None or call.unsaved or attempt.case.others:
         return ()
     return read_calls_ahead(call.found.graphs, call.failing.number, call.failing.call)
 

@@ -259,8 +259,8 @@ def tell_size(attempt: Attempt) -> None:
         attempt.run.ui.detail(what)
         if summary.too_large:
             attempt.run.ui.say(summary.too_large)
-        if ahead := attempt.reduced.minimal.ahead:
-            attempt.run.ui.say(f"the failure needs {counted(len(ahead), 'earlier call')} of the backend")
+        if others := attempt.reduced.minimal.others:
+            attempt.run.ui.say(f"the failure needs {counted(len(others), 'earlier call')} of the backend")
         if attempt.reduced.minimal.any_graph:
             attempt.run.ui.say("the backend fails on any graph, also on one without ops")
 

@@ -35,7 +35,7 @@ def log(tmp_path):
 
 def told(folder, number, call):
     found = read_calls_ahead(folder, number, call)
-    return [(each.case.script.imports[0][-1], each.call.calls, each.call.backward, each.call.late) for each in found]
+    return [(each.case.script.imports[0][-1], each.call.times, each.call.backward, each.late) for each in found]
 
 
 def test_the_graphs_that_were_compiled_before_with_their_calls(log, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_subset import graphs
 
-from minifier.case import BackendReference, BackendSource, Case, Drawn, Ref, State, TensorInput
+from minifier.case import BackendReference, BackendSource, Call, Case, Drawn, Ref, State, TensorInput
 from minifier.case.edit import edit_from, edited
 from minifier.case.ops import with_ops
 from minifier.failure import Failure, Fingerprint, Kind, Stage
@@ -37,7 +37,7 @@ def test_what_comes_back_is_the_candidate(whole, data):
         inputs=tuple(replace(item, meta=meta(1, 3), source=Drawn("rand", 0.0, 2.0)) for item in candidate.inputs),
         backend=replace(base.backend, options={"level": (1, None)}),
         state=State(grad=False, config=(("torch._dynamo.config", "verbose", True),)),
-        calls=2,
+        before=(Call(times=2),),
     )
     assert sent(base, other) == other and sent(other, base) == base
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from safetensors import numpy
 from test_encode import ARGUMENTS, shown
 
-from minifier.case import BackendReference, BackendSource, Case, Drawn, Recorded, Ref, State, Stored, TensorInput
+from minifier.case import BackendReference, BackendSource, Call, Case, Drawn, Recorded, Ref, State, Stored, TensorInput
 from minifier.case.decode import MAX_DEPTH
 from minifier.case.files import check_folder, read_text
 from minifier.case.store import graph_to_text, load, save
@@ -57,7 +57,7 @@ def cases(draw):
         inputs=(TensorInput("x", x.value, draw(DRAWN), leaf=draw(st.booleans()), parameter=draw(st.booleans())),),
         backend=BackendReference("mine", BackendSource.REGISTERED, '"mine"', options=draw(options)),
         state=State(grad=draw(st.booleans()), config=(("torch._dynamo.config", "verbose", draw(PLAIN)),)),
-        calls=draw(st.integers(1, 9)),
+        before=(Call(times=draw(st.integers(1, 9))),),
     )
 
 
@@ -76,6 +76,14 @@ def test_a_case_that_an_earlier_release_wrote_is_loaded():
     assert [node.short_target for node in case.graph.ops] == ["layer_norm", "wrap", "getitem", "to"]
     assert [item.name for item in case.inputs] == ["s0", "x", "w"] and case.calls == 2
     assert case.backend.expression == '"oddlib_tanh"' and case.failure.message == "no lowering for tanh"
+
+
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_case_of_another_format_is_refused_with_both_formats(folder, version):
+    path = folder / "case.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+    with pytest.raises(UsageError, match=rf"case.json .*\b{version}\b.*\b2\b"):
+        load(folder)
 
 
 def test_what_cannot_be_written_is_named_with_its_op():
@@ -109,7 +117,7 @@ DEFECTS = [
     (("backend", "expression"), "a), f(b"),
     (("backend", "expression"), "-" * 90_000 + "1"),
     (("definitions",), "def f(:"),
-    (("calls",), 10**11),
+    (("before",), [{"times": 10**11}]),
     (("script", "name"), "../.."),
     (("script", "ops"), ["x"]),
     (("state", "config"), {"tuple": [{"tuple": ["os;", "x", 1]}]}),

@@ -9,6 +9,7 @@ from failing_cases import CASES, PREDICATE, differs
 
 from minifier.case import Symbolic, TensorInput
 from minifier.case.compiled_sizes import size_of
+from minifier.case.earlier_calls import called
 from minifier.emit.footer import needed_folder
 from minifier.emit.predicate_source import predicate_source
 from minifier.emit.repro import Template, Variant, forms_for, is_worth_trying, templates_for, write_repro
@@ -59,7 +60,7 @@ def test_every_way_of_comparing_is_tried_once():
     forms = forms_for(CASES["values"])
     told = [(v.tolerance, v.equal_nan) for t, v in forms if t is Template.COMPARE_RESULTS]
     assert sorted(told) == [(a, b) for a in (False, True) for b in (False, True)]
-    (template,) = templates_for(replace(CASES["values"], calls=4))
+    (template,) = templates_for(called(CASES["values"], 4))
     assert template is Template.COMPARE_FRESH
 
 

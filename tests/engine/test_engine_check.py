@@ -20,6 +20,7 @@ from fake_prober import (
 )
 
 from minifier.case import Ref, Scalar, TensorInput
+from minifier.case.earlier_calls import called
 from minifier.case.inputs import Recorded
 from minifier.case.ops import with_ops
 from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
@@ -130,7 +131,7 @@ def test_numbers_that_come_from_values_are_taken_from_an_eager_run(make_lab):
 
 @pytest.mark.parametrize("least", [1, 2, 5])
 def test_as_few_calls_as_the_failure_needs(make_lab, least):
-    case = chain("cos", "tanh", failing=AT_RUN, calls=5)
+    case = called(chain("cos", "tanh", failing=AT_RUN), 5)
     lab, _ = make_lab(case, when(lambda case: has("tanh")(case) and case.calls >= least, AT_RUN))
     assert check(lab).calls == least
 

@@ -7,6 +7,7 @@ import pytest
 from chains import chain, names
 from fake_prober import flaky, hangs, has, passes, planned, raises, when
 
+from minifier.case.earlier_calls import called
 from minifier.errors import NoRepro, OtherMessage
 from minifier.failure import Stage
 from minifier.reduction.flakiness import fewest_calls, in_one_call, misjudged, tries_of
@@ -32,7 +33,7 @@ PLANS = {
 @pytest.mark.parametrize("when_met", PLANS)
 def test_a_failure_met_by_chance_is_reduced_to_its_op_and_one_call(reduce, when_met):
     calls, plan, rate = PLANS[when_met]
-    done = reduce(chain(*OPS, failing=AT_RUN, calls=calls), planned(plan, TANH, each_call=True))
+    done = reduce(called(chain(*OPS, failing=AT_RUN), calls), planned(plan, TANH, each_call=True))
     assert (names(done.case), done.case.calls) == (["tanh"], 1)
     assert done.case.rate == 1 if rate == 1 else 0.2 < done.case.rate <= rate
 
@@ -67,7 +68,7 @@ def test_a_case_is_tried_as_often_as_there_is_doubt(make_lab, case, fault, most)
     assert len(tries_of(lab, case)) == len(prober.asked) <= most
 
 
-MANY = chain("tanh", failing=AT_RUN, calls=5)
+MANY = called(chain("tanh", failing=AT_RUN), 5)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from chains import chain, names
 from fake_prober import differs, hangs, has, passes, raises, when
 
 from minifier.case import Drawn
+from minifier.case.earlier_calls import called
 from minifier.case.ops import with_ops
 from minifier.case.run_folder import JOURNAL
 from minifier.errors import NoRepro
@@ -113,7 +114,7 @@ OTHER_TERMS = {
     "through torch.compile": (replace(CASE, through_dynamo=True), False),
     "other imports": (replace(CASE, backend=OTHER_BACKEND), False),
     "other inputs": (replace(CASE, inputs=(replace(CASE.inputs[0], source=Drawn("ones")),)), False),
-    "more calls": (replace(CASE, calls=2), False),
+    "more calls": (called(CASE, 2), False),
     "another state": (replace(CASE, state=replace(CASE.state, inference=True)), False),
     "an import in each probe": (CASE, True),
 }

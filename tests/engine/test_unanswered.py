@@ -6,7 +6,7 @@ import pytest
 from chains import chain, names
 from fake_prober import dies, exhausts, hangs, has, passes, raises, when
 
-from minifier.case.call_ahead import call_ahead
+from minifier.case.earlier_calls import call_of
 from minifier.errors import NoRepro
 
 CASE = chain("sin", "cos", "tanh", "exp", "relu", "neg")
@@ -78,11 +78,11 @@ def test_a_graph_without_ops_that_fails_when_it_is_asked_again_shows_that_any_gr
 
 @pytest.mark.parametrize("times", [1, 100])
 def test_calls_ahead_are_asked_for_again(reduce, times):
-    calls = tuple(call_ahead(chain(op, shape=(size, 3))) for size, op in enumerate(("exp", "abs", "neg"), 5))
-    case = chain("sin", "tanh", ahead=calls)
-    fault = killed(lambda case: case.ahead == (), times, when(has("tanh"), raises()))
+    calls = tuple(call_of(chain(op, shape=(size, 3))) for size, op in enumerate(("exp", "abs", "neg"), 5))
+    case = chain("sin", "tanh", before=calls)
+    fault = killed(lambda case: case.before == (), times, when(has("tanh"), raises()))
     done = reduce(case, fault, passes=())
-    assert names(done.case) == ["tanh"] and bool(done.case.ahead) is (times > 1)
+    assert names(done.case) == ["tanh"] and bool(done.case.before) is (times > 1)
     assert done.summary.one_minimal is (times == 1) and done.summary.unanswered == int(times > 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 from case_samples import small_case
 from outcomes import outcome, summed_up, text_of
 
-from minifier.case import CallAhead
+from minifier.case import Call
 from minifier.case.graph import EMPTY_GRAPH
 from minifier.passes.data import data_rows
 from minifier.passes.table import DATA, SIMPLIFICATIONS
@@ -69,5 +69,5 @@ def test_many_details_are_counted():
 
 def test_calls_ahead_are_a_need():
     given = needing("dtypes: float16")
-    ahead = replace(given, minimal=replace(given.minimal, ahead=(CallAhead(EMPTY_GRAPH, ()),)))
+    ahead = replace(given, minimal=replace(given.minimal, before=(Call(EMPTY_GRAPH),)))
     assert len(text_of(ahead)) > len(text_of(given)) and "1 other graph" in text_of(ahead)

@@ -11,7 +11,7 @@ import pytest
 from case_samples import call, graph, output, placeholder, small_case
 
 from minifier.capturing.script import Program
-from minifier.case import BackendReference, BackendSource, CallAhead, Ref, Script, State
+from minifier.case import BackendReference, BackendSource, Call, Ref, Script, State
 from minifier.case.made_here import MARK, forget_key, is_made_here, key_file, mark_of_repro, marked, why_no_key
 from minifier.case.store import CASE, GRAPH, is_own, load, save
 from minifier.case.values import SourceExpression
@@ -51,7 +51,7 @@ def test_a_saved_case_is_own_wherever_it_is_moved(case, tmp_path):
 
 CHANGES = [
     lambda case: edit(case / CASE, definitions="import os"),
-    lambda case: edit(case / CASE, version=2),
+    lambda case: edit(case / CASE, version=99),
     lambda case: edit(case / CASE, more=1),
     lambda case: edit(case / CASE, mark=None),
     lambda case: edit(case / CASE, mark="\ud800"),
@@ -194,7 +194,7 @@ def test_a_repro_and_the_folders_of_its_case(tmp_path):
     assert foreign_code_of(repro) == []
     save(replace(small_case(), script=Script("s", folders=("/home/mallory",))), tmp_path / "minimal")
     assert foreign_code_of(repro) == []
-    edit(tmp_path / "minimal" / CASE, version=2)
+    edit(tmp_path / "minimal" / CASE, version=99)
     assert ("import path", "/home/mallory") in foreign_code_of(repro)
     repro.write_text("import os\n")
     assert "script" in dict(foreign_code_of(repro))
@@ -227,7 +227,7 @@ def everywhere():
         state=State(environment=(("TRITON_X", "1"),), config=(("torch._dynamo.config", "x", 1),)),
         definitions="class A:\n    pass\n\ndef f():\n    pass\n",
         measure=Tolerance(predicate="def differs(a, b):\n    return True\n"),
-        ahead=(CallAhead(ahead, small.inputs[:1]),),
+        before=(Call(ahead, small.inputs[:1]),),
     )
 
 

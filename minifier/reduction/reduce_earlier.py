@@ -1,4 +1,4 @@
-"""Reduces the calls of the backend ahead of the failing call: their number first, their graphs last."""
+"""Reduces the earlier calls of other graphs than the failing one: their number first, their graphs last."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from minifier import search
-from minifier.case import CallAhead, Case, Drawn, TensorInput
-from minifier.case.call_ahead import call_ahead, is_alike
+from minifier.case import Call, Case, Drawn, TensorInput
+from minifier.case.earlier_calls import call_of, is_alike, with_others
 from minifier.case.ops import atoms, kind, with_ops
 from minifier.case.values import contiguous_stride
 from minifier.failure import Verdict
@@ -26,8 +26,8 @@ _MIN_NEW_SIZE = 2
 
 
 @dataclass
-class CallsAheadReducer:
-    """Reduces the calls ahead of a Case; `case` is the simplest Case so far that shows the failure."""
+class EarlierCallsReducer:
+    """Reduces the calls of other graphs; `case` is the simplest Case so far that shows the failure."""
 
     runner: ProbeRunner
     case: Case
@@ -36,36 +36,38 @@ class CallsAheadReducer:
     def fewest(self) -> Case:
         """Keep the calls that the failure needs; make each once, on the first op of its graph, if that suffices."""
         whole, runner = self.case, self.runner
-        if not whole.ahead:
+        if not whole.others:
             return whole
         runner.phase = AHEAD
-        kinds = tuple(" ".join(kind(call.graph, group) for group in atoms(call.graph)) for call in whole.ahead)
+        graphs = [whole.of(call).graph for call in whole.others]
+        kinds = tuple(" ".join(kind(graph, group) for group in atoms(graph)) for graph in graphs)
         problem = search.Problem(((),) * len(kinds), kinds)
         adapter = _CallSearchAdapter(runner, whole)
         result = search.reduce(problem, adapter, budget=self.budget.after(runner.total))
         self.case = adapter.candidate(result.kept)
         if result.one_minimal and adapter.unanswered.disproves(result.kept, (AHEAD,)):
             return self.fewest()
-        self._replace_calls([[*self._of_first_op(call), replace(call, calls=1)] for call in self.case.ahead])
+        self._replace_calls([[*self._of_first_op(call), replace(call, times=1)] for call in self.case.others])
         self._cut_together()
         return self.case
 
     def _cut_together(self) -> None:
-        """Keep the same ops in the Case's graph and in calls ahead of a graph like it, with other sizes, say.
+        """Keep the same ops in the Case's graph and in earlier calls of a graph like it, with other sizes, say.
 
         A backend that takes one graph for another, for the key of its cache, fails only while both are alike.
         """
         whole, runner = self.case, self.runner
-        alike = {place: whole.of(call) for place, call in enumerate(whole.ahead) if is_alike(call.graph, whole.graph)}
-        if not alike:
+        cases = [whole.of(call) for call in whole.others]
+        if not any(is_alike(case.graph, whole.graph) for case in cases):
             return
 
         def cut_all(candidate: Case) -> Case:
             names = [node.name for node in candidate.graph.ops]
-            ahead = list(whole.ahead)
-            for place, case in alike.items():
-                ahead[place] = call_ahead(with_ops(case, names), ahead[place])
-            return replace(candidate, ahead=tuple(ahead))
+            cut = [
+                call_of(with_ops(case, names), call) if is_alike(case.graph, whole.graph) else call
+                for case, call in zip(cases, whole.others, strict=True)
+            ]
+            return with_others(candidate, cut)
 
         with runner.beside(AHEAD, whole), runner.built_by(cut_all):
             reduced, _ = reduce_ops(runner, whole, self.budget, {})
@@ -74,28 +76,27 @@ class CallsAheadReducer:
     def simplify(self) -> None:
         """Replace each call by a call of the Case's own graph, if that suffices; else reduce the call's graph."""
         self.runner.phase, self.runner.part = AHEAD, ""
-        if not self.case.ahead or self._take(()):
+        before = self.case.others
+        if not before or self._take([None] * len(before)):
             return
-        own = [self._of_own_graph(number) for number in range(len(self.case.ahead))]
-        before = self.case.ahead
-        self._replace_calls(own)
-        for place, call in enumerate(self.case.ahead):
+        self._replace_calls([self._of_own_graph(number) for number in range(len(before))])
+        for place, call in enumerate(self.case.others):
             if call == before[place]:
                 self._reduce_graph(place)
 
-    def _replace_calls(self, alternatives: Sequence[Sequence[CallAhead]]) -> None:
+    def _replace_calls(self, alternatives: Sequence[Sequence[Call]]) -> None:
         """Replace all calls by their first alternatives, or else each call by the first that keeps the failure."""
-        pairs = zip(self.case.ahead, alternatives, strict=True)
-        if self._take(tuple(next(iter(options), call) for call, options in pairs)):
+        pairs = zip(self.case.others, alternatives, strict=True)
+        if self._take([next(iter(options), call) for call, options in pairs]):
             return
         for place, options in enumerate(alternatives):
             any(self._take(self._with_call(place, option)) for option in options)
 
-    def _with_call(self, place: int, call: CallAhead) -> tuple[CallAhead, ...]:
-        return (*self.case.ahead[:place], call, *self.case.ahead[place + 1 :])
+    def _with_call(self, place: int, call: Call) -> list[Call]:
+        return [*self.case.others[:place], call, *self.case.others[place + 1 :]]
 
-    def _take(self, ahead: tuple[CallAhead, ...]) -> bool:
-        candidate = replace(self.case, ahead=ahead)
+    def _take(self, others: Sequence[Call | None]) -> bool:
+        candidate = with_others(self.case, others)
         if candidate == self.case or self.budget.after(self.runner.total).max_probes == 0:
             return False
         (judged,) = self.runner.probe([candidate])
@@ -103,38 +104,39 @@ class CallsAheadReducer:
             self.case = candidate
         return judged.verdict is Verdict.SAME
 
-    def _of_first_op(self, call: CallAhead) -> Iterator[CallAhead]:
-        groups = atoms(call.graph)
+    def _of_first_op(self, call: Call) -> Iterator[Call]:
+        case = self.case.of(call)
+        groups = atoms(case.graph)
         if len(groups) > 1:
-            yield call_ahead(with_ops(self.case.of(call), groups[0]), replace(call, calls=1))
+            yield call_of(with_ops(case, groups[0]), replace(call, times=1))
 
-    def _of_own_graph(self, number: int) -> list[CallAhead]:
+    def _of_own_graph(self, number: int) -> list[Call]:
         """Return calls of the Case's own graph that can replace the call `number`: with another size, and unchanged."""
-        case, call = self.case, self.case.ahead[number]
+        case, call = self.case, self.case.others[number]
         tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
         sizes = sorted({size for item in tensors for size in item.meta.shape})
         unused = (n for n in itertools.count(_MIN_NEW_SIZE) if n not in sizes)
         new = next(itertools.islice(unused, number, None))
-        bare = replace(case, ahead=(), calls=1)
+        bare = replace(case, before=())
         edits = [to_number(size, new) for size in sizes]
         resized = [edit(bare) for each in edits for edit in each[1::2]]  # which leave the arguments of ops
         resized += [_with_leading_size(bare, new), *(edit(bare) for each in edits for edit in each[::2])]
-        candidates = [*map(call_ahead, resized), call_ahead(bare)]
+        candidates = [*map(call_of, resized), call_of(bare)]
         runner = self.runner
         jobs = [lambda each=each: runs(runner.prepared, case.of(each)) for each in candidates]
         answers = runner.run(jobs)
         sections = [answer["case"] for answer in answers if answer is not None and answer["case"] is not None]
-        runnable = [call_ahead(with_sections(bare, each), replace(call, calls=1)) for each in sections]
+        runnable = [call_of(with_sections(bare, each), replace(call, times=1)) for each in sections]
         return [*runnable[:1], *runnable[1:][-1:]]
 
     def _reduce_graph(self, place: int) -> None:
         """Reduce the graph of a call like a Case's graph: each candidate is probed in the place of the call."""
-        whole, call, runner = self.case, self.case.ahead[place], self.runner
+        whole, call, runner = self.case, self.case.others[place], self.runner
         alone = whole.of(call)
         alone = replace(alone, failure=replace(alone.failure, hints=()))
 
         def put_back(candidate: Case) -> Case:
-            return replace(whole, ahead=self._with_call(place, call_ahead(candidate, call)))
+            return with_others(whole, self._with_call(place, call_of(candidate, call)))
 
         with runner.beside(AHEAD, alone), runner.built_by(put_back):
             reduced, _ = reduce_ops(runner, alone, self.budget, {})
@@ -158,7 +160,7 @@ def _with_leading_size(case: Case, size: int) -> Case:
 
 
 class _CallSearchAdapter:
-    """Presents the calls ahead to the search as numbered atoms."""
+    """Presents the calls of other graphs to the search as numbered atoms."""
 
     def __init__(self, runner: ProbeRunner, whole: Case) -> None:
         self.runner, self.whole = runner, whole
@@ -170,8 +172,8 @@ class _CallSearchAdapter:
         return self.runner.workers
 
     def candidate(self, chosen: search.Atoms) -> Case:
-        """Build the Case with these calls ahead."""
-        return replace(self.whole, ahead=tuple(self.whole.ahead[i] for i in sorted(chosen)))
+        """Build the Case with these calls."""
+        return with_others(self.whole, [call if i in chosen else None for i, call in enumerate(self.whole.others)])
 
     def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
         """Return for each set of calls whether the Case shows the failure after them."""

@@ -1,0 +1,137 @@
+"""Write the calls before the failing call, and the other functions that they compile."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from minifier.case import Call, Case, ScalarInput, Symbolic
+from minifier.case.earlier_calls import shares_function
+from minifier.case.literals import literal
+from minifier.emit.forms import Template
+from minifier.emit.graph_source import function_source
+from minifier.emit.input_source import tensor_source
+from minifier.emit.naming import Names
+from minifier.emit.symbolic_source import call_that_makes_symbols, call_with_sizes
+from minifier.errors import NoRepro
+
+_COPIES = (Template.COMPARE_FRESH, Template.COMPARE_INPUTS)  # whose earlier calls get inputs that share no memory
+_COPIED = "compiled(*map(copy.deepcopy, inputs()))"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSource:
+    """Source of the calls before the failing call, and the arguments of every torch.compile in the script.
+
+    `bindings` are statements that create a backend for several calls of torch.compile. `functions` are definitions.
+    `statements` are calls; a number stands for so many calls as the template makes the failing one. `in_a_row` is the
+    number of the template's own calls, the failing one included.
+    """
+
+    backend: str
+    arguments: tuple[str, ...]
+    bindings: tuple[str, ...]
+    functions: tuple[str, ...]
+    statements: tuple[str | int, ...]
+    imports: tuple[str, ...]
+    in_a_row: int
+
+
+@dataclass
+class _Writer:
+    case: Case
+    backend: str
+    arguments: tuple[str, ...]
+    reserved: Collection[str]
+    inputs: Mapping[str, str]
+    copies: bool
+    functions: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+
+    def statement(self, call: Call) -> str | int:
+        if call.graph is not None:
+            return _loop(call.times, self._other(call))
+        if call.sizes:
+            return _loop(call.times, call_with_sizes(self.case, call, self.inputs))
+        if not self.copies:
+            return call.times
+        self.imports.append("import copy")
+        return _loop(call.times, _COPIED)
+
+    def _other(self, call: Call) -> str:
+        assert call.graph is not None, "a call of another graph"
+        inputs = [
+            literal(item.value) if isinstance(item, ScalarInput) else tensor_source(item, self.case.state.default_dtype)
+            for item in call.inputs
+        ]
+        function = "compiled" if shares_function(self.case, call) else self._compiled(self.case.of(call))
+        text = f"{function}({', '.join(inputs)})"
+        if call.backward:
+            (outputs,) = call.graph.output.args
+            several = isinstance(outputs, (tuple, list)) and len(outputs) > 1
+            backward = "torch.autograd.backward([y.sum() for y in {} if y.requires_grad])"
+            text = backward.format(text) if several else f"{text}.sum().backward()"
+        return text
+
+    def _compiled(self, earlier: Case) -> str:
+        name = unused("earlier", self.reserved, len(self.functions))
+        names = Names(self.reserved)
+        inputs = {node.name: names.for_input(earlier, node.name) for node in earlier.graph.placeholders}
+        source = function_source(earlier.graph, names, inputs, _refuse_module)
+        body = "\n".join(f"    {line}" for line in source.body)
+        self.functions += [*source.before, f"def {name}({', '.join(source.parameters)}):\n{body}"]
+        self.imports += source.imports
+        return f"torch.compile({', '.join((name, f'backend={self.backend}', *self.arguments))})"
+
+
+def _loop(times: int, call: str) -> str:
+    return call if times == 1 else f"for _ in range({times}):\n    {call}"
+
+
+def _refuse_module(target: str) -> str:
+    raise NoRepro(f"a graph ahead of the failing one calls the module {target}")
+
+
+def unused(name: str, reserved: Collection[str], number: int = 0) -> str:
+    """Return the unreserved name at index `number` in the series name, name2, name3, ..."""
+    names = itertools.chain((name,), (f"{name}{n}" for n in itertools.count(2)))
+    return next(itertools.islice((each for each in names if each not in reserved), number, None))
+
+
+def earlier_source(
+    case: Case,
+    template: Template,
+    symbolic: Symbolic | None,
+    backend: str,
+    arguments: tuple[str, ...],
+    reserved: Collection[str],
+    inputs: Mapping[str, str],
+) -> EarlierSource:
+    """Return the source of the Case's earlier calls, and of the call that makes symbols of its numbers.
+
+    `backend` is the backend's expression, and `arguments` are further arguments of torch.compile. `reserved` are the
+    names of the script, `inputs` those of the inputs. Raises NoRepro if a call cannot be written.
+    """
+    shares = any(shares_function(case, call) for call in case.others)
+    if shares:  # each size is compiled anew
+        arguments = (*(text for text in arguments if not text.startswith("dynamic=")), "dynamic=False")
+    several = sum(not shares_function(case, call) for call in case.others) > 0  # calls of torch.compile
+    name = unused("backend", reserved) if several and _makes_object(backend) else backend
+    copies = template in _COPIES
+    writer = _Writer(case, name, arguments, reserved, inputs, copies)
+    in_a_row = 1 if copies else case.calls_in_a_row
+    before = case.before if in_a_row == 1 else case.before[:-1]
+    statements = list(map(writer.statement, before))
+    if symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
+        first = next((place for place, call in enumerate(before) if call.graph is None), len(before))
+        statements.insert(first, call_that_makes_symbols(case, inputs))
+    bindings = (f"{name} = {backend}",) if name != backend else ()
+    return EarlierSource(
+        name, arguments, bindings, tuple(writer.functions), tuple(statements), tuple(writer.imports), in_a_row
+    )
+
+
+def _makes_object(expression: str) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(ast.parse(expression, mode="eval")))

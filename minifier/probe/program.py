@@ -1,0 +1,193 @@
+"""A candidate as a program of calls: each graph is compiled when it is first called, and the last call is judged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from minifier.case import Call, Case, Input, Level
+from minifier.case.compiled_sizes import inputs_of
+from minifier.case.symbolic_sizes import goes_through_dynamo
+from minifier.compare.results import leaves, wait_for_devices
+from minifier.failure import Stage
+from minifier.failure.observed import describe, text
+from minifier.failure.stage import stage_shown
+from minifier.fx.recorded_values import make_inputs, without_sharing
+from minifier.probe.backward_pass import run_backward
+from minifier.probe.compiling import Compiled, compile_candidate, compiled_by_dynamo, through_dynamo
+from minifier.probe.life import AHEAD, tell
+from minifier.probe.prepared_case import PreparedCase
+from minifier.torch_private import NoCompiler, as_while_compiling, backend_error
+
+Answer = dict[str, Any]
+
+
+class JobProgress:
+    """The current stage of a candidate, reported to the parent in advance, so that a death has a stage."""
+
+    def __init__(self) -> None:
+        self.stage = Stage.COMPILE
+        self.failed_at: Stage | None = None
+        self._is_ahead = False
+
+    def enter(self, stage: Stage) -> None:
+        """Note the stage; during calls of other graphs, none is entered."""
+        if not self._is_ahead:
+            self.stage = stage
+            tell(stage=stage.value)
+
+    @contextlib.contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Say within the block that another graph than the Case's is at work."""
+        tell(stage=AHEAD)
+        self._is_ahead = True
+        try:
+            yield
+        finally:
+            self._is_ahead = False
+
+    def around_compiler(self, _token: None, part: str, _gm: Any, _inputs: Any, call: Callable[[], Any]) -> Any:
+        """Wrap AOTAutograd's call of a compiler: a backward graph is compiled during another stage."""
+        if part != Level.AOT_BACKWARD.value:
+            return call()
+        before = self.stage
+        self.enter(Stage.BACKWARD_COMPILE)
+        try:
+            compiled = call()
+        except BaseException:
+            self.failed_at = Stage.BACKWARD_COMPILE
+            raise
+        self.enter(before)
+        return compiled
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """Return the answer for an exception of the backend."""
+        inner = backend_error(error)
+        stage = self.failed_at or self.stage
+        return {"status": "failure", "stage": stage.value, "links": describe(inner), "traceback": text(inner)}
+
+
+_STAGES = {  # of compiling and running, by the graph's level
+    Level.DYNAMO: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_FORWARD: (Stage.COMPILE, Stage.RUN),
+    Level.AOT_BACKWARD: (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN),
+}
+
+
+class Program:
+    """The calls of a candidate in this process, up to `stage`, that of the sought failure.
+
+    An answer is a failure of the Case's own graph, or "invalid" for any other exception before the last call. It is
+    None after a call that returns.
+    """
+
+    def __init__(self, prepared: PreparedCase, case: Case, stage: Stage, progress: JobProgress) -> None:
+        self._prepared, self.case, self._progress = prepared, case, progress
+        self._until = stage
+        self._by_dynamo = goes_through_dynamo(case)
+        self._compiling, self._running = _STAGES[case.level]
+        self._ready: Sequence[Any] | None = self._made(case.calls > 1)
+        self.compiled: Compiled | None = None
+
+    def compile(self) -> Answer | None:
+        """Compile the Case's own graph, unless that is done. Dynamo compiles at the first call."""
+        if self.compiled is not None:
+            return None
+        self._progress.enter(self._compiling)
+        try:
+            if self._by_dynamo:
+                self.compiled = through_dynamo(self._prepared, self.case, lambda: self._progress.enter(self._running))
+            else:
+                assert self._ready is not None, "made for the first call"
+                with as_while_compiling():
+                    self.compiled = compile_candidate(self._prepared, self.case, self._ready)
+        except NoCompiler:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
+            return self._progress.failure(error)
+        return None
+
+    def make_earlier_calls(self) -> Answer | None:
+        """Make all calls before the last; return the answer of the first that raises."""
+        for call in self.case.before:
+            make = self._call_other if call.graph is not None else self._call_with_sizes if call.sizes else self._repeat
+            if (answer := make(call)) is not None:
+                return answer
+        return None
+
+    def make_last_call(self) -> Answer | None:
+        """Compile the Case's own graph, and call it unless the compilation is all that is judged."""
+        is_compiled = self._until is self._compiling and not self._by_dynamo
+        return self.compile() if is_compiled else self._call()
+
+    def _call(self) -> Answer | None:
+        """Call what the Case's own graph became, and run the backward pass of its results if the Case has one."""
+        if (answer := self.compile()) is not None:
+            return answer
+        assert self.compiled is not None, "compiled just now"
+        ready, self._ready = self._ready, None
+        if ready is None or self._until is Stage.COMPARE:  # there, random numbers begin anew after the compilation
+            ready = self._made(True)
+        if not self._by_dynamo:
+            self._progress.enter(self._running)
+        try:
+            result = self.compiled(ready)
+            if self.case.backward:
+                self._progress.enter(Stage.BACKWARD_RUN)
+                run_backward(result)
+            wait_for_devices([*ready, *leaves(result)[0]])
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
+            if self._by_dynamo and self._progress.stage in (self._compiling, self._running):
+                self._progress.stage = stage_shown(describe(error))
+            return self._progress.failure(error)
+        return None
+
+    def _made(self, several: bool) -> list[Any]:
+        """Return inputs of the Case's own graph. With several calls each has its own, which share no memory where
+        results are compared: a backend may assume the same sharing in later calls."""
+        prepared, case = self._prepared, self.case
+        if not several:
+            return make_inputs(case.inputs, prepared.tensors, prepared.recorded, own=False, ready=prepared.ready)
+        values = make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+        return without_sharing(values) if self._until is Stage.COMPARE else values
+
+    def _repeat(self, call: Call) -> Answer | None:
+        answers = (self._call() for _ in range(call.times))
+        return next((answer for answer in answers if answer is not None), None)
+
+    def _call_with_sizes(self, call: Call) -> Answer | None:
+        if (answer := self.compile()) is not None:
+            return answer
+        assert self.compiled is not None, "compiled just now"
+        return self._called(self.compiled, inputs_of(self.case, call), call.times, self.case.backward)
+
+    def _call_other(self, call: Call) -> Answer | None:
+        with self._progress.ahead():
+            other = self._prepared, self.case.of(call)
+            try:
+                if goes_through_dynamo(other[1]):
+                    compiled = compiled_by_dynamo(*other)
+                else:
+                    with as_while_compiling():
+                        compiled = compile_candidate(*other, self._values(call.inputs))
+            except BaseException as error:  # noqa: BLE001 - as below
+                return _invalid(error)
+            return self._called(compiled, call.inputs, call.times, call.backward)
+
+    def _called(self, compiled: Compiled, inputs: Sequence[Input], times: int, backward: bool) -> Answer | None:
+        try:
+            for _ in range(times):
+                result = compiled(self._values(inputs))
+                if backward:
+                    run_backward(result)
+        except BaseException as error:  # noqa: BLE001 - whatever the backend raises, the failing call is not reached
+            return _invalid(error)
+        return None
+
+    def _values(self, inputs: Sequence[Input]) -> list[Any]:
+        return make_inputs(inputs, self._prepared.tensors, self._prepared.recorded)
+
+
+def _invalid(error: BaseException) -> Answer:
+    return {"status": "invalid", "links": describe(error), "traceback": text(error)}
