@@ -85,7 +85,7 @@ def test_sizes_that_come_from_values_keep_the_ops_that_make_them(bureau):
             w = torch.zeros(z.shape[0], 3)
             return torch.cos(x), torch.abs(z), torch.tanh(w)
 
-        torch.compile(g, backend="oddlib_aten_symbol")(torch.ones(4, 16), torch.tensor([3, 9]))
+        torch.compile(g, backend="oddlib_aten_unbacked")(torch.ones(4, 16), torch.tensor([3, 9]))
         """
     )
     summary, case = bureau.reduce(timeout=150)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from functools import partial
 
 import torch
 from functorch.compile import make_boxed_func
@@ -145,15 +146,20 @@ def oddlib_symbol(gm, example_inputs):
     return gm.forward
 
 
-def _of_symbolic_size(gm, example_inputs):
+def _of_symbolic_size(gm, example_inputs, symbols=""):
     for node in gm.graph.nodes:
         sizes = node.meta["val"].shape if isinstance(node.meta.get("val"), torch.Tensor) else ()
-        if any(isinstance(size, torch.SymInt) for size in sizes) and "aten.tanh" in str(node.target):
+        symbolic = [str(size) for size in sizes if isinstance(size, torch.SymInt)]
+        if any(size.startswith(symbols) for size in symbolic) and "aten.tanh" in str(node.target):
             raise LoweringError("no lowering for aten.tanh of symbolic size")
     return make_boxed_func(gm.forward)
 
 
 oddlib_aten_symbol = register_backend(name="oddlib_aten_symbol")(aot_autograd(fw_compiler=_of_symbolic_size))
+# A size that only a run tells has the symbol u0.
+oddlib_aten_unbacked = register_backend(name="oddlib_aten_unbacked")(
+    aot_autograd(fw_compiler=partial(_of_symbolic_size, symbols="u"))
+)
 
 
 def _of_fixed_size(gm, example_inputs):
