@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
-from minifier.case import Case
 from minifier.failure import Failure, Verdict
 from minifier.probe.verdicts import Judged
-from minifier.probe.without_backend import pack_sections
-from minifier.reduction.journal import Known, digest
+from minifier.reduction.journal import Known
 
 
 class Answers:
@@ -21,7 +18,7 @@ class Answers:
 
     def __init__(self, known: Known, failure: Failure) -> None:
         self._failures: dict[str, Failure | None] = {
-            key: failure if shown else None for key, shown in known.made.items()
+            key: failure if shown else None for key, shown in known.shown.items()
         }
         self.unconfirmed = set(self._failures)
         self.passed = set(known.passed)
@@ -34,9 +31,9 @@ class Answers:
     def __getitem__(self, key: str) -> Failure | None:
         return self._failures[key]
 
-    def known(self) -> dict[str, bool]:
-        """Return for each candidate that answered whether the failure showed."""
-        return {key: seen is not None for key, seen in self._failures.items() if key not in self.unanswered}
+    def known(self, key: str) -> bool | None:
+        """Return whether the failure showed; None for a candidate that did not answer, or was not probed."""
+        return None if key in self.unanswered or key not in self else self[key] is not None
 
     def note(self, key: str, judged: Judged) -> None:
         """Note the answer of a probe."""
@@ -53,8 +50,3 @@ class Answers:
             self._failures.pop(key, None)
             self.passed.discard(key)
             self.unconfirmed.discard(key)
-
-
-def key_of(case: Case) -> str:
-    """Return a digest of what the passes may change."""
-    return digest(json.dumps(pack_sections(case)))

@@ -39,7 +39,7 @@ def reduce_parts(runner: ProbeRunner, case: Case, budget: search.Budget) -> tupl
             (judged,) = runner.probe([candidate])
             if judged.verdict is not Verdict.SAME:
                 continue
-            reduced, result = reduce_ops(runner, candidate, budget, {})
+            reduced, result = reduce_ops(runner, candidate, budget)
             if not result.one_minimal:
                 return case, result.ended
             if len(reduced.graph.ops) <= len(case.graph.ops):

@@ -29,7 +29,7 @@ def confirmed(
         reduced = in_one_call(runner, reduced)
         if not misjudged(runner, reduced):
             break
-        reduced, result = reduce_ops(runner, reduced, budget, {})
+        reduced, result = reduce_ops(runner, reduced, budget, anew=True)
     return reduced, result
 
 
@@ -46,7 +46,7 @@ def confirmed_hang(
             runner.allow(timeout)
             return replace(reduced, patience=_patience(timeout)), result
         runner.allow(10 * judged.seconds)
-        reduced, result = reduce_ops(runner, case, budget, {})
+        reduced, result = reduce_ops(runner, case, budget, anew=True)
     raise NoRepro("every timeout tried was too short: the backend takes ever longer, but ends")
 
 

@@ -92,5 +92,5 @@ def at_guilty_ops(
         if charged.guilt is not Guilt.NONE:
             return reduced, result, charged
         runner.prepared.innocent |= {node.name for node in reduced.graph.ops}
-        reduced, result = reduce_ops(runner, case, budget, {})
+        reduced, result = reduce_ops(runner, case, budget)
     return reduced, result, charge(runner, case, reduced)

@@ -21,11 +21,6 @@ from minifier.failure import Verdict
 from minifier.process.locks import lock_alone
 
 BEGUN = "begun.jsonl"
-AHEAD = "ahead"  # the phase that reduces the calls ahead of the failing one
-AGAIN = "again"  # the phase that proves the ops of the simplified Case
-PARAMETERS = "parameters"  # the phase that makes parameters of the tensors that the reduced graph holds
-# Phases whose answers are not about the captured graph's ops.
-BESIDE_THE_SEARCH = ("check", "bodies", "parts", "simplify", AHEAD, AGAIN, PARAMETERS)
 _MAX_LOCK_SECONDS = 5.0  # children of a killed process hold the lock until they have ended
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that
@@ -33,33 +28,31 @@ _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a mach
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Identifies a probe: its phase, the positions of its ops as ranges, and a digest of the candidate (`key`).
-    The search over ops needs no digest."""
+    """Identifies a probe: its phase, and a digest of the candidate."""
 
     phase: str
-    ops: str
-    key: str = ""
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Answers of earlier runs on the same Case.
+    """Answers of earlier runs on the same Case, by the candidate's digest.
 
-    `ops` and `made` tell whether the failure showed, by positions of ops and by digest. `skipped` has candidates that
-    must not be tried again, because the machine went down during their probe. `tries` counts the repetitions of a
-    probe: a flaky failure may need more of them. `passed` has the digests of candidates without any failure.
+    `shown` tells whether the failure showed. `skipped` has candidates that must not be tried again, because the machine
+    went down during their probe. `tries` counts the repetitions of a probe: a flaky failure may need more of them.
+    `passed` are candidates without any failure.
     """
 
-    ops: dict[str, bool] = field(default_factory=dict)
-    made: dict[str, bool] = field(default_factory=dict)
+    shown: dict[str, bool] = field(default_factory=dict)
     skipped: tuple[Entry, ...] = ()
     tries: dict[str, int] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
     counts: Counter[Verdict] = field(default_factory=Counter)
 
-    def of_ops(self, tries: int) -> dict[str, bool]:
-        """Return the answers about ops; "no failure" counts only after this many tries."""
-        return {ops: shown for ops, shown in self.ops.items() if shown or self.tries.get(ops, 1) >= tries}
+    def answer(self, key: str, tries: int) -> bool | None:
+        """Return whether the failure showed; None if unknown. "No" counts only after so many tries."""
+        shown = self.shown.get(key)
+        return None if shown is False and self.tries.get(key, tries) < tries else shown
 
 
 class Journal:
@@ -83,11 +76,10 @@ class Journal:
         _write(self._begun_file, {"boot": _boot_id(), "begun": begun})
         os.fdatasync(self._begun_file)
 
-    def end(self, entry: Entry, verdict: Verdict, seconds: float, **more: Any) -> None:
-        """Record the verdict of a probe."""
-        line = {"phase": entry.phase, "ops": entry.ops, "verdict": verdict.value, "seconds": round(seconds, 4)}
-        key = {"key": entry.key} if entry.key else {}
-        _write(self._file, {**line, **key, **more, "terms": self._terms})
+    def end(self, entry: Entry, verdict: Verdict, seconds: float, ops: int = 0, **more: Any) -> None:
+        """Record the verdict of a probe of a candidate with so many ops."""
+        line = {"phase": entry.phase, "key": entry.key, "verdict": verdict.value, "seconds": round(seconds, 4)}
+        _write(self._file, {**line, "ops": ops, **more, "terms": self._terms})
         self.forget([entry])
 
     def forget(self, entries: Sequence[Entry]) -> None:
@@ -105,11 +97,11 @@ class Journal:
 
 def _entry(fields: Any) -> Entry:
     """Return the entry that `_packed` gave. Raises ValueError."""
-    return Entry(*unpack(tuple[str, str, str], fields))
+    return Entry(*unpack(tuple[str, str], fields))
 
 
 def _packed(entry: Entry) -> list[str]:
-    return [entry.phase, entry.ops, entry.key]
+    return [entry.phase, entry.key]
 
 
 def _open(path: Path) -> int:
@@ -128,11 +120,6 @@ def _open(path: Path) -> int:
 
 def _write(file: int, line: dict[str, Any]) -> None:
     os.write(file, (json.dumps(line) + "\n").encode())
-
-
-def digest(text: str) -> str:
-    """Return sixteen hexadecimal digits that identify a candidate."""
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:
@@ -157,26 +144,19 @@ def read_known(path: Path, terms: str = "") -> Known:
         if line.get("terms") != terms:
             continue
         try:
-            entry = _entry([line["phase"], line["ops"], line.get("key", "")])
+            key = unpack(str, line["key"])
             verdict, tries = Verdict(line["verdict"]), unpack(int, line.get("tries", 1))
         except (KeyError, ValueError):
             continue
         known.counts[verdict] += 1
         if verdict is not Verdict.UNRESOLVED:
-            _note(known, entry, verdict is Verdict.SAME)
-            known.tries[entry.ops] = tries
+            known.shown[key], known.tries[key] = verdict is Verdict.SAME, tries
         if verdict is Verdict.PASS:
-            known.passed.add(entry.key)
+            known.passed.add(key)
     for entry in known.skipped:
-        _note(known, entry, False)
+        known.shown[entry.key] = False
+        known.tries.pop(entry.key, None)
     return known
-
-
-def _note(known: Known, entry: Entry, shown: bool) -> None:
-    if entry.phase not in BESIDE_THE_SEARCH:
-        known.ops[entry.ops] = shown
-    elif entry.key and entry.phase != AHEAD:
-        known.made[entry.key] = shown
 
 
 def _fatal_entries(path: Path) -> tuple[Entry, ...]:
@@ -205,14 +185,3 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
             continue
         if isinstance(line, dict):
             yield line
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Return numbers as ranges: `0-3,7` for 0, 1, 2, 3, 7."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

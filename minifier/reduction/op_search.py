@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from minifier import search
 from minifier.case import Case, Graph
@@ -17,7 +17,7 @@ from minifier.reduction.unanswered import Unanswered
 class OpSearchAdapter:
     """Presents a graph to the search as numbered atoms, and probes candidates.
     `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
-    atoms, those of the graph by default. The journal has the `key` of each candidate.
+    atoms, those of the graph by default. `known` returns what is known of a candidate, or None.
     """
 
     def __init__(
@@ -27,9 +27,9 @@ class OpSearchAdapter:
         build: Callable[[Collection[str]], Case],
         hints: Sequence[Sequence[str]] = (),
         groups: tuple[tuple[str, ...], ...] | None = None,
-        key: Callable[[Case], str] = lambda case: "",
+        known: Callable[[Case], bool | None] = lambda case: None,
     ) -> None:
-        self.runner, self.graph, self.build, self.hints, self.key = runner, graph, build, hints, key
+        self.runner, self.graph, self.build, self.hints, self.known = runner, graph, build, hints, known
         self.groups = atoms(graph) if groups is None else groups
         self.owner = {name: i for i, group in enumerate(self.groups) for name in group}
         self.unanswered = Unanswered(runner, self.candidate)
@@ -45,10 +45,17 @@ class OpSearchAdapter:
 
     def probe(self, candidates: Sequence[frozenset[int]]) -> Sequence[bool]:
         """Return for each set of atoms whether the failure shows."""
-        cases = [self.candidate(chosen) for chosen in candidates]
-        judged = self.runner.probe(cases, [self.key(case) for case in cases])
+        judged = self.runner.probe([self.candidate(chosen) for chosen in candidates])
         self.unanswered.note(candidates, judged)
         return [each.verdict is Verdict.SAME for each in judged]
+
+    def get(self, chosen: frozenset[int], /) -> bool | None:
+        """Return whether the failure shows with these atoms; None if that is not known.
+
+        The graph without ops counts as passing, whatever its probe showed.
+        """
+        candidate = self.candidate(chosen)
+        return self.known(candidate) if candidate.graph.ops else False
 
     def problem(self) -> search.Problem:
         """Build the input of the search."""
@@ -61,10 +68,10 @@ class OpSearchAdapter:
 
 
 def reduce_ops(
-    runner: ProbeRunner, case: Case, budget: search.Budget, known: Mapping[str, bool]
+    runner: ProbeRunner, case: Case, budget: search.Budget, *, anew: bool = False
 ) -> tuple[Case, search.Result]:
-    """Find the smallest Case, by ops, that still shows the failure; `known` has answers of an interrupted run.
-    The check phase has seen the whole graph fail. The empty graph counts as passing, whatever its probe showed.
+    """Find the smallest Case, by ops, that still shows the failure; answers of an interrupted run count unless `anew`.
+    The check phase has seen the whole graph fail.
 
     What is left is searched again if a candidate that gave no answer before shows the failure now. At the end it is
     searched with in-place ops and views of their tensors apart, if any are left together: most failures need no more
@@ -73,16 +80,17 @@ def reduce_ops(
     def follow(progress: search.SearchProgress) -> None:
         runner.phase = progress.phase.value
 
-    groups, answers, are_apart = atoms(case.graph), known, False
+    groups, are_apart = atoms(case.graph), False
     while True:
         build = functools.partial(with_ops, case)
-        adapter = OpSearchAdapter(runner, case.graph, build, case.failure.hints, groups)
-        everything = frozenset(range(len(groups)))
+        adapter = OpSearchAdapter(
+            runner, case.graph, build, case.failure.hints, groups, _nothing if anew else runner.known
+        )
         runner.phase = "guess"
         result = search.reduce(
             adapter.problem(),
             adapter,
-            known={**_known_of(runner, groups, answers), everything: True, frozenset(): False},
+            known=adapter,
             budget=budget.after(runner.total),
             on_progress=follow,
         )
@@ -90,38 +98,17 @@ def reduce_ops(
         if not result.one_minimal:
             return reduced, result
         if adapter.unanswered.disproves(result.kept):
-            groups, answers = tuple(groups[i] for i in sorted(result.kept)), {}
+            groups, anew = tuple(groups[i] for i in sorted(result.kept)), True
         else:
-            groups, answers = atoms(reduced.graph, views_stay=False), known
+            groups = atoms(reduced.graph, views_stay=False)
             if are_apart or len(groups) <= len(result.kept):
                 return reduced, result
             are_apart = True
         case = reduced
 
 
-def _known_of(
-    runner: ProbeRunner, groups: Sequence[tuple[str, ...]], known: Mapping[str, bool]
-) -> dict[frozenset[int], bool]:
-    """Return the answers about unions of these atoms: the Case may lack ops of the captured graph, and a search with
-    smaller atoms may have asked about a part of one."""
-    positions = [frozenset(runner.position[name] for name in group) for group in groups]
-    owner = {position: i for i, group in enumerate(positions) for position in group}
-    answers = {}
-    for text, answer in known.items():
-        asked = frozenset(_positions(text))
-        chosen = frozenset(owner[position] for position in asked if position in owner)
-        if asked == frozenset().union(*(positions[i] for i in chosen)):
-            answers[chosen] = answer
-    return answers
-
-
-def _positions(text: str) -> list[int]:
-    """Return the numbers in ranges like `0-3,7`."""
-    positions: list[int] = []
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        positions += range(int(low), int(high or low) + 1)
-    return positions
+def _nothing(_case: Case) -> None:
+    """Know nothing of any candidate."""
 
 
 def reduce_bodies(runner: ProbeRunner, case: Case, budget: search.Budget) -> tuple[Case, search.Ending]:
@@ -140,8 +127,9 @@ def reduce_bodies(runner: ProbeRunner, case: Case, budget: search.Budget) -> tup
 
 def _reduce_body(runner: ProbeRunner, case: Case, path: Path, budget: search.Budget) -> tuple[Case, search.Ending]:
     while True:
-        adapter = OpSearchAdapter(runner, body_at(case.graph, path), functools.partial(_with_ops_of_body, case, path))
-        result = search.reduce(adapter.problem(), adapter, budget=budget.after(runner.total))
+        build = functools.partial(_with_ops_of_body, case, path)
+        adapter = OpSearchAdapter(runner, body_at(case.graph, path), build, known=runner.known)
+        result = search.reduce(adapter.problem(), adapter, known=adapter, budget=budget.after(runner.total))
         case = adapter.candidate(result.kept)
         if not (result.one_minimal and adapter.unanswered.disproves(result.kept, path)):
             return case, result.ended

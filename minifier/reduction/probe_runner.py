@@ -22,12 +22,15 @@ from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores
 from minifier.reduction.causes import Causes
-from minifier.reduction.journal import BESIDE_THE_SEARCH, Entry, Journal, digest, digest_of_file, ranges
+from minifier.reduction.journal import Entry, Journal, digest_of_file
+from minifier.reduction.keys import Keys, digest
 from minifier.reduction.other_failures import Other, keep_aside
 from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS, TimeGrowth
+from minifier.search import SearchPhase
 
 _MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
 _MIN_PARALLEL_JOBS = 4
+_PHASES = {phase.value for phase in SearchPhase}  # of the search over ops
 
 
 @dataclass
@@ -40,8 +43,8 @@ class ProbeRunner:
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. `unrecorded` counts
     values that were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the last
-    sighting, by positions of ops. `causes` are the ops that make a result wrong. `best` is the smallest Case that
-    was seen to fail.
+    sighting of each candidate, by its key. `causes` are the ops that make a result wrong. `best` is the smallest Case
+    that was seen to fail.
     """
 
     prepared: PreparedCase
@@ -73,7 +76,8 @@ class ProbeRunner:
     prober: Prober | None = None
     run_jobs: RunJobs = run_children
     build: Callable[[Case], Case] = lambda case: case
-    _passed: list[frozenset[int]] = field(default_factory=list)
+    keys: Keys = field(default_factory=Keys)
+    _passed: list[frozenset[str]] = field(default_factory=list)
     _growth: TimeGrowth = field(default_factory=TimeGrowth)
     _beside: str = ""
 
@@ -85,7 +89,6 @@ class ProbeRunner:
         mode = [self.match, self.match_log, self.prepared.imports_in_child]
         tensors = digest_of_file(case.tensors) if case.tensors is not None else ""
         self.journal = Journal(RunFolder(self.folder).journal, digest(json.dumps([pack(case), tensors, *mode])))
-        self.adopt(case)
 
     def seek(self, failure: Failure) -> None:
         """Compare later candidates with this failure."""
@@ -95,31 +98,35 @@ class ProbeRunner:
     def adopt(self, case: Case) -> None:
         """Make this the Case whose candidates are probed from now on."""
         self.prepared.case = case
-        self.position = {node.name: i for i, node in enumerate(case.graph.ops)}
 
-    def positions_of(self, case: Case) -> str:
-        """Return the positions of the Case's ops as ranges."""
-        return ranges(self.position[node.name] for node in case.graph.ops)
+    def key_of(self, case: Case) -> str:
+        """Return the key of a candidate."""
+        return self.keys.of(self.build(case), self.prepared.innocent)
+
+    def known(self, case: Case) -> bool | None:
+        """Return what an earlier run knows of a candidate: whether the failure showed, or None."""
+        known = self.journal.known
+        return known.answer(self.key_of(case), self.repeats) if known.shown else None
 
     @contextlib.contextmanager
     def beside(self, phase: str, case: Case) -> Iterator[Callable[[], None]]:
         """Probe candidates of another Case for a while, as a phase of its own in the journal.
         Calling the yielded function makes the runner stay with that Case."""
-        before = self.prepared.case, self.position, self.sighted, self._passed, self._beside
+        before, outer = self.prepared.case, self._beside
         stays = False
 
         def keep() -> None:
             nonlocal stays
             stays = True
 
-        self.sighted, self._passed, self._beside = {}, [], phase
+        self._beside = phase
         self.adopt(case)
         try:
             yield keep
         finally:
-            self._beside = before[-1]
+            self._beside = outer
             if not stays:
-                self.prepared.case, self.position, self.sighted, self._passed, _ = before
+                self.adopt(before)
 
     @contextlib.contextmanager
     def built_by(self, build: Callable[[Case], Case]) -> Iterator[None]:
@@ -151,10 +158,9 @@ class ProbeRunner:
         self.seconds += sum(e.seconds for e in ended)
         return [e.result for e in ended]
 
-    def probe(self, cases: Sequence[Case], keys: Sequence[str] | None = None) -> list[Judged]:
-        """Probe each Case in its own child, all at once; repeat probes that pass if the failure is flaky.
-        A resumed reduction finds answers by their `keys`, if these are given."""
-        entries = [self._entry(case, key) for case, key in zip(cases, keys or [""] * len(cases), strict=True)]
+    def probe(self, cases: Sequence[Case]) -> list[Judged]:
+        """Probe each Case in its own child, all at once; repeat probes that pass if the failure is flaky."""
+        entries = [Entry(self._beside or self.phase, self.key_of(case)) for case in cases]
         self.journal.begin(entries)
         try:
             judged = self._judged(cases)
@@ -170,9 +176,6 @@ class ProbeRunner:
         for case, each, entry in zip(cases, judged, entries, strict=True):
             self._note(case, each, entry)
         return judged
-
-    def _entry(self, case: Case, key: str) -> Entry:
-        return Entry(self._beside or self.phase, self.positions_of(case), key)
 
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
         prober = self.prober = self.prober or LocalProber(self.prepared, self.scratch)
@@ -215,18 +218,13 @@ class ProbeRunner:
     def contradicts(self, case: Case) -> bool:
         """Return whether a graph that contains this failing graph has passed.
         Then the failure is flaky, or another op prevents the failure."""
-        positions = {self.position[node.name] for node in case.graph.ops}
-        return any(positions <= passed for passed in self._passed)
+        names = {node.name for node in case.graph.ops}
+        return any(names <= passed for passed in self._passed)
 
     def leave_open(self, place: Sequence[str], candidates: int) -> None:
         """Note how many candidates in the proof for the graph at this place gave no answer."""
         where = (self._beside, *place)
         self.unanswered[where] = candidates
-
-    def sight(self, case: Case, failure: Failure | None) -> None:
-        """Note the last sighting of the failure on these ops."""
-        if failure is not None:
-            self.sighted[self.positions_of(case)] = failure
 
     def _keep_best(self, case: Case) -> None:
         best = self.best
@@ -238,19 +236,19 @@ class ProbeRunner:
         self.verdicts.setdefault(self.part or self.phase, Counter())[judged.verdict] += 1
         self.last_seconds = judged.seconds
         self.seconds += judged.seconds
-        positions = frozenset(self.position[node.name] for node in case.graph.ops)
-        if judged.verdict is Verdict.PASS and self.phase not in BESIDE_THE_SEARCH:
-            self._passed.append(positions)
+        names = frozenset(node.name for node in case.graph.ops)
+        if judged.verdict is Verdict.PASS and not self._beside and self.phase in _PHASES:
+            self._passed.append(names)
         if judged.verdict is Verdict.SAME and judged.failure is not None:
-            self.sighted[entry.ops] = judged.failure
+            self.sighted[entry.key] = judged.failure
             self._keep_best(self.build(case))
         more: dict[str, Any] = {"pass": self.part} if self.part else {}
         more |= {"tries": self.repeats} if self.repeats > 1 else {}
-        self.journal.end(entry, judged.verdict, judged.seconds, elements=case.elements, **more)
+        self.journal.end(entry, judged.verdict, judged.seconds, len(names), elements=case.elements, **more)
         if judged.fault:
             self.faults.append(judged.fault)
         # A backend that rejects changed options, or a graph without ops, has no bug.
-        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and positions:
+        if judged.verdict is Verdict.OTHER and judged.failure is not None and self.phase != "simplify" and names:
             keep_aside(self.others, self.build(case), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)

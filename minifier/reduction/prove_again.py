@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from minifier import search
 from minifier.case import Case, Recorded, TensorInput, TensorMeta
 from minifier.case.ops import atoms, with_ops
 from minifier.probe.evaluate import run_eagerly
-from minifier.reduction.answers import key_of
-from minifier.reduction.journal import AGAIN
 from minifier.reduction.op_search import OpSearchAdapter
 from minifier.reduction.probe_runner import ProbeRunner
 
+_PHASE = "again"
+
 
 def proved_again(
-    runner: ProbeRunner, case: Case, made: Mapping[str, bool], budget: search.Budget
+    runner: ProbeRunner, case: Case, known: Callable[[Case], bool | None], budget: search.Budget
 ) -> tuple[Case, search.Ending]:
     """Delete each op of the Case alone; return the Case without the removable ops, and how the proof ended.
 
-    `made` has the answers of the passes, by the digest of the candidate: some of these had lost the same op.
+    `known` has the answers of the passes: some of their candidates had lost the same op.
     """
     while len(groups := atoms(case.graph, views_stay=False)) > 1:
-        runner.phase, runner.part = AGAIN, ""
+        runner.phase, runner.part = _PHASE, ""
         suffix = _record(runner, case)
-        adapter = OpSearchAdapter(runner, case.graph, functools.partial(_cut, case, suffix), groups=groups, key=key_of)
-        known = {frozenset[int](): False}
-        everything = frozenset(range(len(groups)))
-        for chosen in (everything - {i} for i in everything):
-            if (key := key_of(adapter.candidate(chosen))) in made:
-                known[chosen] = made[key]
+        build = functools.partial(_cut, case, suffix)
+        adapter = OpSearchAdapter(runner, case.graph, build, groups=groups, known=known)
         left = budget.after(runner.total)
-        result = search.reduce(adapter.problem(), adapter, known=known, budget=left, only_proof=True)
+        result = search.reduce(adapter.problem(), adapter, known=adapter, budget=left, only_proof=True)
         if len(result.kept) < len(groups):
             case = adapter.candidate(result.kept)
         if not (result.one_minimal and adapter.unanswered.disproves(result.kept)):
@@ -43,7 +39,7 @@ def proved_again(
 
 def _record(runner: ProbeRunner, case: Case) -> str:
     """Record the values of the Case's ops next to the captured graph's; return the suffix of their names."""
-    prepared, suffix = runner.prepared, f"__{key_of(case)}"
+    prepared, suffix = runner.prepared, f"__{runner.key_of(case)}"
     if case.ignores_values or prepared.recorded is None:
         return ""
     wanted = [node.name for node in case.graph.ops if isinstance(node.value, TensorMeta)]
@@ -53,7 +49,7 @@ def _record(runner: ProbeRunner, case: Case) -> str:
     folder.mkdir()
     (result,) = runner.run([lambda: run_eagerly(prepared, case.graph, case.inputs, case.state, wanted, folder)])
     if result is None:
-        runner.leave_open((AGAIN,), 1)
+        runner.leave_open((_PHASE,), 1)
     else:
         prepared.recorded = prepared.recorded.plus(folder, suffix)
     return suffix

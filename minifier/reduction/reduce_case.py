@@ -29,7 +29,7 @@ from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.guilt import at_guilty_ops, charge
 from minifier.reduction.inlining import without_wrappers
-from minifier.reduction.journal import BEGUN, PARAMETERS, Known
+from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
@@ -117,7 +117,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     case = _start(runner)
     budget = search.Budget.of(settings.max_probes, settings.budget, started)
     case = EarlierCallsReducer(runner, case, budget).fewest()
-    reduced, result = reduce_ops(runner, case, budget, known.of_ops(runner.repeats))
+    reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
         if case.failure.fingerprint.stage is Stage.COMPARE and case.failure.fingerprint.message != _NO_EXCEPTION:
@@ -179,12 +179,11 @@ def _with_parameters(runner: ProbeRunner, case: Case, reduced: Case) -> tuple[Ca
     if reduced.level is not Level.DYNAMO or not reduced.graph.attributes:
         return case, reduced
     whole, changed = (replace(attributes_as_inputs(each), through_dynamo=True) for each in (case, reduced))
-    with runner.beside(PARAMETERS, changed) as keep:
+    with runner.beside("parameters", changed) as keep:
         (judged,) = runner.probe([changed])
         if judged.verdict is not Verdict.SAME:
             return case, reduced
         runner.adopt(whole)
-        runner.sight(changed, judged.failure)
         keep()
     return whole, changed
 

@@ -16,13 +16,13 @@ from minifier.passes.resized import with_tensors
 from minifier.passes.sizes import to_number
 from minifier.passes.table import OF_VALUES
 from minifier.probe.without_backend import runs, with_sections
-from minifier.reduction.journal import AHEAD
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.simplify import Simplifier
 from minifier.reduction.unanswered import Unanswered
 
 _MIN_NEW_SIZE = 2
+_PHASE = "ahead"
 
 
 @dataclass
@@ -38,14 +38,14 @@ class EarlierCallsReducer:
         whole, runner = self.case, self.runner
         if not whole.others:
             return whole
-        runner.phase = AHEAD
+        runner.phase = _PHASE
         graphs = [whole.of(call).graph for call in whole.others]
         kinds = tuple(" ".join(kind(graph, group) for group in atoms(graph)) for graph in graphs)
         problem = search.Problem(((),) * len(kinds), kinds)
         adapter = _CallSearchAdapter(runner, whole)
-        result = search.reduce(problem, adapter, budget=self.budget.after(runner.total))
+        result = search.reduce(problem, adapter, known=adapter, budget=self.budget.after(runner.total))
         self.case = adapter.candidate(result.kept)
-        if result.one_minimal and adapter.unanswered.disproves(result.kept, (AHEAD,)):
+        if result.one_minimal and adapter.unanswered.disproves(result.kept, (_PHASE,)):
             return self.fewest()
         self._replace_calls([[*self._of_first_op(call), replace(call, times=1)] for call in self.case.others])
         self._cut_together()
@@ -69,13 +69,13 @@ class EarlierCallsReducer:
             ]
             return with_others(candidate, cut)
 
-        with runner.beside(AHEAD, whole), runner.built_by(cut_all):
-            reduced, _ = reduce_ops(runner, whole, self.budget, {})
+        with runner.beside(_PHASE, whole), runner.built_by(cut_all):
+            reduced, _ = reduce_ops(runner, whole, self.budget)
         self.case = cut_all(reduced)
 
     def simplify(self) -> None:
         """Replace each call by a call of the Case's own graph, if that suffices; else reduce the call's graph."""
-        self.runner.phase, self.runner.part = AHEAD, ""
+        self.runner.phase, self.runner.part = _PHASE, ""
         before = self.case.others
         if not before or self._take([None] * len(before)):
             return
@@ -138,8 +138,8 @@ class EarlierCallsReducer:
         def put_back(candidate: Case) -> Case:
             return with_others(whole, self._with_call(place, call_of(candidate, call)))
 
-        with runner.beside(AHEAD, alone), runner.built_by(put_back):
-            reduced, _ = reduce_ops(runner, alone, self.budget, {})
+        with runner.beside(_PHASE, alone), runner.built_by(put_back):
+            reduced, _ = reduce_ops(runner, alone, self.budget)
             self.case = put_back(reduced)
             (answer,) = runner.run([lambda: runs(runner.prepared, reduced)])
             if answer is not None and answer["case"] is not None:
@@ -174,6 +174,10 @@ class _CallSearchAdapter:
     def candidate(self, chosen: search.Atoms) -> Case:
         """Build the Case with these calls."""
         return with_others(self.whole, [call if i in chosen else None for i, call in enumerate(self.whole.others)])
+
+    def get(self, chosen: search.Atoms, /) -> bool | None:
+        """Return whether the failure shows after these calls; None if that is not known."""
+        return self.runner.known(self.candidate(chosen))
 
     def probe(self, candidates: Sequence[search.Atoms]) -> Sequence[bool]:
         """Return for each set of calls whether the Case shows the failure after them."""

@@ -31,7 +31,7 @@ def as_sighted(runner: ProbeRunner, case: Case) -> Case:
     The fingerprint stays, with the forms that were found meanwhile, and with the aspects that this Case shows.
     """
     case = with_forms(runner, case)
-    seen = runner.sighted.get(runner.positions_of(case))
+    seen = runner.sighted.get(runner.key_of(case))
     if seen is None or runner.sought.kind is Kind.TIMEOUT:  # the message is only the length of the timeout
         return case
     if case.failure.differences and not seen.differences:  # the death of a process where eager raises

@@ -15,7 +15,7 @@ from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
 from minifier.probe.without_backend import run_without_backend, runs, with_sections
-from minifier.reduction.answers import Answers, key_of
+from minifier.reduction.answers import Answers
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.facts import facts_of
 from minifier.reduction.probe_runner import ProbeRunner
@@ -112,17 +112,16 @@ class Simplifier:
 
     def _is_confirmed(self) -> bool:
         """Probe the Case itself if only an interrupted run saw the failure; return whether the failure shows."""
-        key = key_of(self.case)
+        key = self.runner.key_of(self.case)
         if key not in self._answers.unconfirmed:
             return True
         self.runner.part = ""
         self._answers.forget([key])
         return self._holds(self.case)
 
-    @property
-    def known(self) -> dict[str, bool]:
-        """Whether the failure showed, by the digest of the candidate."""
-        return self._answers.known()
+    def known(self, case: Case) -> bool | None:
+        """Return whether the failure showed; None for a candidate that was not probed, or did not answer."""
+        return self._answers.known(self.runner.key_of(case))
 
     @property
     def finished(self) -> bool:
@@ -228,7 +227,6 @@ class Simplifier:
         if not self._holds(candidate, later):
             return False
         self.case = candidate
-        self.runner.sight(candidate, self._answers[key_of(candidate)])
         return True
 
     def shows(self, edits: Alternatives) -> bool | None:
@@ -237,7 +235,7 @@ class Simplifier:
         programs = [each for each in candidates if each is not None and each != self.case]
         if any(map(self._holds, programs)):
             return True
-        return False if programs and not any(key_of(each) in self._answers.unanswered for each in programs) else None
+        return False if programs and all(self.known(each) is False for each in programs) else None
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
         """Return for each try the Case after its steps that leave a runnable program; None if there is none."""
@@ -275,7 +273,7 @@ class Simplifier:
         return result is not None and result["case"] is not None
 
     def _holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
-        key = key_of(case)
+        key = self.runner.key_of(case)
         if key not in self._answers:
             remaining = self.budget.after(self.runner.total).max_probes
             if remaining == 0:
@@ -283,7 +281,7 @@ class Simplifier:
             self._check_budget()
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
             cases = {key: case, **self._next_candidates(later, idle)}
-            for each, judged in zip(cases, self.runner.probe(list(cases.values()), list(cases)), strict=True):
+            for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):
                 self._answers.note(each, judged)
         self._judged[key] = case
         return self._answers[key] is not None
@@ -293,7 +291,7 @@ class Simplifier:
         if count < 1:
             return {}
         candidates = self._runnable(list(itertools.islice(later, count)))
-        by_key = {key_of(each): each for each in candidates if each is not None and each != self.case}
+        by_key = {self.runner.key_of(each): each for each in candidates if each is not None and each != self.case}
         return {key: each for key, each in by_key.items() if key not in self._answers}
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from minifier import search
 from minifier.case import Case
-from minifier.reduction.answers import key_of
 from minifier.reduction.needs import with_needs
 from minifier.reduction.op_search import reduce_bodies
 from minifier.reduction.probe_runner import ProbeRunner
@@ -38,7 +37,7 @@ def simplified(
     while True:
         simplifier = Simplifier(runner, case, reduced, budget, wants)
         stopped = _simplify(simplifier, _STOPPED[ended])
-        if stopped or key_of(simplifier.case) == key_of(reduced):
+        if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped
         reduced, ended = _proved_again(simplifier, budget)
         if reduced == simplifier.case:
@@ -53,9 +52,7 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
             simplifier.run()
             stopped = simplifier.stopped
         if simplifier.finished:
-            sighted = dict(simplifier.runner.sighted)
             simplifier.case = with_needs(simplifier)
-            simplifier.runner.sighted = sighted  # of the Case itself: `with_needs` probes variants too
     except KeyboardInterrupt:
         stopped = stopped or "interrupted after the ops were proved, before all else was simplified"
     if not simplifier.finished:

@@ -55,7 +55,7 @@ def _read(path: Path) -> Iterable[tuple[bool, Probed]]:
             entry = parsed(line)
             if "verdict" not in entry:
                 continue
-            size = unpack(int, entry["lines"]) if "lines" in entry else _count(unpack(str, entry["ops"]))
+            size = unpack(int, entry["lines"]) if "lines" in entry else unpack(int, entry["ops"])
             step = unpack(str, entry.get("pass") or entry["phase"])
             seconds, elements = unpack(float, entry["seconds"]), unpack(int | None, entry.get("elements"))
             _of_a_probe(size, seconds, elements)
@@ -69,18 +69,6 @@ def _of_a_probe(size: int, seconds: float, elements: int | None) -> None:
     between(0, _MAX_OPS)(size)
     between(0, MAX_SECONDS)(seconds)
     between(0, MAX_SIZE)(elements)
-
-
-def _count(ranges: str) -> int:
-    """Count the numbers in ranges like `0-3,7`."""
-    total = 0
-    for part in filter(None, ranges.split(",")):
-        low, _, high = part.partition("-")
-        count = int(high or low) - int(low) + 1
-        if count < 1:
-            raise ValueError("a range begins after its end")
-        total += count
-    return total
 
 
 def steps_of(history: Iterable[Probed]) -> tuple[HistoryStep, ...]:

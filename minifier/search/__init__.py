@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from .delete import gallop_over
 from .masks import mask_of
 from .phases import plan, proving
-from .problem import Atoms, Budget, Ending, Oracle, Problem
+from .problem import Atoms, Budget, Ending, Known, Oracle, Problem
 from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Done
 from .walk import Walk
@@ -19,6 +19,7 @@ __all__ = [
     "Atoms",
     "Budget",
     "Ending",
+    "Known",
     "Oracle",
     "PhaseCount",
     "Problem",
@@ -31,20 +32,21 @@ __all__ = [
 
 
 UNLIMITED = Budget()
+NOTHING: dict[Atoms, bool] = {}
 
 
 def reduce(
     problem: Problem,
     prober: Oracle,
     *,
-    known: Mapping[Atoms, bool] = {},
+    known: Known = NOTHING,
     budget: Budget = UNLIMITED,
     on_progress: Callable[[SearchProgress], None] | None = None,
     only_proof: bool = False,
 ) -> Result:
     """Reduce `problem` to atoms that fail together and of which none can be deleted alone.
 
-    All atoms together are assumed to fail; they are not probed. `known` holds earlier answers (of the check, or of a
+    All atoms together are assumed to fail; they are not probed. `known` has earlier answers (of the check, or of a
     journal), which are not probed again: a resumed search ends with the result of an uninterrupted search.
     `on_progress` is called before each round. `only_proof` begins with the proof, for atoms that are minimal in all
     likelihood.
@@ -60,7 +62,7 @@ def reduce(
 
 
 def gallop(
-    size: int, prober: Oracle, *, first: int = 0, budget: Budget = UNLIMITED, known: Mapping[Atoms, bool] = {}
+    size: int, prober: Oracle, *, first: int = 0, budget: Budget = UNLIMITED, known: Known = NOTHING
 ) -> tuple[Atoms, Ending | None]:
     """Delete the atoms below `size` in their order, in groups, the first of `first` atoms (0: all of them).
 

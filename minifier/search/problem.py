@@ -67,6 +67,14 @@ class Oracle(Protocol):
         ...
 
 
+class Known(Protocol):
+    """Answers of earlier runs, like a dictionary from candidates to answers. Looking one up costs no probe."""
+
+    def get(self, candidate: Atoms, /) -> bool | None:
+        """Return whether the sought failure showed; None if that is not known."""
+        ...
+
+
 class Ending(Enum):
     """Why the search stopped."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from .masks import Mask, atoms_of, mask_of, size
+from .masks import Mask, atoms_of, size
 from .place import Place, foresee
-from .problem import Atoms, Budget, Ending, Oracle
+from .problem import Budget, Ending, Known, Oracle
 from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Ask, Step
 
@@ -17,14 +17,15 @@ class Walk:
     def __init__(
         self,
         prober: Oracle,
-        known: Mapping[Atoms, bool],
+        known: Known,
         budget: Budget,
         on_progress: Callable[[SearchProgress], None] | None,
     ) -> None:
         self._prober = prober
         self._budget = budget
         self._on_progress = on_progress
-        self._answers = {mask_of(atoms): fails for atoms, fails in known.items()}
+        self._known = known
+        self._answers: dict[Mask, bool] = {}
         self._probes = dict.fromkeys(SearchPhase, 0)
         self._sizes: dict[SearchPhase, tuple[int, int]] = {}
         self._rounds = 0
@@ -38,6 +39,8 @@ class Walk:
         try:
             while isinstance(ask := place.step, Ask):
                 fails = place.answer(ask, self._answers)
+                if fails is None and self._recalls(ask):
+                    continue
                 if fails is None:
                     if (spent := self._budget.ending(self._total)) is not None:
                         ended = spent
@@ -65,6 +68,8 @@ class Walk:
         if self._budget.max_probes is not None:
             wanted = min(wanted, self._budget.max_probes - self._total)
         asks = foresee(place, self._answers, wanted)
+        while any([self._recalls(ask) for ask in asks]):
+            asks = foresee(place, self._answers, wanted)
         answers = self._prober.probe([atoms_of(ask.candidate) for ask in asks])
         for ask, fails in zip(asks, answers, strict=True):
             self._answers[ask.candidate] = bool(fails)
@@ -72,8 +77,15 @@ class Walk:
         self._rounds += 1
         return self._answers[asks[0].candidate]
 
+    def _recalls(self, ask: Ask) -> bool:
+        """Take over the answer of an earlier run; return whether there was one that was not taken over before."""
+        fails = self._known.get(atoms_of(ask.candidate)) if ask.candidate not in self._answers else None
+        if fails is not None:
+            self._answers[ask.candidate] = fails
+        return fails is not None
+
     def _smallest_failing(self) -> Mask:
-        """Return the smallest failing candidate of all answers, including speculation and the journal."""
+        """Return the smallest failing candidate of all answers so far, including speculation."""
         failing = (candidate for candidate, fails in self._answers.items() if fails)
         return min(failing, key=lambda candidate: (size(candidate), candidate))
 

@@ -15,6 +15,7 @@ from minifier.failure import Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
 from minifier.reduction.journal import BEGUN, Entry, Journal
+from minifier.reduction.keys import Keys
 from minifier.reduction.probe_runner import ProbeRunner
 
 CASE = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", shape=(5,))
@@ -120,28 +121,28 @@ OTHER_TERMS = {
 }
 
 
-def known_ops(folder, case, imports_in_child=False):
+def known_answers(folder, case, imports_in_child=False):
     """The answers about ops that a run on this Case finds; the run leaves an answer about the first op."""
     runner = ProbeRunner(PreparedCase(case, StoredTensors(None), imports_in_child), folder)
-    known = runner.journal.known.ops
-    runner.journal.end(Entry("delete", "0"), Verdict.PASS, 0.1)
+    known = runner.journal.known.shown
+    runner.journal.end(Entry("delete", "ab12"), Verdict.PASS, 0.1)
     runner.journal.close(finished=False)
     return known
 
 
 @pytest.mark.parametrize("terms", OTHER_TERMS)
 def test_an_answer_counts_for_the_same_case_in_the_same_mode(folder, terms):
-    known_ops(folder, CASE)
-    assert known_ops(folder, CASE) == {"0": False}
-    assert known_ops(folder, *OTHER_TERMS[terms]) == {}
+    known_answers(folder, CASE)
+    assert known_answers(folder, CASE) == {"ab12": False}
+    assert known_answers(folder, *OTHER_TERMS[terms]) == {}
 
 
 def test_an_answer_counts_for_the_same_values_of_stored_inputs(folder):
     case, known = replace(CASE, tensors=folder / "values"), []
     for values in (b"ahead of the call", b"ahead of the call", b"after the call"):
         case.tensors.write_bytes(values)
-        known.append(known_ops(folder, case))
-    assert known == [{}, {"0": False}, {}]
+        known.append(known_answers(folder, case))
+    assert known == [{}, {"ab12": False}, {}]
 
 
 def test_answers_that_no_longer_hold_are_asked_again(reduce, folder, whole):
@@ -163,7 +164,7 @@ def test_a_candidate_that_the_machine_did_not_survive_is_left_out(reduce, folder
     out.mkdir()
     fatal = with_ops(CASE, sorted(NEEDED))
     journal = Journal(out / JOURNAL)
-    journal.begin([Entry("delete", "2,4")])
+    journal.begin([Entry("delete", Keys().of(fatal))])
     journal.close(finished=False)
     begun = out / BEGUN
     begun.write_text(begun.read_text().replace('"boot": "', '"boot": "another'))
@@ -177,7 +178,7 @@ def test_a_whole_graph_that_the_machine_did_not_survive_is_not_tried_again(reduc
     out = folder / "out"
     out.mkdir()
     journal = Journal(out / JOURNAL)
-    journal.begin([Entry("check", "0-5")])
+    journal.begin([Entry("check", "ab12")])
     journal.close(finished=False)
     begun = out / BEGUN
     begun.write_text(begun.read_text().replace('"boot": "', '"boot": "another'))

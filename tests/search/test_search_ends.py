@@ -66,10 +66,12 @@ def test_no_budget_is_needed_for_what_is_known() -> None:
     assert (again.kept, again.ended, again.probes) == (whole.kept, Ending.PROVED, 0)
 
 
-def test_a_known_failure_is_the_best_so_far_from_the_start() -> None:
-    smaller = PLANTED | {50}
-    result = reduce(PROBLEM, FakeProber(needs(*PLANTED)), known={smaller: True}, budget=Budget(max_probes=0))
-    assert result.kept == smaller
+@pytest.mark.parametrize("probes", [8, 15])
+def test_the_best_so_far_of_a_stopped_search_is_known_without_a_probe(probes: int) -> None:
+    prober = FakeProber(needs(*PLANTED))
+    stopped = reduce(PROBLEM, prober, budget=Budget(max_probes=probes))
+    again = reduce(PROBLEM, FakeProber(needs()), known=prober.answers, budget=Budget(max_probes=0))
+    assert again.kept == stopped.kept < PROBLEM.everything
 
 
 def test_other_exceptions_are_passed_on() -> None:
