@@ -309,7 +309,8 @@ def reduced_at(source: Path, out: Path, **settings: Any) -> Any:
     from minifier.workflow.attempt import Attempt, Run
     from minifier.workflow.reduction import reduce_in_child
 
-    return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), load(source)), source, out)
+    case = load(source)
+    return reduce_in_child(Attempt(Run(Settings(**settings)), RunFolder(out), case), case, out)
 
 
 def let_hangs_last(folder: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from minifier.case.store import load
+from minifier.case import Case
 from minifier.errors import FailsByItself, NoRepro
 from minifier.failure import Failure
 from minifier.probe.life import Limits
@@ -18,13 +18,12 @@ from minifier.settings import Settings
 _DEFAULT_TIMEOUT_SECONDS = 120.0  # as for a backend call of a script
 
 
-def how_it_fails(source: Path, settings: Settings, imports_in_child: bool = False) -> Failure | None:
+def how_it_fails(case: Case, settings: Settings, imports_in_child: bool = False) -> Failure | None:
     """Call the backend once with the whole graph, up to the failure's stage; return the failure, or None for a pass.
 
     Raises NoRepro if the call cannot be made, FailsByItself if eager fails as well, and, without `imports_in_child`,
     StartsThreads if the backend's import started threads.
     """
-    case = load(source)
     scratch = Path(tempfile.mkdtemp(prefix="minify-"))
     try:
         prepared = prepare_case(case, imports_in_child)

@@ -15,7 +15,6 @@ from minifier import search
 from minifier.case import Case, Level
 from minifier.case.attributes import attributes_as_inputs
 from minifier.case.run_folder import RunFolder
-from minifier.case.store import load
 from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, said_of_trace
 from minifier.failure import Aspect, Kind, Stage, Tolerance, Verdict
 from minifier.probe.children import RunJobs, run_children
@@ -54,13 +53,13 @@ Show = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class ReductionTask:
-    """A reduction of the Case in `source` into `folder`.
+    """A reduction of a Case into `folder`.
 
     `imports_in_child` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times
     first, because the failure may be flaky.
     """
 
-    source: Path
+    case: Case
     folder: Path
     settings: Settings
     imports_in_child: bool = False
@@ -85,7 +84,7 @@ def reduce_case(
     """
     started = time.monotonic()
     folder, settings = RunFolder(task.folder), task.settings
-    case = load(task.source)
+    case = task.case
     if settings.measure != Tolerance():
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)

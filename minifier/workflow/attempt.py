@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from minifier.capturing.captured import FailingGraph
 from minifier.capturing.find_failures import FoundFailures
 from minifier.capturing.script import Program
-from minifier.case import Case
+from minifier.case import Case, Level
 from minifier.case.run_folder import RunFolder
 from minifier.emit.repro import Repro
 from minifier.errors import ExitCode, MachineFailed, MinifyError, ToolFailed
@@ -103,11 +103,11 @@ class FailingCall:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A reduced Case, and the folder of the Case that it was reduced from."""
+    """A reduced Case, and the Case that it was reduced from."""
 
     summary: Summary
     minimal: Case
-    source: Path
+    source: Case
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,11 @@ class Attempt:
     repro_result: ReproResult | None = None
     error: MinifyError | None = None
     fallbacks: tuple[str, ...] = ()
+
+    @property
+    def is_of_forward(self) -> bool:
+        """Whether the Case of a backward graph was reduced by way of the forward graph that it belongs to."""
+        return self.case.level is Level.AOT_BACKWARD and self.reduction.source.level is Level.DYNAMO
 
     @property
     def repro(self) -> Repro | None:

@@ -65,11 +65,10 @@ def _keep_dying_call(leftover: Path, call: Running, settings: Settings, ui: Ui) 
     if (leftover / PRIVATE).is_file():
         shutil.copyfile(leftover / PRIVATE, place / PRIVATE)
     work = leftover / _WORK_FOLDER
-    keep_case(place, work, forward_of(leftover, call.number), kept_source(leftover))
-    kept = RunFolder(work).case
+    kept = keep_case(place, work, forward_of(leftover, call.number), kept_source(leftover))
     failure = failure_in_child(kept, settings, ui)
     if failure is not None and failure.fingerprint.kind in _DEATHS:
-        save(replace(load(kept), failure=failure), kept)
+        save(replace(kept, failure=failure), RunFolder(work).case)
         return ""
     result = "does not fail" if failure is None else f"ends otherwise: {failure.sentence}"
     if call.call and (case.tensors is None or case.calls != call.call):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from minifier.case import BackendSource, Case
 from minifier.case.run_folder import RunFolder
-from minifier.case.store import load, save
+from minifier.case.store import save
 from minifier.errors import MachineFailed
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.probe.prepared_case import StartsThreads
@@ -32,9 +32,8 @@ def first_failure(recorded: Path, work: Path, settings: Settings, ui: Ui) -> Run
         folder = RunFolder(work / place.name)
         case = keep_case(place, folder.path, source=kept_source(recorded))
         _check_backend(case)
-        failure = failure_in_child(folder.case, settings, ui)
+        failure = failure_in_child(case, settings, ui)
         if failure is not None:
-            case = load(folder.case)
             save(replace(case, failure=failure, backward=case.backward and _is_of_backward(failure)), folder.case)
             return folder
     return None
@@ -58,7 +57,7 @@ def _is_of_backward(failure: Failure) -> bool:
     return stage in (Stage.BACKWARD_COMPILE, Stage.BACKWARD_RUN)
 
 
-def failure_in_child(case: Path, settings: Settings, ui: Ui, *, imports_in_child: bool = False) -> Failure | None:
+def failure_in_child(case: Case, settings: Settings, ui: Ui, *, imports_in_child: bool = False) -> Failure | None:
     """Run the Case's call in a child, which imports the user's modules; return the failure, or None for a pass.
 
     Raises NoRepro if the call cannot be made, FailsByItself if eager fails as well, and MachineFailed if the child is

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from minifier.case.run_folder import RunFolder
 from minifier.case.source_names import source_names
+from minifier.case.store import load
 from minifier.errors import MinifyError
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Run
@@ -32,7 +33,7 @@ def reduce_near_failure(attempt: Attempt) -> Attempt:
     place = attempt.folder.path / other["case"]
     with attempt.folder.scratch("near") as scratch:
         try:
-            again = reduce_further(attempt, place, scratch, _settings(attempt, run))
+            again = reduce_further(attempt, load(place), scratch, _settings(attempt, run))
         except MinifyError as error:  # an interrupt, say
             again = attempt.failed(error)
         if again.error is not None:

@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.case import Case, Level
-from minifier.case.store import ATEN, load
+from minifier.case.store import load
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.process.progress import counted
@@ -29,14 +29,14 @@ _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of t
 
 @dataclass(frozen=True, slots=True)
 class Premise:
-    """A starting point: the captured Case after a change, or the Case in the sub-folder `part` of the captured Case.
+    """A starting point, made from the captured Case by `change`. Reduced, it stands for that Case if it `replaces` it.
 
     `name` completes the sentence "the failure shows with ...".
     """
 
     name: str
     change: Callable[[Case], Case]
-    part: str = ""
+    replaces: bool = True
 
 
 def premises(attempt: Attempt) -> Iterator[Premise]:
@@ -58,7 +58,8 @@ def premises(attempt: Attempt) -> Iterator[Premise]:
                     lambda case: with_calls(_through_dynamo(case)),
                 )
     if attempt.folder.has_aten:
-        yield Premise("the ATen graph that AOTAutograd made of Dynamo's", lambda case: case, ATEN)
+        aten = attempt.folder.aten
+        yield Premise("the ATen graph that AOTAutograd made of Dynamo's", lambda _: load(aten), replaces=False)
     if isinstance(attempt.error, OtherMessage) and not attempt.case.failure.fingerprint.any_message:
         yield Premise(
             "any message from the same function that shares half of its words",
@@ -79,7 +80,7 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
             ui.detail(f"starting point: {premise.name}")
     probes: dict[str, int] = {}
     while left:
-        cases = (premise.change(load(attempt.folder.case / premise.part)) for premise in left)  # made in the child
+        cases = (premise.change(attempt.case) for premise in left)  # made in the child
         shown = find_first_shown(attempt, cases, len(left))
         probes = add_probes(probes, shown.probes)
         if shown.position < 0:
@@ -96,9 +97,9 @@ def reduce_from_premises(attempt: Attempt) -> Attempt:
 
 
 def _reduced_from(premise: Premise, attempt: Attempt) -> Attempt:
-    if not premise.part:
+    if premise.replaces:
         return reduce_changed(attempt, premise.change)
-    return reduce_further(attempt, attempt.folder.case / premise.part, attempt.folder.path)
+    return reduce_further(attempt, premise.change(attempt.case), attempt.folder.path)
 
 
 def _calls_ahead(attempt: Attempt) -> tuple[CapturedCallAhead, ...]:

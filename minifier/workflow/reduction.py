@@ -51,9 +51,9 @@ _INTERRUPTED = "interrupted: ending the search, then verifying the best so far; 
 
 
 def reduce_in_child(
-    attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+    attempt: Attempt, case: Case, out: Path, settings: Settings | None = None, *, doubtful: bool = False
 ) -> Reduced:
-    """Reduce the Case in `source` in a forked child; the minimal Case goes to minimal/ in `out`.
+    """Reduce the Case in a forked child; the minimal Case goes to minimal/ in `out`.
 
     The default settings are the settings of the attempt's run. If forks lack threads that the import of the backend
     starts, begin again, with an import in each probe.
@@ -63,13 +63,13 @@ def reduce_in_child(
     """
     run, backend = attempt.run, attempt.case.backend.expression
     in_each_probe = backend in run.with_threads
-    task = ReductionTask(source, out, settings or run.settings, in_each_probe, doubtful)
+    task = ReductionTask(case, out, settings or run.settings, in_each_probe, doubtful)
 
     def work(channel: Channel) -> Summary:
-        return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, source, channel))
+        return reduce_case(task, channel.show, elsewhere=_elsewhere(attempt, case, channel))
 
     try:
-        summary = _in_child(attempt, source, out, Summary, work)
+        summary = _in_child(attempt, out, Summary, work)
     except StartsThreads:
         if in_each_probe:
             raise
@@ -78,9 +78,9 @@ def reduce_in_child(
             "importing the backend starts threads or a device, and forked processes do not have them: each probe now "
             "imports it, which is slower"
         )
-        return reduce_in_child(attempt, source, out, settings, doubtful=doubtful)
+        return reduce_in_child(attempt, case, out, settings, doubtful=doubtful)
     run.errors.extend(summary.errors)
-    return Reduced(summary, load(RunFolder(out).minimal), source)
+    return Reduced(summary, load(RunFolder(out).minimal), case)
 
 
 def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> FirstShown:
@@ -91,20 +91,17 @@ def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> Fi
 
     def work(channel: Channel) -> FirstShown:
         def elsewhere(case: Case, prepared: PreparedCase, scratch: Path) -> Prober:
-            save(case, scratch / "case")
-            make = _elsewhere(attempt, scratch / "case", channel)
+            make = _elsewhere(attempt, case, channel)
             assert make is not None, "there is a cluster"
             return make(prepared, scratch)
 
         on_cluster = elsewhere if attempt.run.cluster is not None else None
         return first_shown(cases, number, attempt.run.settings, channel.show, on_cluster)
 
-    return _in_child(attempt, attempt.folder.case, attempt.folder.path, FirstShown, work)
+    return _in_child(attempt, attempt.folder.path, FirstShown, work)
 
 
-def _in_child(
-    attempt: Attempt, source: Path, out: Path, kind: type[_Result], work: Callable[[Channel], _Result]
-) -> _Result:
+def _in_child(attempt: Attempt, out: Path, kind: type[_Result], work: Callable[[Channel], _Result]) -> _Result:
     """Run `work` in a forked child in the place of the script; return its result, of this dataclass."""
     ui, cluster = attempt.run.ui, attempt.run.cluster
     program = attempt.asked.program if attempt.asked is not None else Program(attempt.case.script.name)
@@ -131,9 +128,9 @@ def _in_child(
     except MachineFailed as error:
         raise type(error)(f"{shown_path(out)}: {error}") from None
     except UsageError as error:
-        if (source / CASE).exists():
+        if (attempt.folder.case / CASE).exists():
             raise
-        raise FolderRemoved(f"{source} was removed while it was in use: {error}") from None
+        raise FolderRemoved(f"{attempt.folder.case} was removed while it was in use: {error}") from None
     if result is None:
         if end.signal == signal.SIGKILL:
             raise LimitReached(
@@ -152,15 +149,16 @@ def _in_child(
     return result
 
 
-def _elsewhere(attempt: Attempt, source: Path, channel: Channel) -> Callable[[PreparedCase, Path], Prober] | None:
+def _elsewhere(attempt: Attempt, case: Case, channel: Channel) -> Callable[[PreparedCase, Path], Prober] | None:
     cluster = attempt.run.cluster
-    return functools.partial(_on_cluster, cluster, source, channel) if cluster is not None else None
+    return functools.partial(_on_cluster, cluster, case, channel) if cluster is not None else None
 
 
-def _on_cluster(cluster: Cluster, source: Path, channel: Channel, prepared: PreparedCase, scratch: Path) -> Prober:
+def _on_cluster(cluster: Cluster, case: Case, channel: Channel, prepared: PreparedCase, scratch: Path) -> Prober:
     from minifier.cluster.elsewhere import ClusterProber
 
-    return ClusterProber(cluster, prepared, source, scratch, channel.say)
+    save(case, scratch / "case")
+    return ClusterProber(cluster, prepared, scratch / "case", scratch, channel.say)
 
 
 def with_memory_limit(settings: Settings, case: Case) -> Settings:
@@ -178,7 +176,7 @@ def reduce(attempt: Attempt) -> Attempt:
     again, say. Raises NothingToReduce if the program fails without the backend, StoppedEarly, and all other errors.
     """
     try:
-        return attempt.succeeded(reduce_in_child(attempt, attempt.folder.case, attempt.folder.path))
+        return attempt.succeeded(reduce_in_child(attempt, attempt.case, attempt.folder.path))
     except MinifyError as error:
         if error.exit_code is ExitCode.NO_REPRO:
             return attempt.failed(error)
@@ -190,8 +188,7 @@ def reduce_forward(attempt: Attempt) -> Attempt:
 
     A maintainer would rather read that module. The sizes are told of the graph that the backend failed on.
     """
-    folder = attempt.folder
-    again = reduce_further(attempt, folder.forward, folder.path)
+    again = reduce_further(attempt, load(attempt.folder.forward), attempt.folder.path)
     if again.reduced is None:
         attempt.run.ui.detail(f"the forward graph and its backward pass: {again.error}")
         return attempt
@@ -200,14 +197,14 @@ def reduce_forward(attempt: Attempt) -> Attempt:
 
 
 def reduce_further(
-    attempt: Attempt, source: Path, out: Path, settings: Settings | None = None, *, doubtful: bool = False
+    attempt: Attempt, case: Case, out: Path, settings: Settings | None = None, *, doubtful: bool = False
 ) -> Attempt:
-    """Reduce another Case of the attempt, the one in `source`; return the attempt with the result or the error.
+    """Reduce another Case in the place of the attempt's; return the attempt with the result or the error.
 
     Raises StoppedEarly, and the errors of the machine and of this tool.
     """
     try:
-        return attempt.succeeded(reduce_in_child(attempt, source, out, settings, doubtful=doubtful))
+        return attempt.succeeded(reduce_in_child(attempt, case, out, settings, doubtful=doubtful))
     except (StoppedEarly, MachineFailed, ToolFailed):
         raise
     except MinifyError as error:
@@ -215,22 +212,12 @@ def reduce_further(
 
 
 def reduce_changed(attempt: Attempt, change: Callable[[Case], Case]) -> Attempt:
-    """Change the saved Case, with the ATen graph and the forward graph that belong to it, and reduce it.
-
-    Unless that leads to a reduced Case, all are restored: `minify reduce` of the folder begins with them.
-    """
-    folder = attempt.folder
-    before = {place: load(place) for place in (folder.case, folder.aten, folder.forward) if (place / CASE).exists()}
-    again: Attempt | None = None
-    try:
-        for place, case in before.items():
-            save(change(case), place)
-        again = reduce(replace(attempt, case=load(folder.case), reduced=None, error=None))
-        return again
-    finally:
-        if again is None or again.reduced is None:
-            for place, case in before.items():
-                save(case, place)
+    """Reduce the attempt's Case after a change. If that succeeds, the changed Case takes the captured one's place."""
+    changed = change(attempt.case)
+    again = reduce(replace(attempt, case=changed, reduced=None, error=None))
+    if again.reduced is not None:
+        save(changed, attempt.folder.case)
+    return again
 
 
 def add_probes(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
@@ -273,4 +260,4 @@ def take_as_captured(attempt: Attempt) -> Attempt:
     save(case, attempt.folder.minimal)
     why = said_of_trace(attempt.run.errors[-1])
     summary = Summary(size, size, len(case.inputs), case.elements, {"total": 0}, False, why, 0.0)
-    return attempt.succeeded(Reduced(summary, case, attempt.folder.case)).took("take the Case as captured")
+    return attempt.succeeded(Reduced(summary, case, case)).took("take the Case as captured")

@@ -272,9 +272,7 @@ def find_repro_of_backward(attempt: Attempt) -> Attempt:
 def find_repro_as_flaky(attempt: Attempt) -> Attempt:
     """Measure the rate of a Case whose script ran to its end, and search for a repro of a flaky Case."""
     with attempt.folder.scratch("flaky") as place:
-        source = RunFolder(place).case
-        save(attempt.reduction.minimal, source)
-        flaky = reduce_further(attempt, source, place, doubtful=True)
+        flaky = reduce_further(attempt, attempt.reduction.minimal, place, doubtful=True)
         if flaky.reduced is None:
             attempt.run.ui.say(f"no repro this way: {flaky.error}")
             return attempt

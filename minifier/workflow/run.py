@@ -212,7 +212,7 @@ def _with_repro(attempt: Attempt) -> Attempt:
     sizes, dtypes and arguments."""
     run = attempt.run
     attempt = run.after(find_repro, attempt)
-    if attempt.lacks_repro and attempt.reduction.source == attempt.folder.forward:
+    if attempt.lacks_repro and attempt.is_of_forward:
         run.ui.say("no script shows the failure of the forward graph: going on with the backward graph itself")
         attempt = run.after(find_repro_of_backward, attempt)
     if attempt.lacks_repro and others(os.environ):

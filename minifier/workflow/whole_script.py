@@ -117,7 +117,7 @@ def reduce_to_script(
     backend = replace(backend, folders=())  # the script's are those that what is left of it imports from
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
-    attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, folder.path))
+    attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, case))
     run.errors.extend(reduced.errors)
     reduced_text = reduced.source
     with run.going_on():

@@ -175,7 +175,7 @@ def test_no_call_is_repeated_in_a_fork_without_its_backends_threads(bureau):
 
     def repeated(late):
         try:
-            return how_it_fails(bureau.graphs / "1", Settings(timeout=20), late)
+            return how_it_fails(load(bureau.graphs / "1"), Settings(timeout=20), late)
         except StartsThreads:
             return None
 

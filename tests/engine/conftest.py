@@ -123,7 +123,7 @@ def reduce(folder: Path) -> Callable[..., Reduced]:
             return probers[-1]
 
         summary = reduce_case(
-            ReductionTask(source, out, Settings(**settings), doubtful=doubtful),  # type: ignore[arg-type]
+            ReductionTask(load(source), out, Settings(**settings), doubtful=doubtful),  # type: ignore[arg-type]
             elsewhere=elsewhere,
             run_jobs=run_here,
         )

@@ -26,7 +26,6 @@ CASE = replace(small_case(), level=Level.DYNAMO)
 def attempt(tmp_path):
     folder = RunFolder(tmp_path / "out")
     save(CASE, folder.case)
-    save(replace(CASE, level=Level.AOT_FORWARD), folder.aten)
     return Attempt(Run(Settings()), folder, load(folder.case))
 
 
@@ -37,15 +36,15 @@ def through_dynamo(case):
 @pytest.mark.parametrize(
     "error", [StoppedEarly, StoppedAtOnce, NothingToReduce, MachineFailed, ToolFailed, KeyboardInterrupt, TypeError]
 )
-def test_a_case_that_was_changed_for_an_attempt_is_restored_after_any_error(attempt, error, monkeypatch):
+def test_an_attempt_with_a_changed_case_leaves_the_captured_one_at_any_error(attempt, error, monkeypatch):
     def reducing(changed):
-        assert changed.case.through_dynamo and load(changed.folder.aten).through_dynamo
+        assert changed.case.through_dynamo and not load(changed.folder.case).through_dynamo
         raise error("in the middle of it")
 
     monkeypatch.setattr(reduction, "reduce", reducing)
     with pytest.raises(error):
         reduce_changed(attempt, through_dynamo)
-    assert not load(attempt.folder.case).through_dynamo and not load(attempt.folder.aten).through_dynamo
+    assert not load(attempt.folder.case).through_dynamo
 
 
 def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
@@ -53,7 +52,7 @@ def test_a_changed_case_stays_if_it_could_be_reduced(attempt, monkeypatch):
     assert reduce_changed(attempt, through_dynamo).reduced is None
     assert not load(attempt.folder.case).through_dynamo
     monkeypatch.setattr(
-        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.folder.case))
+        reduction, "reduce", lambda changed: changed.succeeded(Reduced(None, changed.case, changed.case))
     )
     assert reduce_changed(attempt, through_dynamo).case.through_dynamo
     assert load(attempt.folder.case).through_dynamo

@@ -47,7 +47,7 @@ def attempt(tmp_path):
 
 
 def changed(attempt):
-    return [(premise.part, premise.change(attempt.case)) for premise in premises(attempt)]
+    return [(premise.replaces, premise.change(attempt.case)) for premise in premises(attempt)]
 
 
 def test_imports_come_before_torch_compile(attempt):
@@ -59,12 +59,14 @@ def test_imports_come_before_torch_compile(attempt):
 
 def test_the_aten_graph_comes_after_dynamos(attempt):
     save(replace(CASE, level=Level.AOT_FORWARD), attempt.folder.aten)
-    assert [part for part, _ in changed(attempt)] == ["", "", "", "aten"]
+    found = changed(attempt)
+    assert [replaces for replaces, _ in found] == [True, True, True, False]
+    assert [case.level for _, case in found] == [Level.DYNAMO] * 3 + [Level.AOT_FORWARD]
 
 
 def test_a_message_that_varies_comes_last_and_through_torch_compile(attempt):
-    *_, (part, case) = changed(attempt.failed(OtherMessage("another message")))
-    assert part == "" and case.through_dynamo and case.failure.fingerprint.any_message
+    *_, (replaces, case) = changed(attempt.failed(OtherMessage("another message")))
+    assert replaces and case.through_dynamo and case.failure.fingerprint.any_message
 
 
 def test_symbols_go_through_torch_compile_anyway(attempt):
@@ -79,7 +81,7 @@ def test_an_aten_graph_is_not_compiled_as_a_function(attempt):
 
 
 def succeeding(attempt):
-    return attempt.succeeded(Reduced(SUMMARY, attempt.case, attempt.folder.case))
+    return attempt.succeeded(Reduced(SUMMARY, attempt.case, attempt.case))
 
 
 def shown_at(monkeypatch, *positions):
