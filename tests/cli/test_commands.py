@@ -87,7 +87,7 @@ def test_a_budget_of_probes_ends_it_with_the_best_so_far_and_it_can_go_on(minify
     again = project.minify("reduce", project.out)
     assert again.code == 0 and again.ops[1] == 3 and again.result["one_minimal"] is True
     lines = [json.loads(line) for line in (project.out / "journal.jsonl").read_text().splitlines()]
-    asked = [line["ops"] for line in lines if line["phase"] not in ("check", "simplify", "again")]
+    asked = [line["key"] for line in lines if line["phase"] not in ("check", "simplify", "again")]
     assert len(lines) > spent and len(asked) == len(set(asked)), "a probe of the journal was made again"
 
 
