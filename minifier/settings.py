@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from minifier.failure.difference import Tolerance
 
+_TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a reduction may take without a budget of the user's
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -37,6 +39,13 @@ class Settings:
     level: str = "auto"
     cluster: str | None = None
     silent_fallbacks: bool = False
+
+    def seconds_for(self, script: float) -> float:
+        """Return the seconds that a reduction may take: the user's budget, or what the script takes ten times, and 180.
+
+        `script` is in seconds.
+        """
+        return _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
 
     def wants(self, name: str) -> bool:
         """Whether the settings allow the pass of this name."""

@@ -98,7 +98,8 @@ _SHARED_OPTIONS = (
         "--budget",
         type=RealNumber(min=0),
         metavar="SECONDS",
-        help="Stop reducing after this time; the best so far is written and verified (exit code 3).",
+        help="Stop reducing after this time, by default ten times what the script takes, and 180 s; the best so far is "
+        "written and verified (exit code 3).",
     ),
     click.option(
         "--max-probes",

@@ -114,7 +114,8 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     known = _known(runner)
     without_wrappers(runner)
     case = _start(runner)
-    budget = search.Budget.of(settings.max_probes, settings.budget, started)
+    seconds = settings.seconds_for(case.script.seconds)
+    budget = search.Budget.of(settings.max_probes, seconds, started)
     case = EarlierCallsReducer(runner, case, budget).fewest()
     reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
@@ -128,7 +129,9 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         case, reduced = _with_parameters(runner, case, reduced)
     except KeyboardInterrupt:
         ended = search.Ending.INTERRUPTED
-    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants)
+    if settings.budget is None:  # the passes then have a limit of their own, at which they end in silence
+        budget = replace(budget, deadline=None)
+    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants, seconds)
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped

@@ -42,9 +42,9 @@ class Simplifier:
     which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the pass of
     each candidate that gave no answer, also when asked again.
 
-    Without a user's budget, its probes may take twice the time of the search's, and at least a minute. If compiling is
-    slow, nobody wants to wait for the last literal. Several workers probe the next candidates ahead of time, with the
-    same result.
+    Without a user's budget, its probes may take twice the time of the search's, as far as the `seconds` of the whole
+    reduction go, and at least a minute. If compiling is slow, nobody wants to wait for the last literal. Several
+    workers probe the next candidates ahead of time, with the same result.
     """
 
     runner: ProbeRunner
@@ -52,6 +52,7 @@ class Simplifier:
     case: Case
     budget: Budget = field(default_factory=Budget)
     wants: Callable[[str], bool] = lambda _: True
+    seconds: float = math.inf
     spent: Callable[[], float] | None = None  # seconds of all children so far; by default the runner's
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
@@ -72,7 +73,7 @@ class Simplifier:
     def run(self) -> Case:
         """Run the passes and return the simplest Case."""
         spent = self._spent()
-        self._max_spent = spent + max(_MIN_SECONDS, _MAX_SEARCH_RATIO * spent)
+        self._max_spent = spent + max(_MIN_SECONDS, min(_MAX_SEARCH_RATIO * spent, self.seconds - spent))
         searched = self.case
         try:
             self._ensure_runnable()

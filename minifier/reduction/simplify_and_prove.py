@@ -29,13 +29,15 @@ def simplified(
     ended: search.Ending,
     budget: search.Budget,
     wants: Callable[[str], bool],
+    seconds: float,
 ) -> tuple[Simplifier, search.Ending, str]:
     """Simplify the reduced Case and prove its ops again, until both change nothing.
 
-    Return the last simplifier, how the last proof ended, and why this ended early, or "".
+    `seconds` are for the whole reduction. Return the last simplifier, how the last proof ended, and why this ended
+    early, or "".
     """
     while True:
-        simplifier = Simplifier(runner, case, reduced, budget, wants)
+        simplifier = Simplifier(runner, case, reduced, budget, wants, seconds)
         stopped = _simplify(simplifier, _STOPPED[ended])
         if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped

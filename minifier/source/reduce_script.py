@@ -203,7 +203,8 @@ def _reduce(
 
         lab.accepted = accepted
         channel.say(f"reducing the script itself: {counted(before, 'statement')}")
-        budget = search.Budget.of(settings.max_probes, settings.budget, started)
+        seconds = settings.seconds_for(known.seconds or lab.slowest_seconds)
+        budget = search.Budget.of(settings.max_probes, seconds, started)
         reached(script(source, before, _KILLED))
         try:
             reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)

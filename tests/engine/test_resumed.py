@@ -17,6 +17,7 @@ from minifier.probe.prepared_case import PreparedCase
 from minifier.reduction.journal import BEGUN, Entry, Journal
 from minifier.reduction.keys import Keys
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.settings import Settings
 
 CASE = chain("cos", "sin", "exp", "tanh", "sigmoid", "relu", shape=(5,))
 NEEDED = {"exp", "sigmoid"}
@@ -221,3 +222,14 @@ def test_a_backend_that_takes_ever_longer_is_no_hang(reduce):
         reduce(HANG, slower, passes=())
     longest = max(reduce.probers[-1].limits)
     assert longest > 1000.0, "three times more, each thirty times what was waited for before"
+
+
+def test_without_a_budget_a_reduction_ends_by_the_time_of_the_script(reduce, folder, whole, monkeypatch):
+    """Ten times what the script takes, and some more, which here is none."""
+    assert Settings().seconds_for(2.0) == 200.0 and Settings(budget=0.0).seconds_for(2.0) == 0.0
+    monkeypatch.setattr("minifier.settings._MORE_SECONDS", 0.0)
+    out = folder / "late"
+    stopped = reduce(CASE, fault, out=out)
+    assert names(stopped.case) == names(CASE) and stopped.summary.stopped_because and not stopped.summary.one_minimal
+    monkeypatch.undo()
+    assert reduce(CASE, fault, out=out).case.graph == whole.case.graph, "and it can go on"
