@@ -15,8 +15,7 @@ from typing import Any
 
 import torch
 
-from minifier.case.decode import unpack_arg
-from minifier.case.encode import pack_arg
+from minifier.case.serial import pack_arg, unpack_arg
 from minifier.case.switches import Values, read_switches
 from minifier.case.variables import own, variables
 from minifier.errors import CannotSave, MinifyError

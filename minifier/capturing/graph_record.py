@@ -34,9 +34,9 @@ from minifier.case import (
 )
 from minifier.case.compiled_sizes import as_called
 from minifier.case.earlier_calls import called
-from minifier.case.encode import pack
 from minifier.case.literals import SCRIPT
 from minifier.case.script_floats import reads_float
+from minifier.case.serial import pack
 from minifier.case.source_names import source_names
 from minifier.case.store import ATEN, load, save
 from minifier.case.stored import TENSORS

@@ -14,8 +14,8 @@ from minifier.capturing.logged_lines import warnings_logged
 from minifier.capturing.running_calls import Running, RunningCalls
 from minifier.capturing.watch import STACKS, Watch, failure_of_script, fatal_call, how_it_ended
 from minifier.case import BackendReference
-from minifier.case.decode import unpack
 from minifier.case.earlier_calls import called
+from minifier.case.serial import unpack
 from minifier.case.store import CASE, load, save
 from minifier.failure import Failure, Kind, Stage
 from minifier.failure.fingerprint import failure_of

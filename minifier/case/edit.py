@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minifier.case.case import Case
-from minifier.case.decode import unpack
-from minifier.case.encode import Json, pack
 from minifier.case.graph import Graph, Module, Node
 from minifier.case.inputs import Input
+from minifier.case.serial import Json, pack, unpack
 
 _STRUCTURAL_FIELDS = ("graph", "inputs", "tensors")
 

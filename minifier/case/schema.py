@@ -1,6 +1,6 @@
 """The schema of a Case: what each field may hold beyond its type.
 
-minifier.case.decode applies it, and minifier.case.relations, to everything that it reads.
+minifier.case.serial applies it, and minifier.case.relations, to everything that it reads.
 """
 
 from __future__ import annotations

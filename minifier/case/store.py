@@ -20,14 +20,13 @@ from typing import Any
 
 from minifier.case.case import Case
 from minifier.case.checks import anything
-from minifier.case.decode import parsed, unpack
 from minifier.case.defects import Defect, within
-from minifier.case.encode import pack
 from minifier.case.files import read_text
 from minifier.case.graph import Graph
 from minifier.case.made_here import MARK, is_made_here, marked
 from minifier.case.relations import fits
 from minifier.case.schema import CASE_FIELDS
+from minifier.case.serial import pack, parsed, unpack
 from minifier.case.stored import TENSORS, check_tensors
 from minifier.case.texts import shown
 from minifier.errors import CannotSave, UsageError

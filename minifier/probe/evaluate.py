@@ -12,9 +12,9 @@ import torch
 
 from minifier.case import Case, Drawn, Graph, Input, State, TensorInput
 from minifier.case.as_function import as_function
-from minifier.case.encode import pack
 from minifier.case.graph import refs_in, tensor_keys
 from minifier.case.inputs import bases
+from minifier.case.serial import pack
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.compare import BackwardPass, compare
 from minifier.failure import Difference, Kind, Stage

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minifier.case.decode import unpack
+from minifier.case.serial import unpack
 from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage, Verdict, matches, same
 from minifier.failure.death import exit_status, fatal_signal, hang, no_memory
 from minifier.failure.fingerprint import aborted_without_memory, failure_of, of_line, with_native

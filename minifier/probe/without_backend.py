@@ -11,9 +11,8 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Node, Scalar, State, Symbolic, TensorMeta
-from minifier.case.decode import unpack
-from minifier.case.encode import pack
 from minifier.case.inputs import Input
+from minifier.case.serial import pack, unpack
 from minifier.case.store import graph_from_text, graph_to_text
 from minifier.case.values import Opaque, Sequence_, Symbol, Value
 from minifier.fx.build import build_graph

@@ -18,8 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from minifier.case.decode import unpack
-from minifier.case.encode import pack
+from minifier.case.serial import pack, unpack
 from minifier.case.store import write_atomically
 from minifier.process.descriptors import identity, out_of_the_way
 from minifier.process.forked_step import StepEnd, run_step

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from minifier.case import Case, Graph, TensorMeta
-from minifier.case.decode import unpack
 from minifier.case.in_place import is_in_place
 from minifier.case.ops import atoms, written_storage
+from minifier.case.serial import unpack
 from minifier.failure import Difference, Stage, same
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike

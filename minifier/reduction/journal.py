@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minifier.case.decode import parsed, unpack
 from minifier.case.files import checked_file, read_lines
+from minifier.case.serial import parsed, unpack
 from minifier.errors import UsageError
 from minifier.failure import Verdict
 from minifier.process.locks import lock_alone

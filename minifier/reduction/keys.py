@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from minifier.case import Case
-from minifier.case.encode import pack
+from minifier.case.serial import pack
 
 # Fields that are the same for all candidates of a Case; those, and what is told apart or asked of no probe.
 _SAME = {"failure", "script", "tensors", "measure", "definitions"}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Case
-from minifier.case.encode import pack
 from minifier.case.run_folder import RunFolder
+from minifier.case.serial import pack
 from minifier.failure import Failure, Verdict
 from minifier.probe.children import MAX_TRIES, ChildEnd, RunJobs, run_again_if_killed, run_children
 from minifier.probe.life import Job, Limits

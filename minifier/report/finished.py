@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Level
-from minifier.case.decode import parsed, unpack
 from minifier.case.defects import within
-from minifier.case.encode import pack
 from minifier.case.files import check_folder, read_text
+from minifier.case.serial import pack, parsed, unpack
 from minifier.case.store import ATTEMPTS, CASE, RESULT, load, write_atomically
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE

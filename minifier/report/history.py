@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minifier.case.checks import between
-from minifier.case.decode import parsed, unpack
 from minifier.case.files import read_lines
 from minifier.case.relations import MAX_SIZE
 from minifier.case.run_folder import RunFolder
 from minifier.case.schema import MAX_SECONDS
+from minifier.case.serial import parsed, unpack
 
 _MAX_OPS = 10**7  # of a graph, and lines of a script; a journal that counts more is not ours
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case import Case, Level
-from minifier.case.encode import pack
 from minifier.case.made_here import MARK
+from minifier.case.serial import pack
 from minifier.case.source_names import source_names
 from minifier.emit.repro import Repro
 from minifier.errors import said_of_trace

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.case.decode import parsed
 from minifier.case.files import read_text
 from minifier.case.made_here import MARK
+from minifier.case.serial import parsed
 from minifier.case.store import write_atomically
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')

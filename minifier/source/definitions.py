@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minifier import search
-from minifier.case.decode import unpack
-from minifier.case.encode import pack
+from minifier.case.serial import pack, unpack
 from minifier.case.store import write_atomically
 from minifier.failure import Fingerprint, Stage
 from minifier.probe.verdicts import seen

@@ -16,8 +16,7 @@ import libcst as cst
 from minifier import search
 from minifier.capturing.script import Program
 from minifier.case import BackendReference, Case
-from minifier.case.decode import unpack
-from minifier.case.encode import pack
+from minifier.case.serial import pack, unpack
 from minifier.case.store import write_atomically
 from minifier.emit.footer import needed_folder, versions
 from minifier.errors import MachineFailed, MinifyError, StoppedEarly, ToolFailed, said_of_trace

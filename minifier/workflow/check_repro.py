@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.case import Level
-from minifier.case.decode import parsed, unpack
 from minifier.case.files import check_folder, read_text
+from minifier.case.serial import parsed, unpack
 from minifier.case.store import CASE, load
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minifier.case.decode import parsed
 from minifier.case.files import read_text
 from minifier.case.run_folder import RESULTS
+from minifier.case.serial import parsed
 from minifier.case.store import CASE, RESULT
 from minifier.errors import UsageError
 from minifier.failure.normalise import shortened

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from minifier.case.decode import parsed
 from minifier.case.files import read_bytes, read_text
 from minifier.case.made_here import is_own_repro
 from minifier.case.run_folder import RunFolder
+from minifier.case.serial import parsed
 from minifier.case.store import CASE, GRAPH, RESULT, is_own
 from minifier.workflow.interrupted_runs import RUN_FILE, is_own_run
 from minifier.workflow.leftovers import SOURCE, is_own_source

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minifier.capturing.script import Program, is_file
-from minifier.case.decode import parsed
 from minifier.case.files import read_text
 from minifier.case.made_here import MARK, is_made_here, marked
 from minifier.case.run_folder import RESULTS, RunFolder
+from minifier.case.serial import parsed
 from minifier.case.store import CASE, write_atomically
 from minifier.errors import MinifyError
 from minifier.process.locks import hold, is_held, release

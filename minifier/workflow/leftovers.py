@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from minifier.capturing.running_calls import Running, RunningCalls
-from minifier.case.decode import parsed
 from minifier.case.files import read_text
 from minifier.case.made_here import is_made_here, marked
 from minifier.case.run_folder import numbered
+from minifier.case.serial import parsed
 from minifier.case.store import write_atomically
 from minifier.process.locks import is_held
 

@@ -15,7 +15,7 @@ from case_samples import small_case
 from case_text import case_of
 
 from minifier.case import State
-from minifier.case.encode import pack
+from minifier.case.serial import pack
 from minifier.case.store import CASE, GRAPH, load, save
 from minifier.case.stored import TENSORS
 from minifier.case.values import SourceExpression

@@ -11,11 +11,11 @@ from case_samples import call, graph, meta, output, placeholder, small_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors import numpy
-from test_encode import ARGUMENTS, shown
+from test_serial import ARGUMENTS, shown
 
 from minifier.case import BackendReference, BackendSource, Call, Case, Drawn, Recorded, Ref, State, Stored, TensorInput
-from minifier.case.decode import MAX_DEPTH
 from minifier.case.files import check_folder, read_text
+from minifier.case.serial import MAX_DEPTH
 from minifier.case.store import graph_to_text, load, save
 from minifier.errors import CannotSave, UsageError
 

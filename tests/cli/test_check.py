@@ -5,7 +5,7 @@ import json
 import pytest
 from vocabulary import source_of
 
-from minifier.case.encode import pack
+from minifier.case.serial import pack
 from minifier.cli.checking import GONE, SOMETHING_ELSE, STILL_THERE, check_command
 from minifier.failure import Fingerprint, Frame, Kind, Stage
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from minifier.case import Case
-from minifier.case.encode import pack
+from minifier.case.serial import pack
 from minifier.failure import Aspect, Difference, Failure, Stage
 from minifier.probe.children import ChildEnd
 from minifier.probe.evaluate import evaluate

@@ -9,8 +9,7 @@ from case_samples import call, graph, meta, output, placeholder, small_case
 from outcomes import outcome, summed_up, text_of, verified
 
 from minifier.case import BackendSource, Drawn, Level, Ref, Stored, Symbolic, TensorInput
-from minifier.case.decode import unpack
-from minifier.case.encode import pack
+from minifier.case.serial import pack, unpack
 from minifier.emit.repro import Repro
 from minifier.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import Summary

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minifier.case import Ref
-from minifier.case.decode import unpack_arg
-from minifier.case.encode import pack_arg
+from minifier.case import Drawn, Input, Ref, Stored, TensorInput, TensorMeta
+from minifier.case.defects import Defect
 from minifier.case.literals import index, literal
+from minifier.case.serial import pack, pack_arg, unpack, unpack_arg
 from minifier.case.values import Constant, Imported, Size
 from minifier.errors import CannotSave
+from minifier.failure import Fingerprint, Frame, Kind, Stage
 
 NAMES = st.just("x")
 NUMBERS = st.one_of(st.integers(), st.floats(), st.complex_numbers(), st.booleans())
@@ -73,6 +74,97 @@ def test_any_argument_comes_back_through_json(value):
 def test_what_has_no_readable_form_is_named(value):
     with pytest.raises(CannotSave, match=r"a value of type builtins\.\w+"):
         pack_arg(value)
+
+
+X = {
+    "is": "TensorInput",
+    "name": "x",
+    "meta": {"shape": [2], "stride": [1], "dtype": "int8"},
+    "source": {"is": "Drawn", "how": "ones"},
+}
+LAST = (Frame("acme", "lower"), Frame("acme", "f"))
+FORMS = Fingerprint(Stage.RUN, Kind.EXCEPTION, forms=(Fingerprint(Stage.COMPILE, Kind.EXCEPTION, (), *LAST),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "written"),
+    [
+        (float, 3, 3),
+        (float, -math.inf, {"float": "-inf"}),
+        (int | float | None, None, None),
+        (tuple[Stage, ...], (Stage.RUN,), ["run"]),
+        (TensorMeta, TensorMeta((2,), (1,), "int8"), {"is": "TensorMeta", **X["meta"]}),
+        (Drawn, Drawn("full", math.nan), {"is": "Drawn", "how": "full", "low": {"float": "nan"}}),
+    ],
+)
+def test_values_are_written_without_their_defaults(kind, value, written):
+    assert pack(value) == written and shown(unpack(kind, written)) == shown(value)
+
+
+def test_dataclasses_in_themselves_and_in_unions_come_back():
+    assert unpack(Fingerprint, json.loads(json.dumps(pack(FORMS)))) == FORMS
+    item = TensorInput("x", TensorMeta((2,), (1,), "int8"), Stored("k", offset=1), leaf=False)
+    assert unpack(tuple[Input, ...], json.loads(json.dumps(pack((item,))))) == (item,)
+
+
+def changed(value, place, content):
+    """The JSON value with `content` at this place."""
+    if not place:
+        return content
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = changed(value[place[0]] if len(place) > 1 else None, place[1:], content)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "where"),
+    [
+        ((), [], ""),
+        ((), {**X, "is": "Node"}, ""),
+        ((), {"is": "TensorInput", "name": "x"}, ""),  # meta is missing
+        (("colour",), 1, ""),
+        (("name",), 3, ".name"),
+        (("name",), "class", ".name"),
+        (("leaf",), 1, ".leaf"),
+        (("storage",), True, ".storage"),
+        (("storage",), "3", ".storage"),
+        (("storage",), 2.0, ".storage"),
+        (("meta",), None, ".meta"),
+        (("meta", "shape"), {"0": 2}, ".meta.shape"),
+        (("meta", "shape"), "2", ".meta.shape"),
+        (("meta", "shape"), [2, 2**1001], ".meta.shape[1]"),
+        (("meta", "stride"), ["1"] * 10_000, ".meta.stride[0]"),
+        (("meta", "stride"), [3, 1], ".meta.stride"),
+        (("source",), {"how": "ones"}, ".source"),
+        (("source", "how"), ["ones"], ".source.how"),
+        (("source", "low"), {"float": "much"}, ".source.low"),
+        (("source", "values"), [1, None], ".source.values[1]"),
+    ],
+)
+def test_a_defect_has_its_place(place, content, where):
+    with pytest.raises(ValueError) as caught:
+        unpack(Input, changed(X, place, content))
+    error = caught.value
+    assert (error.place if isinstance(error, Defect) else "") == where and 0 < len(str(error)) < 200
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": 1, "b": 2},
+        {"no such": 1},
+        {"range": [0, 1, 0]},
+        {"complex": [1]},
+        {"slice": [1]},
+        {"set": [[]]},
+        10**400,
+    ],
+)
+def test_an_argument_of_no_known_form_is_refused_with_its_place(value):
+    with pytest.raises(Defect) as caught:
+        unpack_arg([1, {"tuple": [value]}])
+    assert caught.value.place.startswith("[1][0]")
 
 
 NOT_ZERO = st.floats().filter(bool)  # a zero's sign is lost in what Python itself writes for a complex number
