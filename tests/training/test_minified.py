@@ -127,13 +127,13 @@ def test_the_aten_graph_where_dynamos_does_not_show_the_failure(minify, tmp_path
     assert outcome(done) == ("compile", "exception", "aot-forward", 1)
     assert "no lowering for aten.tanh" in shown(done, tmp_path)
     assert body(done.repro) == ["return torch.ops.aten.tanh(x)"]
-    assert any("going on with the ATen graph" in line for line in done.says)
+    assert any("the failure shows with the ATen graph" in line for line in done.says)
 
 
 @pytest.mark.usefixtures("soak")
-def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp_path):
+def test_interrupted_while_the_forward_graph_is_reduced_and_resumed(project, tmp_path):
     project.write(script('torch.compile(f, backend="oddlib_trains_slowly")(x, w).sum().backward()\n'))
-    held = Held(project, "\n", 1, "forward/journal.jsonl")
+    held = Held(project, '"phase"', 5)
     process = project.start_warm("run", "--out", project.out, "--verify", "1", "failing.py", **held.environment)
     held.wait(process)
     process.send_signal(signal.SIGINT)
@@ -141,10 +141,10 @@ def test_interrupted_while_a_small_module_is_looked_for_and_resumed(project, tmp
     held.release()
     done = project.finish(process, timeout=300)
     assert done.code == 3 and done.result["stopped_because"] and done.result["repro"], done.stderr
-    assert outcome(done) == ("backward-compile", "exception", "aot-backward", 2)
+    assert outcome(done)[:3] == ("backward-compile", "exception", "aot-backward") and done.ops[1] > 2
 
     again = project.minify("reduce", "--verify", "1", project.out, timeout=400)
-    assert again.code == 0 and outcome(again) == outcome(done), again.stderr
+    assert again.code == 0 and outcome(again) == (*outcome(done)[:3], 2), again.stderr
     assert ".backward(" in again.repro and len(body(again.repro)) <= 3
     checked = project.minify("check", project.out / "repro.py", timeout=100)
     assert checked.code == 1 and "still there" in checked.stdout
