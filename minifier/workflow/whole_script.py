@@ -107,7 +107,8 @@ def reduce_to_script(
             "reduced with it"
         )
     reduced = _reduced(program, folder, run, of_backend, captured)
-    script = Script(program.name, path=reduced.path, folders=reduced.folders)
+    seconds = captured.seconds if captured is not None else of_backend.script.seconds if of_backend is not None else 0.0
+    script = Script(program.name, path=reduced.path, folders=reduced.folders, seconds=seconds)
     failure, first = reduced.failure, captured.failure if captured is not None else None
     if first is not None and same(first.fingerprint, failure.fingerprint):
         failure = replace(failure, traceback=first.traceback)  # with the script's own lines and name

@@ -46,6 +46,7 @@ def test_the_script_is_reduced_where_there_is_no_graph(minify, project, tmp_path
     assert done.code == 0, done.stderr
     result = done.result
     assert result["level"] == "source" and result["one_minimal"] and result["ops_after"] is None
+    assert result["seconds"]["script"] > 0
     assert result["failure"]["type"] == "torch._dynamo.exc.Unsupported"
     assert result["verified"] == {"runs": 1, "same": 1, "control": "passed"}
     assert result["statements_after"] <= 7 < result["statements_before"]
