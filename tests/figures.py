@@ -6,8 +6,11 @@ Lines, files at the top, names used twice, functions with many parameters, cycle
 from __future__ import annotations
 
 import ast
+import dataclasses
 import graphlib
+import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -19,6 +22,15 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from minifier.case import Case
+from minifier.interfaces.declared import interfaces
+from minifier.interfaces.names import PRIVATE_NAMES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "minifier"
@@ -125,6 +137,37 @@ def lines_per_package(parsed: dict[Path, ast.Module]) -> Counter[str]:
     return lines
 
 
+def code_lines(source: str) -> int:
+    """Lines of a module but for blank lines, comments and docstrings."""
+    texts = [
+        node.body[0]
+        for node in ast.walk(ast.parse(source))
+        if _may_have_docstring(node) and ast.get_docstring(node) is not None
+    ]
+    documented = {line for text in texts for line in range(text.lineno, (text.end_lineno or text.lineno) + 1)}
+    beside = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    held = (range(token.start[0], token.end[0] + 1) for token in tokens if token.type not in beside)
+    return len({line for lines in held for line in lines} - documented)
+
+
+def layers() -> list[list[str]]:
+    """The layers of the package, the highest first."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    return [line.split(" | ") for line in next(c["layers"] for c in contracts if c["type"] == "layers")]
+
+
+def climbs_and_returns(packages: Sequence[str], order: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How often a call goes to a higher layer, and how often to a package that was left before."""
+    height = {name: -place for place, line in enumerate(order) for name in line}
+    moves = [(one, other) for one, other in itertools.pairwise(packages) if one != other]
+    climbs = sum(height[other] > height[one] for one, other in moves)
+    entered = [packages[0], *(other for _, other in moves)]
+    return climbs, len(entered) - len(set(entered))
+
+
 def imports(squashed: bool) -> dict[str, set[str]]:
     """What each module imports when the tool runs, or with `squashed` each package."""
     import grimp
@@ -199,7 +242,12 @@ def main() -> None:
     print(f"lines                       {lines.total():,}")
     for name, count in lines.most_common():
         print(f"                            {count:6,} {name}")
+    code = sum(code_lines(path.read_text(encoding="utf-8")) for path in parsed)
+    print(f"lines of code               {code:,} without blanks, comments and docstrings")
     print(f"files                       {len(parsed)}")
+    print(f"fields of a Case            {len(dataclasses.fields(Case))}")
+    importlib.import_module("minifier.torch_private")  # which declares the interfaces
+    print(f"private names of torch      {len(PRIVATE_NAMES)} in texts, {len(interfaces())} interfaces")
     print(f"files at the top            {sum(path.parent == PACKAGE for path in parsed)}")
     print(f"file names used twice       {', '.join(repeated(file_names(parsed))) or 'none'}")
     print(f"class names used twice      {', '.join(repeated(class_names(parsed))) or 'none'}")
@@ -211,6 +259,9 @@ def main() -> None:
     to_search, to_backend = calls(recorded_stack())
     print(f"calls, command to search    {described(to_search)}")
     print(f"calls, search to backend    {described(to_backend)}")
+    packages = [file.partition("/")[0].removesuffix(".py") for file, _ in (*to_search, *to_backend)]
+    climbs, returns = climbs_and_returns(packages, layers())
+    print(f"climbs, returns             {climbs} to a higher layer, {returns} to a package that was left before")
     for file, name in (*to_search, *to_backend):
         print(f"                            {file} {name}")
     texts = {

@@ -23,6 +23,21 @@ def test_calls_are_counted_from_the_command_to_the_search_and_from_there_to_the_
     assert figures.described(to_search) == "3, 1 of them in process/"
 
 
+def test_lines_of_code_are_neither_blank_nor_comments_nor_docstrings():
+    assert (
+        figures.code_lines(
+            '"""A\nB."""\n\n# c\nx = """d\ne"""  # f\n\ndef g():\n    """H."""\n    return (\n        1)\n'
+        )
+        == 5
+    )
+
+
+def test_calls_that_climb_and_packages_that_are_entered_again():
+    order = [["cli"], ["flow"], ["a", "b"], ["base"]]
+    assert figures.layers()[1] == ["cli"]
+    assert figures.climbs_and_returns(["cli", "flow", "flow", "base", "flow", "a", "b", "base"], order) == (1, 2)
+
+
 def test_a_cycle_is_found():
     assert figures.cycle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert set(figures.cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}

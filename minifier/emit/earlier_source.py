@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from minifier.case import Call, Case, ScalarInput, Symbolic
 from minifier.case.earlier_calls import shares_function
 from minifier.case.literals import literal
-from minifier.emit.forms import Template
+from minifier.emit.forms import Form, Template
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import tensor_source
 from minifier.emit.naming import Names
@@ -102,8 +102,7 @@ def unused(name: str, reserved: Collection[str], number: int = 0) -> str:
 
 def earlier_source(
     case: Case,
-    template: Template,
-    symbolic: Symbolic | None,
+    form: Form,
     backend: str,
     arguments: tuple[str, ...],
     reserved: Collection[str],
@@ -114,17 +113,18 @@ def earlier_source(
     `backend` is the backend's expression, and `arguments` are further arguments of torch.compile. `reserved` are the
     names of the script, `inputs` those of the inputs. Raises NoRepro if a call cannot be written.
     """
-    shares = any(shares_function(case, call) for call in case.others)
-    if shares:  # each size is compiled anew
+    template, variant = form
+    shared = [shares_function(case, call) for call in case.others]
+    if any(shared):  # each size is compiled anew
         arguments = (*(text for text in arguments if not text.startswith("dynamic=")), "dynamic=False")
-    several = sum(not shares_function(case, call) for call in case.others) > 0  # calls of torch.compile
-    name = unused("backend", reserved) if several and _makes_object(backend) else backend
+    has_more = not all(shared)  # calls of torch.compile
+    name = unused("backend", reserved) if has_more and _makes_object(backend) else backend
     copies = template in _COPIES
     writer = _Writer(case, name, arguments, reserved, inputs, copies)
     in_a_row = 1 if copies else case.calls_in_a_row
     before = case.before if in_a_row == 1 else case.before[:-1]
     statements = list(map(writer.statement, before))
-    if symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
+    if variant.symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
         first = next((place for place, call in enumerate(before) if call.graph is None), len(before))
         statements.insert(first, call_that_makes_symbols(case, inputs))
     bindings = (f"{name} = {backend}",) if name != backend else ()

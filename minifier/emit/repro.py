@@ -203,7 +203,7 @@ def write_repro(
     constructors = [f"{name} = {_constructor(target, case.graph.modules[target])}" for target, name in modules.items()]
     arguments = state_source.backend_arguments(case, template, variant, script_names)
     backend = mark_names(case.backend.expression, script_names)
-    earlier = earlier_source(case, template, variant.symbolic, backend, arguments, script_names, inputs)
+    earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
     logging = _logging(case.failure.message) if variant.logging else ()
     text = fill(
         template.value,

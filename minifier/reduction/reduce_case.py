@@ -114,8 +114,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     known = _known(runner)
     without_wrappers(runner)
     case = _start(runner)
-    seconds = settings.seconds_for(case.script.seconds)
-    budget = search.Budget.of(settings.max_probes, seconds, started)
+    budget = search.Budget.of(settings.max_probes, settings.seconds_for(case.script.seconds), started)
     case = EarlierCallsReducer(runner, case, budget).fewest()
     reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
@@ -131,7 +130,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         ended = search.Ending.INTERRUPTED
     if settings.budget is None:  # the passes then have a limit of their own, at which they end in silence
         budget = replace(budget, deadline=None)
-    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings.wants, seconds)
+    simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings)
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 
 from minifier import search
@@ -13,6 +12,7 @@ from minifier.reduction.op_search import reduce_bodies
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.prove_again import proved_again
 from minifier.reduction.simplify import Simplifier
+from minifier.settings import Settings
 
 _STOPPED = {
     search.Ending.PROVED: "",
@@ -28,16 +28,15 @@ def simplified(
     reduced: Case,
     ended: search.Ending,
     budget: search.Budget,
-    wants: Callable[[str], bool],
-    seconds: float,
+    settings: Settings,
 ) -> tuple[Simplifier, search.Ending, str]:
     """Simplify the reduced Case and prove its ops again, until both change nothing.
 
-    `seconds` are for the whole reduction. Return the last simplifier, how the last proof ended, and why this ended
-    early, or "".
+    Return the last simplifier, how the last proof ended, and why this ended early, or "".
     """
+    seconds = settings.seconds_for(case.script.seconds)
     while True:
-        simplifier = Simplifier(runner, case, reduced, budget, wants, seconds)
+        simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds)
         stopped = _simplify(simplifier, _STOPPED[ended])
         if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped

@@ -1,7 +1,7 @@
 """Other starting points for a Case whose whole graph, handed to the backend as it is, does not show its failure.
 
-`premises` lists them in the order in which they are tried. Each is probed once, all in one process; the first that
-shows the failure is the Case that is reduced.
+`premises` lists them in the order in which they are tried. One process probes them, each once, up to the first that
+shows the failure, which is reduced. If that reduction fails, the rest is probed likewise.
 """
 
 from __future__ import annotations

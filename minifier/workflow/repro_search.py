@@ -233,7 +233,7 @@ def search_for(attempt: Attempt, case: Case) -> ReproSearch:
 
 
 @contextlib.contextmanager
-def told_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
+def stopped_if_interrupted(folder: RunFolder, message: str) -> Iterator[None]:
     """Turn an interrupt of the block into an error with this message, which names the reduced Case if there is one."""
     try:
         yield

@@ -1,6 +1,11 @@
 """A run, from a failing script to a verified repro: capture, choose, reduce, write and verify, report.
 
 Each step has what follows if it fails. `premises.py` lists the other starting points of a reduction.
+
+An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
+that a function made, say. Then there is nothing to reduce, and the script is reduced instead if it shows the failure by
+itself: by an exception or a death. It shows a wrong result only by a check of its own; without one, the reports say why
+there is no repro.
 """
 
 from __future__ import annotations
@@ -56,7 +61,7 @@ from minifier.workflow.repro_search import (
     find_repro_with_captured_values,
     find_repro_with_variables,
     may_need_captured_values,
-    told_if_interrupted,
+    stopped_if_interrupted,
 )
 from minifier.workflow.short_definitions import with_short_definitions
 from minifier.workflow.unverified import keep_unverified
@@ -161,30 +166,31 @@ def _minify(attempt: Attempt) -> Outcome:
     """Reduce the Case, write and verify a repro, report."""
     run, folder = attempt.run, attempt.folder
     if attempt.error is None:
-        with told_if_interrupted(folder, "interrupted during the reduction"):
+        with stopped_if_interrupted(folder, "interrupted during the reduction"):
             attempt = reduced(attempt)
         tell_size(attempt)
     with contextlib.closing(EnvironmentCollector()) as collector:  # collects while the repro is verified
-        with told_if_interrupted(folder, "interrupted while the repro was verified"):
+        with stopped_if_interrupted(folder, "interrupted while the repro was verified"):
             attempt = _with_repro(attempt)
         outcome = _reported(attempt, collector)
         try:
             ended = _by_other_ways(attempt)
+            if lacks_script(ended):
+                run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
+            if ended == attempt and outcome.errors == tuple(run.errors):
+                return outcome
+            return _reported(ended, collector)
         except (KeyboardInterrupt, StoppedEarly):
             run.ui.say("interrupted: the results are those from before")
             return outcome
-        if lacks_script(ended):
-            run.ui.say("`minify run --level source SCRIPT` reduces the source of the script, where that is at hand")
-        if ended == attempt and outcome.errors == tuple(run.errors):
-            return outcome
-        return _reported(ended, collector)
 
 
 def reduced(attempt: Attempt) -> Attempt:
     """Reduce the Case as captured, else from the first premise that shows the failure, else with inputs recorded anew.
 
-    In place of a backward graph stands the forward graph that it belongs to, if that shows the failure too. After an
-    error of this tool, the Case as captured is left.
+    In place of a backward graph stands the forward graph that it belongs to, if that shows the failure too. Where many
+    smaller graphs fail in the same function, each with its own message, it is reduced again without the message. After
+    an error of this tool, the Case as captured is left.
     """
     run = attempt.run
     if attempt.folder.has_forward:
@@ -208,8 +214,8 @@ def reduced(attempt: Attempt) -> Attempt:
 
 def _with_repro(attempt: Attempt) -> Attempt:
     """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else of the backward
-    graph that its graph belongs to, else with more environment variables, else as a flaky failure, else with captured
-    sizes, dtypes and arguments."""
+    graph that its graph belongs to, else with more environment variables, else as a flaky failure (if the last script
+    ran to its end, though all probes had failed), else with captured sizes, dtypes and arguments."""
     run = attempt.run
     attempt = run.after(find_repro, attempt)
     if attempt.lacks_repro and attempt.is_of_forward:
@@ -246,7 +252,7 @@ def _by_other_ways(attempt: Attempt) -> Attempt:
 
 
 def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
-    with told_if_interrupted(attempt.folder, "interrupted while the reports were written"):
+    with stopped_if_interrupted(attempt.folder, "interrupted while the reports were written"):
         with attempt.run.going_on():
             keep_unverified(attempt)
         return report(attempt, collector)
