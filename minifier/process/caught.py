@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from minifier.process.logs import LogLine, line_of, overheard
+from minifier.process.logs import LogLine, in_place_of, line_of, overheard
 
 _CONTROL_FLOW = (StopIteration, StopAsyncIteration, GeneratorExit)
 _ATTRIBUTE_HOOKS = ("__getattr__", "__getattribute__")  # their errors tell hasattr that there is no attribute
@@ -93,32 +93,35 @@ class CallWatch:
 
     @contextlib.contextmanager
     def _hearing_suppressed_records(self) -> Iterator[None]:
-        is_enabled, handle = logging.Logger.isEnabledFor, logging.Logger.handle
+        is_enabled = logging.Logger.isEnabledFor
 
-        def enabled(logger: logging.Logger, level: int) -> bool:
-            if is_enabled(logger, level):
-                return True
-            asking = sys._getframe(1)
-            caller = _outside_logging(asking)
-            is_heard = caller is not asking or self._is_handling
-            return is_heard and self._is_own(logger.name, caller)
+        def hearing_enabled(_: Any) -> Callable[..., bool]:
+            def enabled(logger: logging.Logger, level: int) -> bool:
+                if is_enabled(logger, level):
+                    return True
+                asking = sys._getframe(2)  # beyond the function that stands in the place of logging's
+                caller = _outside_logging(asking)
+                is_heard = caller is not asking or self._is_handling
+                return is_heard and self._is_own(logger.name, caller)
 
-        def heard(logger: logging.Logger, record: logging.LogRecord) -> None:
-            if is_enabled(logger, record.levelno):
-                handle(logger, record)
-                return
-            line = line_of(record)
-            self._hear(line, is_own=True)
-            if len(self.logged) < _MAX_LINES:
-                message = _one_line(line.message, _MAX_CHARACTERS_LOGGED)
-                self.logged.append(f"{record.levelname} {logger.name}: {message}")
+            return enabled
 
-        logging.Logger.isEnabledFor = enabled  # type: ignore[method-assign,assignment]
-        logging.Logger.handle = heard  # type: ignore[method-assign,assignment]
-        try:
+        def hearing_handle(handle: Any) -> Callable[..., None]:
+            def heard(logger: logging.Logger, record: logging.LogRecord) -> None:
+                if is_enabled(logger, record.levelno):
+                    handle(logger, record)
+                    return
+                line = line_of(record)
+                self._hear(line, is_own=True)
+                if len(self.logged) < _MAX_LINES:
+                    message = _one_line(line.message, _MAX_CHARACTERS_LOGGED)
+                    self.logged.append(f"{record.levelname} {logger.name}: {message}")
+
+            return heard
+
+        enabled, handled = (logging.Logger, "isEnabledFor"), (logging.Logger, "handle")
+        with in_place_of(*enabled, hearing_enabled), in_place_of(*handled, hearing_handle):
             yield
-        finally:
-            logging.Logger.isEnabledFor, logging.Logger.handle = is_enabled, handle  # type: ignore[method-assign]
 
     @property
     def _is_handling(self) -> bool:

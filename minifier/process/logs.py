@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,30 +38,52 @@ def line_of(record: logging.LogRecord) -> LogLine:
 
 
 @contextlib.contextmanager
+def in_place_of(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> Iterator[None]:
+    """Have `make(original)` called within the block in the place of a function, an attribute of `owner`.
+
+    A function that the script puts around it meanwhile stays, and calls the original from then on.
+    """
+    original = getattr(owner, name)
+    replacement, is_ours = make(original), True
+
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return (replacement if is_ours else original)(*args, **kwargs)
+
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        is_ours = False
+        if getattr(owner, name) is function:
+            setattr(owner, name, original)
+
+
+@contextlib.contextmanager
 def overheard(tell: Listener, level: int = logging.WARNING) -> Iterator[None]:
     """Call `tell` with every log record of at least `level` that passes its logger, and every warning that passes the
     filters.
 
     Records need not be propagated. All reach their handlers as before.
     """
-    handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
-    def heard_handle(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.levelno >= level and record.name != "py.warnings":  # a warning, which heard_show passes on
-            tell(line_of(record))
-        handle(self, record)
+    def heard_handle(handle: Any) -> Callable[..., Any]:
+        def heard(logger: logging.Logger, record: logging.LogRecord) -> None:
+            if record.levelno >= level and record.name != "py.warnings":  # a warning, which heard_show passes on
+                tell(line_of(record))
+            handle(logger, record)
 
-    def heard_show(message: Any) -> None:
-        tell(LogLine(message.category.__name__, logging.WARNING, str(message.message)))
-        show(message)
+        return heard
 
-    logging.Logger.handle = heard_handle  # type: ignore[method-assign]
-    warnings._showwarnmsg = heard_show  # type: ignore[attr-defined]
-    try:
+    def heard_show(show: Any) -> Callable[..., Any]:
+        def heard(message: Any) -> None:
+            tell(LogLine(message.category.__name__, logging.WARNING, str(message.message)))
+            show(message)
+
+        return heard
+
+    with in_place_of(logging.Logger, "handle", heard_handle), in_place_of(warnings, "_showwarnmsg", heard_show):
         yield
-    finally:
-        logging.Logger.handle = handle  # type: ignore[method-assign]
-        warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
 
 def let_through(line: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -264,7 +263,7 @@ class Simplifier:
 
     def _check_budget(self) -> None:
         deadline = self.budget.deadline
-        if deadline is not None and time.monotonic() >= deadline:
+        if deadline is not None and self.budget.now() >= deadline:
             raise Spent("the time budget was used up")
         if deadline is None and self._spent() >= self._max_spent:
             raise Spent

@@ -96,6 +96,25 @@ def test_collecting_leaves_everything_as_it_was(capsys, caplog):
     assert "one two" in caplog.text, "it went on to where it goes"
 
 
+def test_what_the_script_puts_around_logging_meanwhile_stays():
+    lines, seen, original = [], [], logging.Logger.handle
+    with overheard(lines.append):
+        ours = logging.Logger.handle
+
+        def of_script(logger, record):
+            seen.append(record.getMessage())
+            ours(logger, record)
+
+        logging.Logger.handle = of_script
+        logging.getLogger("acme").warning("within")
+    try:
+        assert logging.Logger.handle is of_script
+        logging.getLogger("acme").warning("afterwards")
+    finally:
+        logging.Logger.handle = original
+    assert seen == ["within", "afterwards"] and [each.message for each in lines] == ["within"]
+
+
 def test_a_record_whose_arguments_do_not_fit_is_heard():
     alone = logging.Logger("alone")  # pytest's own handlers raise on such a record
     alone.addHandler(logging.NullHandler())
