@@ -140,8 +140,10 @@ class PreparedCase:
         `compiled` is the children's cache of compiled code."""
         self.preloaded = self.preloaded + 1 if modules else _MAX_PRELOADS
         preload(modules)
-        # Inductor's detection of the machine depends on configuration that children may set.
-        if modules and not any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config):
+        # Inductor's detection of the machine depends on configuration that children may set. It compiles C++, and what
+        # that imports asks for a device, which no child could use then.
+        is_set = any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config)
+        if modules and not is_set and self.case.is_on_host:
             warm_up_inductor(compiled)
 
     def know_devices(self) -> None:

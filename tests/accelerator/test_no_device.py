@@ -3,13 +3,17 @@
 import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
+from case_samples import small_case
 from vocabulary import in_child
 
 from minifier.cli.entry import command_line
-from minifier.probe.prepared_case import preload
+from minifier.fx.tensors import StoredTensors
+from minifier.probe import prepared_case
+from minifier.probe.prepared_case import PreparedCase, preload
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -80,6 +84,22 @@ def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project):
     asked = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     assert [each for each in asked if not each[1]] == []
     assert {purpose for _, purpose, _ in asked} == {"script", "probe", "facts"}
+
+
+@pytest.mark.parametrize(("device", "warmed"), [("cpu", 1), ("cuda:0", 0)])
+def test_inductor_is_warmed_up_only_for_graphs_on_the_host(device, warmed, processes, tmp_path):
+    """Its check of the machine compiles C++, for which torch asks whether there is a GPU."""
+    case = small_case()
+    item = replace(case.inputs[0], meta=replace(case.inputs[0].meta, device=device))
+    prepared = PreparedCase(replace(case, inputs=(item, *case.inputs[1:])), StoredTensors(None))
+
+    def work():
+        calls = []
+        prepared_case.warm_up_inductor = calls.append
+        prepared.preload(["torch.utils"], tmp_path)
+        return len(calls)
+
+    assert in_child(work, tmp_path) == warmed
 
 
 def test_a_module_that_asks_for_a_device_is_left_to_the_children(processes, tmp_path):
