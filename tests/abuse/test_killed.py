@@ -19,7 +19,7 @@ from minifier.errors import MinifyError, NoRepro, UsageError
 from minifier.failure import Verdict
 from minifier.reduction.journal import BEGUN, Entry, Journal, read_known
 
-pytestmark = pytest.mark.timeout(280)
+pytestmark = pytest.mark.timeout(600)
 
 SCRIPT = """
 import torch
