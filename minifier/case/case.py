@@ -134,6 +134,11 @@ class Call:
     times: int = 1
     backward: bool = False
 
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it is the failing call, made before."""
+        return self.graph is None and not self.sizes
+
 
 @dataclass(frozen=True)
 class Case:
@@ -186,13 +191,12 @@ class Case:
     @property
     def calls(self) -> int:
         """How often the Case's own graph is called with the inputs of the failing call, that call included."""
-        return 1 + sum(call.times for call in self.before if call.graph is None and not call.sizes)
+        return 1 + sum(call.times for call in self.before if call.is_repeat)
 
     @property
     def calls_in_a_row(self) -> int:
         """How many of the `calls` are at the end, with no other call between."""
-        last = self.before[-1] if self.before else None
-        return 1 + last.times if last is not None and last.graph is None and not last.sizes else 1
+        return 1 + self.before[-1].times if self.before and self.before[-1].is_repeat else 1
 
     @property
     def has_other_sizes(self) -> bool:

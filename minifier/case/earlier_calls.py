@@ -12,8 +12,8 @@ from minifier.case.inputs import Drawn, Input, TensorInput
 
 def called(case: Case, times: int) -> Case:
     """Return the Case whose own graph is called so often with the inputs of the failing call, that call included."""
-    others = [call for call in case.before if call.graph is not None or call.sizes]
-    place = next((i for i, call in enumerate(case.before) if call.graph is None and not call.sizes), len(others))
+    others = [call for call in case.before if not call.is_repeat]
+    place = next((i for i, call in enumerate(case.before) if call.is_repeat), len(others))
     own = [Call(times=times - 1)] if times > 1 else []
     return replace(case, before=(*others[:place], *own, *others[place:]))
 

@@ -11,11 +11,9 @@ from typing import Any
 import torch
 
 from minifier.case import Case, Drawn, Graph, Input, State, TensorInput
-from minifier.case.as_function import as_function
 from minifier.case.graph import refs_in, tensor_keys
 from minifier.case.inputs import bases
 from minifier.case.serial import pack
-from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.compare import BackwardPass, compare
 from minifier.failure import Difference, Kind, Stage
 from minifier.failure.observed import describe, text
@@ -26,7 +24,7 @@ from minifier.passes.data import is_small
 from minifier.probe.backward_pass import run_backward
 from minifier.probe.life import imports_told
 from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.program import JobProgress, Program
+from minifier.probe.program import JobProgress, ProgramOfCalls
 from minifier.probe.set_state import in_modes, in_state, set_globals
 from minifier.process.logs import let_through, overheard
 from minifier.torch_private import (
@@ -58,11 +56,9 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
 
 
 def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobProgress) -> dict[str, Any]:
-    if goes_through_dynamo(case):
-        case = as_function(case)
     set_globals(case.state)  # first, as in a repro: drawn values depend on the default dtype
     try:
-        program = Program(prepared, case, until, progress)
+        program = ProgramOfCalls(prepared, case, until, progress)
     except NotRecorded as error:
         return {"status": "invalid", "links": [], "traceback": f"eager did not come to {error}"}
     tame_inductor()
@@ -71,13 +67,13 @@ def _evaluate(prepared: PreparedCase, case: Case, until: Stage, progress: JobPro
     with in_modes(case.state):
         answer = program.make_earlier_calls()
         if answer is None and until is Stage.COMPARE:
-            answer = program.compile() or _compare(prepared, case, program, progress)
+            answer = program.compile() or _compare(prepared, program, progress)
         return answer or program.make_last_call() or {"status": "pass"}
 
 
-def _compare(prepared: PreparedCase, case: Case, program: Program, progress: JobProgress) -> dict[str, Any]:
+def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgress) -> dict[str, Any]:
     """Compare the last call of the compiled candidate with eager."""
-    compiled = program.compiled
+    case, compiled = program.case, program.compiled
     assert compiled is not None, "compiled before"
     progress.enter(Stage.RUN)
     for device in case.accelerators:

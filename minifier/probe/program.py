@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from minifier.case import Call, Case, Input, Level
+from minifier.case.as_function import as_function
 from minifier.case.compiled_sizes import inputs_of
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.compare.results import leaves, wait_for_devices
@@ -75,7 +76,7 @@ _STAGES = {  # of compiling and running, by the graph's level
 }
 
 
-class Program:
+class ProgramOfCalls:
     """The calls of a candidate in this process, up to `stage`, that of the sought failure.
 
     An answer is a failure of the Case's own graph, or "invalid" for any other exception before the last call. It is
@@ -83,11 +84,11 @@ class Program:
     """
 
     def __init__(self, prepared: PreparedCase, case: Case, stage: Stage, progress: JobProgress) -> None:
-        self._prepared, self.case, self._progress = prepared, case, progress
-        self._until = stage
+        self._prepared, self._progress, self._until = prepared, progress, stage
         self._by_dynamo = goes_through_dynamo(case)
+        self.case = as_function(case) if self._by_dynamo else case
         self._compiling, self._running = _STAGES[case.level]
-        self._ready: Sequence[Any] | None = self._made(case.calls > 1)
+        self._ready: Sequence[Any] | None = self._made(self.case.calls > 1)
         self.compiled: Compiled | None = None
 
     def compile(self) -> Answer | None:
@@ -164,13 +165,13 @@ class Program:
 
     def _call_other(self, call: Call) -> Answer | None:
         with self._progress.ahead():
-            other = self._prepared, self.case.of(call)
+            other = self.case.of(call)
             try:
-                if goes_through_dynamo(other[1]):
-                    compiled = compiled_by_dynamo(*other)
+                if goes_through_dynamo(other):
+                    compiled = compiled_by_dynamo(self._prepared, other)
                 else:
                     with as_while_compiling():
-                        compiled = compile_candidate(*other, self._values(call.inputs))
+                        compiled = compile_candidate(self._prepared, other, self._values(call.inputs))
             except BaseException as error:  # noqa: BLE001 - as below
                 return _invalid(error)
             return self._called(compiled, call.inputs, call.times, call.backward)

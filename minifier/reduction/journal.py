@@ -5,25 +5,56 @@ An interrupted reduction resumes from the journal. Candidates that took down the
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minifier.case import Case
 from minifier.case.files import checked_file, read_lines
-from minifier.case.serial import parsed, unpack
+from minifier.case.serial import pack, parsed, unpack
 from minifier.errors import UsageError
 from minifier.failure import Verdict
 from minifier.process.locks import lock_alone
 
 BEGUN = "begun.jsonl"
 _MAX_LOCK_SECONDS = 5.0  # children of a killed process hold the lock until they have ended
+# Fields of a Case that all its candidates share.
+_SAME = {"failure", "script", "tensors", "measure", "definitions"}
+# Fields that are no part of a key: those, and what no probe depends on. Nodes and inputs have a text each.
+_BESIDE = {"graph", "inputs", "rate", "patience", "needs", "any_graph", *_SAME}
+_MAX_TEXTS = 20_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_DEATHS = 5  # of the process over one candidate; inside a container, a machine that went down looks like that
+
+
+class Keys:
+    """Makes the keys of candidates. They share most nodes and inputs, whose text is made once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[object, str]] = {}
+
+    def of(self, case: Case, ignored: Collection[str] = ()) -> str:
+        """Return the candidate's key. `ignored` are ops whose wrong values do not count."""
+        rest = {f.name: pack(getattr(case, f.name)) for f in dataclasses.fields(case) if f.name not in _BESIDE}
+        held = [pack(case.graph.attributes), pack(case.graph.modules), rest, sorted(ignored)]
+        texts = [self._text(item) for item in (*case.graph.nodes, *case.inputs)]
+        return digest("\n".join([*texts, json.dumps(held)]))
+
+    def _text(self, item: Any) -> str:
+        known = self._texts.get(id(item))
+        if known is not None and known[0] is item:
+            return known[1]
+        if len(self._texts) >= _MAX_TEXTS:
+            self._texts.clear()
+        text = json.dumps(pack(item))
+        self._texts[id(item)] = (item, text)  # which keeps the id from being used again
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +151,11 @@ def _open(path: Path) -> int:
 
 def _write(file: int, line: dict[str, Any]) -> None:
     os.write(file, (json.dumps(line) + "\n").encode())
+
+
+def digest(text: str) -> str:
+    """Return sixteen hexadecimal digits that identify a text."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:

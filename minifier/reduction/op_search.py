@@ -17,7 +17,7 @@ from minifier.reduction.unanswered import Unanswered
 class OpSearchAdapter:
     """Presents a graph to the search as numbered atoms, and probes candidates.
     `build` makes the Case that has only the given ops of the graph. `hints` are groups of op names. `groups` are the
-    atoms, those of the graph by default. `known` returns what is known of a candidate, or None.
+    atoms, those of the graph by default. `known` tells whether a candidate shows the failure; None: unknown.
     """
 
     def __init__(

@@ -22,8 +22,7 @@ from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores
 from minifier.reduction.causes import Causes
-from minifier.reduction.journal import Entry, Journal, digest_of_file
-from minifier.reduction.keys import Keys, digest
+from minifier.reduction.journal import Entry, Journal, Keys, digest, digest_of_file
 from minifier.reduction.other_failures import Other, keep_aside
 from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS, TimeGrowth
 from minifier.search import SearchPhase

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .delete import gallop_over
 from .masks import mask_of
 from .phases import plan, proving
-from .problem import Atoms, Budget, Ending, Known, Oracle, Problem
+from .problem import Atoms, Budget, Ending, KnownAnswers, Oracle, Problem
 from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Done
 from .walk import Walk
@@ -19,7 +19,7 @@ __all__ = [
     "Atoms",
     "Budget",
     "Ending",
-    "Known",
+    "KnownAnswers",
     "Oracle",
     "PhaseCount",
     "Problem",
@@ -39,7 +39,7 @@ def reduce(
     problem: Problem,
     prober: Oracle,
     *,
-    known: Known = NOTHING,
+    known: KnownAnswers = NOTHING,
     budget: Budget = UNLIMITED,
     on_progress: Callable[[SearchProgress], None] | None = None,
     only_proof: bool = False,
@@ -62,7 +62,7 @@ def reduce(
 
 
 def gallop(
-    size: int, prober: Oracle, *, first: int = 0, budget: Budget = UNLIMITED, known: Known = NOTHING
+    size: int, prober: Oracle, *, first: int = 0, budget: Budget = UNLIMITED, known: KnownAnswers = NOTHING
 ) -> tuple[Atoms, Ending | None]:
     """Delete the atoms below `size` in their order, in groups, the first of `first` atoms (0: all of them).
 

@@ -67,7 +67,7 @@ class Oracle(Protocol):
         ...
 
 
-class Known(Protocol):
+class KnownAnswers(Protocol):
     """Answers of earlier runs, like a dictionary from candidates to answers. Looking one up costs no probe."""
 
     def get(self, candidate: Atoms, /) -> bool | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .masks import Mask, atoms_of, size
 from .place import Place, foresee
-from .problem import Budget, Ending, Known, Oracle
+from .problem import Budget, Ending, KnownAnswers, Oracle
 from .result import PhaseCount, Result, SearchPhase, SearchProgress
 from .steps import Ask, Step
 
@@ -17,7 +17,7 @@ class Walk:
     def __init__(
         self,
         prober: Oracle,
-        known: Known,
+        known: KnownAnswers,
         budget: Budget,
         on_progress: Callable[[SearchProgress], None] | None,
     ) -> None:

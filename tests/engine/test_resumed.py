@@ -14,8 +14,7 @@ from minifier.errors import NoRepro
 from minifier.failure import Verdict
 from minifier.fx.tensors import StoredTensors
 from minifier.probe.prepared_case import PreparedCase
-from minifier.reduction.journal import BEGUN, Entry, Journal
-from minifier.reduction.keys import Keys
+from minifier.reduction.journal import BEGUN, Entry, Journal, Keys
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.settings import Settings
 
