@@ -60,7 +60,10 @@ FAULTS = (
     Fault("probe/evaluate.py", "    set_globals(case.state)", "    pass", "probe state"),
     # A graph that fails at its second call is called once.
     Fault(
-        "probe/evaluate.py", "for call in range(case.calls):", "for call in range(1):", "probe engine capture workflow"
+        "probe/program.py",
+        "(self._call() for _ in range(call.times))",
+        "(self._call() for _ in range(0))",
+        "probe engine capture workflow",
     ),
     # A probe that somebody killed counts as another failure.
     Fault("probe/verdicts.py", " or ended.signal == signal.SIGKILL", "", "probe engine"),
@@ -73,9 +76,9 @@ FAULTS = (
     ),
     # The backward pass of a candidate does not run.
     Fault(
-        "probe/evaluate.py",
-        "                    run_backward(result)\n                wait",
-        "                wait",
+        "probe/program.py",
+        "                run_backward(result)\n            wait",
+        "            wait",
         "training",
     ),
     # (-x) ** 2 is written as -x ** 2.
