@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from minifier.case.values import TensorMeta
+from minifier.case.values import TensorMeta, contiguous_stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,14 @@ class Drawn:
     `no memory` means zeros without memory, which torch makes for gradients and tangents known to be zero.
     `low` and `high` bound rand (a half-open interval) and randint; `low` is the value of full;
     `values` are the elements of list.
+    Inputs with the same `storage` are views of one generated storage, each at the stride and offset of its meta.
     """
 
     how: str
     low: float | int | None = None
     high: float | int | None = None
     values: tuple[float | int | bool, ...] = ()
+    storage: str | None = None
 
     @property
     def spread(self) -> float:
@@ -99,6 +101,37 @@ class ScalarInput:
 
 
 Input = TensorInput | ScalarInput
+
+
+def drawn_storages(inputs: Iterable[Input]) -> dict[str, list[TensorInput]]:
+    """Map each generated storage that inputs are views of to these inputs."""
+    views: dict[str, list[TensorInput]] = {}
+    for item in inputs:
+        if isinstance(item, TensorInput) and isinstance(item.source, Drawn) and item.source.storage is not None:
+            views.setdefault(item.source.storage, []).append(item)
+    return views
+
+
+def base_of_views(views: Sequence[TensorInput]) -> TensorMeta:
+    """Return the smallest contiguous tensor that the views of one generated storage fit into.
+
+    Views of one shape that follow one another are the rows of the base: its shape is (2, 3) for two views of 3
+    elements. Otherwise the base has one dimension.
+    """
+    meta = views[0].meta
+    starts = {view.meta.offset for view in views}
+    are_rows = all((view.meta.shape, view.meta.stride) == (meta.shape, meta.stride) for view in views)
+    if are_rows and meta.is_contiguous and starts == {row * meta.elements for row in range(len(starts))}:
+        shape = (len(starts), *meta.shape)
+    else:
+        shape = (max(view.meta.offset + view.meta.span for view in views),)
+    return TensorMeta(shape, contiguous_stride(shape), meta.dtype, meta.device)
+
+
+def views_among(inputs: Iterable[Input]) -> set[str]:
+    """Return the names of inputs that share memory: the views of a base, and those of a generated storage."""
+    inputs = tuple(inputs)
+    return {*bases(inputs), *(view.name for views in drawn_storages(inputs).values() for view in views)}
 
 
 def bases(inputs: Iterable[Input]) -> dict[str, TensorInput]:

@@ -46,7 +46,13 @@ FIELDS: dict[type, dict[str, Check]] = {
     SourceExpression: {"expression": texts.expression, "imports": import_lines, "names": names},
     Stored: {"key": texts.text, "offset": size, "base": texts.optional(texts.identifier)},
     Recorded: {"node": texts.identifier},
-    Drawn: {"how": one_of(_DRAWN), "low": number, "high": number, "values": each(number)},
+    Drawn: {
+        "how": one_of(_DRAWN),
+        "low": number,
+        "high": number,
+        "values": each(number),
+        "storage": texts.optional(texts.text),
+    },
     TensorInput: {"name": texts.identifier, "storage": size},
     ScalarInput: {"name": texts.identifier, "value": number, "symbol": symbol},
     Node: {

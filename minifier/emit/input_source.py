@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from minifier.case import Case, Drawn, ScalarInput, Stored, TensorInput
-from minifier.case.inputs import Adapted, Recorded, bases
+from minifier.case.inputs import Adapted, Recorded, base_of_views, bases, drawn_storages
 from minifier.case.literals import literal
 from minifier.case.values import TensorMeta, contiguous_stride
 from minifier.errors import NoRepro
@@ -128,6 +128,13 @@ def _windowed(item: TensorInput, default: str) -> str:
     return f"{window}.requires_grad_()" if meta.requires_grad else window
 
 
+def _view_of_base(base: str, whole: TensorMeta, meta: TensorMeta) -> str:
+    """Return the expression of a view of a tensor that is no input itself: one of its rows, if it has rows."""
+    if meta.shape == whole.shape[1:]:
+        return f"{base}[{meta.offset // max(meta.elements, 1)}]"
+    return _window(base, whole, meta)
+
+
 def tensor_source(item: TensorInput, default: str) -> str:
     """Return the expression of the tensor under this default dtype. Raises NoRepro if its values are unknown."""
     source = item.source
@@ -176,10 +183,13 @@ def _loading(case: Case) -> list[str]:
 def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> tuple[list[str], list[str], bool]:
     """Return (import lines, statements that create the inputs, whether they read stored tensors).
 
-    `seeded` sets the seed even if no input is random: the script draws other random numbers.
+    `names` has a variable for each input, and for each generated storage that inputs are views of. `seeded` sets the
+    seed even if no input is random: the script draws other random numbers.
     """
     statements, stored, random = [], False, False
     views = bases(case.inputs)
+    whole = {storage: base_of_views(items) for storage, items in drawn_storages(case.inputs).items()}
+    written: set[str] = set()
     for item in sorted(case.inputs, key=lambda item: item.name in views):
         name = names[item.name]
         if isinstance(item, ScalarInput):
@@ -193,6 +203,13 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
             continue
         stored = stored or isinstance(item.source, Stored)
         random = random or (isinstance(item.source, Drawn) and item.source.how not in _CONSTANT)
+        if isinstance(item.source, Drawn) and (storage := item.source.storage) is not None:
+            if storage not in written:
+                written.add(storage)
+                text = _drawn(whole[storage], item.source, case.state.default_dtype)
+                statements.append(f"{names[storage]} = {text}")
+            statements.append(f"{name} = {_view_of_base(names[storage], whole[storage], item.meta)}")
+            continue
         statement = f"{name} = {tensor_source(item, case.state.default_dtype)}"
         statements.append(f"with torch.inference_mode():\n    {statement}" if item.inference else statement)
     imports = []

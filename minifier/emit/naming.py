@@ -46,6 +46,10 @@ class Names:
             return self._unused(_numbered(("grad",)))
         return self._unused(self._inputs)
 
+    def for_base(self) -> str:
+        """Return a name for a tensor that several inputs are views of: base, base1, ..."""
+        return self._unused(_numbered(("base",)))
+
     def for_result(self) -> str:
         """Return a name for the function's result: the next of x, y, z, ..."""
         return self._unused(self._inputs)

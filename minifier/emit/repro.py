@@ -14,6 +14,7 @@ from minifier.case import Case, Level, Symbolic, TensorInput
 from minifier.case.as_function import as_function
 from minifier.case.attributes import attributes_as_inputs
 from minifier.case.graph import Module
+from minifier.case.inputs import drawn_storages
 from minifier.case.literals import literal
 from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
@@ -196,7 +197,8 @@ def write_repro(
     }
     source = function_source(case.graph, names, inputs, modules.__getitem__, plain_aten=case.level is not Level.DYNAMO)
     changes = template_changes(case, template, variant, inputs, names)
-    input_imports, statements, stored = input_lines(case, inputs, seeded=changes.draws)
+    storages = {storage: names.for_base() for storage in drawn_storages(case.inputs)}
+    input_imports, statements, stored = input_lines(case, {**inputs, **storages}, seeded=changes.draws)
     if variant.symbolic is Symbolic.MARKED:
         statements += marks(case, inputs)
     settings = state_source.settings(case.state, script_names)

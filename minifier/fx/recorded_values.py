@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-from minifier.case.inputs import Adapted, Drawn, Input, Recorded, ScalarInput, Stored, TensorInput, bases
+from minifier.case.inputs import (
+    Adapted,
+    Drawn,
+    Input,
+    Recorded,
+    ScalarInput,
+    Stored,
+    TensorInput,
+    base_of_views,
+    bases,
+    drawn_storages,
+)
 from minifier.case.values import TensorMeta
 from minifier.fx.node_arguments import short
 from minifier.fx.tensors import StoredTensors, flat, restrided
@@ -190,6 +201,15 @@ def make_inputs(
 
     values: dict[str, Any] = {}
     views = bases(inputs)
+    of_storages = drawn_storages(inputs)
+    drawn: dict[str, torch.Tensor] = {}
+
+    def generated(source: Drawn) -> torch.Tensor:
+        assert source.storage is not None, "views of a storage"
+        if source.storage not in drawn:
+            drawn[source.storage] = _drawn(base_of_views(of_storages[source.storage]), source)
+        return drawn[source.storage]
+
     with without_modes():
         for item in sorted(inputs, key=lambda item: item.name in views):
             value = ready(item)
@@ -198,7 +218,7 @@ def make_inputs(
             ):
                 if value is None and item.name in views:
                     value = _view(values[views[item.name].name], item)
-                values[item.name] = _make(item, stored, recorded) if value is None else value
+                values[item.name] = _make(item, stored, generated, recorded) if value is None else value
     return [values[item.name] for item in inputs]
 
 
@@ -234,12 +254,19 @@ def is_as_stored(item: Input) -> bool:
     )
 
 
-def _make(item: Input, stored: Callable[[str, str], torch.Tensor], recorded: RecordedValues | None) -> Any:
+def _make(
+    item: Input,
+    stored: Callable[[str, str], torch.Tensor],
+    generated: Callable[[Drawn], torch.Tensor],
+    recorded: RecordedValues | None,
+) -> Any:
     if isinstance(item, ScalarInput):
         return item.value
     meta, source = item.meta, item.source
     with torch.no_grad():
-        if isinstance(source, Drawn):
+        if isinstance(source, Drawn) and source.storage is not None:
+            tensor = restrided(generated(source), meta, meta.offset)
+        elif isinstance(source, Drawn):
             tensor = restrided(_drawn(item.whole, source), meta, meta.offset) if item.storage else _drawn(meta, source)
         elif isinstance(source, Adapted):
             tensor = _adapted(_real(source.meta, source.of, stored, recorded), meta)

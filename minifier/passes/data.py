@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from minifier.case import Case, Drawn, TensorInput
+from minifier.case import Case, Drawn, Stored, TensorInput
+from minifier.case.inputs import drawn_storages
+from minifier.case.values import contiguous_stride
 from minifier.passes.edits import Edit, Row, row
-from minifier.passes.resized import with_tensors
+from minifier.passes.resized import with_tensors, without_gaps
 
 _MAX_LISTED_ELEMENTS = 16  # as many as a person would still write out
 
@@ -75,9 +77,11 @@ _LADDER: tuple[Ladder, ...] = (plain, random, bounded, written)
 
 
 def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
-    """Return a row for each input with recorded values, and for each value at a cut."""
+    """Return a row for each input with recorded values, for each value at a cut, and for each shared storage."""
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     rows = []
+    for views in drawn_storages(case.inputs).values():
+        rows += [row(f"memory of {view.name}", _with_own_memory(view.name)) for view in views]
     for item in tensors:
         if not isinstance(item.source, Drawn):
             rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
@@ -85,7 +89,86 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1], _with_source(item.name, Drawn("zeros"))))
         elif item.source.how == "zeros" and not _is_integer(item.meta.dtype):  # a value at a cut
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
-    return rows
+    return [*rows, *_storage_rows(tensors, facts)]
+
+
+def _storage_rows(tensors: Iterable[TensorInput], facts: dict[str, Facts]) -> list[Row]:
+    """Return a row for each storage with recorded values that several inputs share: its values are generated."""
+    groups: dict[str, list[TensorInput]] = {}
+    for item in tensors:
+        if isinstance(item.source, Stored) and item.source.shared and item.source.base is None:
+            groups.setdefault(item.source.key, []).append(item)
+    return [
+        row(f"values of {', '.join(view.name for view in views)}", *_edits_of_storage(key, views, facts))
+        for key, views in groups.items()
+        if len(views) > 1 and all(map(_may_be_a_view, views)) and len({view.meta.dtype for view in views}) == 1
+    ]
+
+
+def _may_be_a_view(item: TensorInput) -> bool:
+    meta = item.meta
+    is_ordinary = not (item.parameter or item.inference or meta.requires_grad or any(meta.symbols))
+    return is_ordinary and meta.elements > 0
+
+
+def _edits_of_storage(key: str, views: Sequence[TensorInput], facts: dict[str, Facts]) -> list[Edit]:
+    """Return edits that generate the storage: with its views one after another, then placed more like the captured."""
+    bounds = _joined(facts[view.name] for view in views if view.name in facts)
+    sources = dict.fromkeys(rung(views[0], bounds) for rung in (plain, random, bounded))
+    drawn = [replace(source, storage=key) for source in sources if source is not None]
+    names = {view.name for view in views}
+    return [
+        *(_drawn_apart(source, names) for source in drawn[:1]),
+        *(edit for source in drawn for edit in (_drawn_without_gaps(source, names), _drawn_in_place(source, names))),
+    ]
+
+
+def _joined(facts: Iterable[Facts]) -> Facts | None:
+    """Return the bounds of the values of all these inputs, or None if no input has finite bounds."""
+    bounds = [(each.low, each.high) for each in facts if each.low is not None and each.high is not None]
+    return Facts(min(low for low, _ in bounds), max(high for _, high in bounds), None) if bounds else None
+
+
+def _drawn_apart(source: Drawn, names: Collection[str]) -> Edit:
+    """Return an edit that generates the storage of contiguous views that follow one another."""
+
+    def edit(case: Case) -> Case:
+        start = 0
+
+        def change(item: TensorInput) -> TensorInput:
+            nonlocal start
+            if item.name not in names:
+                return item
+            stride = contiguous_stride(item.meta.shape)
+            moved = replace(item, source=source, meta=replace(item.meta, stride=stride, offset=start))
+            start += item.meta.elements
+            return moved
+
+        return with_tensors(case, change)
+
+    return edit
+
+
+def _drawn_in_place(source: Drawn, names: Collection[str]) -> Edit:
+    """Return an edit that generates the storage, and leaves each view where it is."""
+
+    def change(item: TensorInput) -> TensorInput:
+        return replace(item, source=source) if item.name in names else item
+
+    return lambda case: with_tensors(case, change)
+
+
+def _drawn_without_gaps(source: Drawn, names: Collection[str]) -> Edit:
+    return lambda case: without_gaps(_drawn_in_place(source, names)(case))
+
+
+def _with_own_memory(name: str) -> Edit:
+    def change(item: TensorInput) -> TensorInput:
+        if item.name != name or not isinstance(item.source, Drawn):
+            return item
+        return replace(item, source=replace(item.source, storage=None), meta=replace(item.meta, offset=0, storage=None))
+
+    return lambda case: with_tensors(case, change)
 
 
 def _edits(item: TensorInput, facts: Facts | None) -> list[Edit]:

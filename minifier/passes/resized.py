@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from minifier.case import Adapted, Case, Drawn, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case import Adapted, Case, Drawn, Input, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case.inputs import drawn_storages
 from minifier.case.script_floats import floats_in_tensors
 from minifier.case.values import contiguous_stride, restride
 
@@ -78,11 +79,47 @@ def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
     inputs = tuple(
         change(item) if isinstance(item, TensorInput) and item.name not in floats else item for item in case.inputs
     )
+    if inputs == case.inputs:
+        return case
+    views = {view.name for views in drawn_storages(case.inputs).values() for view in views}
+    changed = {new.name for new, old in zip(inputs, case.inputs, strict=True) if new != old}
+    return _with_inputs(case, _placed(case.inputs, inputs, views & changed))
+
+
+def _with_inputs(case: Case, inputs: tuple[Input, ...]) -> Case:
     metas = {item.name: item.meta for item in inputs if isinstance(item, TensorInput)}
     nodes = tuple(
         replace(node, value=metas[node.name]) if node.op == "placeholder" and node.name in metas else node
         for node in case.graph.nodes
     )
-    if inputs == case.inputs:
-        return case
     return replace(case, inputs=inputs, graph=replace(case.graph, nodes=nodes))
+
+
+def without_gaps(case: Case) -> Case:
+    """Return the Case with the views of each generated storage placed without gaps between them."""
+    names = {view.name for views in drawn_storages(case.inputs).values() for view in views}
+    return _with_inputs(case, _placed(case.inputs, case.inputs, names))
+
+
+def _placed(before: Sequence[Input], after: Sequence[Input], names: Collection[str]) -> tuple[Input, ...]:
+    """Place the named views of generated storages, and the other views of these storages, anew.
+
+    Views that followed one another still do, without a gap. Views that began together still do. A view that began
+    inside an earlier one begins one element after the start of the view before it.
+    """
+    old = {item.name: item.meta for item in before if isinstance(item, TensorInput)}
+    placed: dict[str, TensorInput] = {}
+    for views in drawn_storages(after).values():
+        if not any(view.name in names for view in views):
+            continue
+        start = end = start_before = end_before = 0
+        for view in sorted(views, key=lambda view: old[view.name].offset):
+            meta = old[view.name]
+            if meta.offset >= end_before:
+                start = end
+            elif meta.offset > start_before:
+                start += 1
+            placed[view.name] = replace(view, meta=replace(view.meta, offset=start, storage=meta.storage))
+            start_before, end_before = meta.offset, max(end_before, meta.offset + meta.span)
+            end = max(end, start + view.meta.span)
+    return tuple(placed.get(item.name, item) if isinstance(item, TensorInput) else item for item in after)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from minifier.case import Case, Drawn, TensorInput
 from minifier.case.edit import edit_from
-from minifier.case.inputs import bases
+from minifier.case.inputs import views_among
 from minifier.case.ops import atoms, with_ops
 from minifier.case.script_floats import floats_in_tensors
 from minifier.failure import Verdict
@@ -36,7 +36,7 @@ def with_needs(simplifier: Simplifier) -> Case:
             sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
     if simplifier.case.has_other_sizes:
         sentences.append("code that was compiled with another size")
-    views = bases(simplifier.case.inputs)
+    views = views_among(simplifier.case.inputs)
     floats = floats_in_tensors(simplifier.case)
     tensors = [i for i in simplifier.case.inputs if isinstance(i, TensorInput) and i.name not in floats]
     sentences += ["inputs that share memory" if item.name in views else _values_need(item) for item in tensors]

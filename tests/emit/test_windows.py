@@ -25,12 +25,16 @@ def view(shape, stride, offset, leaf=True, requires_grad=False, **source):
     return TensorInput("y", meta, Stored("x", base="x", **source), leaf)
 
 
+def of_storage(name, shape, stride, offset):
+    return TensorInput(name, TensorMeta(shape, stride, "float32", offset=offset), Drawn("randn", storage="s"))
+
+
 def lines_for(*inputs):
     """The lines of a script that make these inputs, and whether they read a file."""
     case = case_of(GRAPH)
     fingerprint = replace(case.failure.fingerprint, stage=Stage.RUN)
     case = replace(case, inputs=inputs, failure=replace(case.failure, fingerprint=fingerprint))
-    _, lines, stored = input_lines(case, {item.name: item.name for item in inputs})
+    _, lines, stored = input_lines(case, {item.name: item.name for item in inputs} | {"s": "base"})
     return lines, stored
 
 
@@ -54,6 +58,10 @@ def facts(tensor):
         [view((2, 2), (6, 1), 7), window((4, 6), (6, 1))],
         [window((4, 6), (6, 1), requires_grad=True), view((3, 6), (6, 1), 6, True, True)],
         [window((4, 6), (6, 1), requires_grad=True), view((3, 6), (6, 1), 6, False, True)],
+        [of_storage("x", (2, 3), (3, 1), 6), of_storage("y", (2, 3), (3, 1), 0)],
+        [of_storage("x", (), (), 0), of_storage("y", (), (), 1)],
+        [of_storage("x", (4,), (1,), 0), of_storage("y", (4,), (1,), 1)],
+        [of_storage("x", (2, 3), (3, 1), 0), of_storage("y", (3, 2), (1, 3), 6)],
     ],
 )
 def test_the_lines_make_what_the_probe_made(inputs):
@@ -63,6 +71,11 @@ def test_the_lines_make_what_the_probe_made(inputs):
     exec("\n".join(lines), names)
     for item, made in zip(inputs, make_inputs(inputs, StoredTensors(None), None), strict=True):
         assert facts(names[item.name]) == facts(made)
+
+
+def test_views_of_one_shape_that_follow_one_another_are_rows_of_their_base():
+    lines, _ = lines_for(of_storage("x", (2,), (1,), 0), of_storage("y", (2,), (1,), 2))
+    assert lines[-3:] == ["base = torch.randn(2, 2)", "x = base[0]", "y = base[1]"]
 
 
 def test_without_its_base_a_view_is_what_is_stored():

@@ -8,6 +8,7 @@ from case_text import case_of
 
 from minifier.case import Drawn, Recorded, Stored, TensorInput, TensorMeta
 from minifier.passes.data import Facts, bounded, data_rows, plain, random, written
+from minifier.passes.resized import reshaped, with_tensors
 
 NOTHING = Facts(None, None, None)
 
@@ -112,3 +113,62 @@ def test_a_condition_at_a_cut_is_true():
     case = case_of("m: bool[2]\ny = torch.f(m)\nreturn y")
     (row,) = data_rows(with_sources(case, m=Drawn("zeros")), {})
     assert [edit(case).inputs[0].source for edit in row.edits] == [Drawn("ones")]
+
+
+def views_of(*windows, shape=(2, 3)):
+    """Two inputs of one storage, each given as (stride, offset)."""
+    case = case_of("x: float32[2, 3]\ny: float32[2, 3]\nz = torch.f(x, y)\nreturn z")
+    inputs = tuple(
+        TensorInput(name, TensorMeta(shape, stride, "float32", storage=0, offset=offset), Stored("s", shared=True))
+        for name, (stride, offset) in zip("xy", windows, strict=True)
+    )
+    return replace(case, inputs=inputs)
+
+
+def layouts(case):
+    return [(item.meta.stride, item.meta.offset) for item in case.inputs]
+
+
+@pytest.mark.parametrize(
+    ("windows", "apart", "without_gaps"),
+    [
+        ([((3, 1), 30), ((3, 1), 12)], [((3, 1), 0), ((3, 1), 6)], [((3, 1), 6), ((3, 1), 0)]),
+        ([((3, 1), 6), ((3, 1), 6)], [((3, 1), 0), ((3, 1), 6)], [((3, 1), 0), ((3, 1), 0)]),
+        ([((3, 1), 6), ((3, 1), 9)], [((3, 1), 0), ((3, 1), 6)], [((3, 1), 0), ((3, 1), 1)]),
+        ([((1, 2), 0), ((3, 1), 8)], [((3, 1), 0), ((3, 1), 6)], [((1, 2), 0), ((3, 1), 6)]),
+    ],
+)
+def test_a_shared_storage_is_generated_with_its_views_apart_as_they_follow_and_in_place(windows, apart, without_gaps):
+    case = views_of(*windows)
+    shared = next(row for row in data_rows(case, {}) if row.name == "values of x, y")
+    made = [edit(case) for edit in shared.edits]
+    assert [layouts(each) for each in made] == [apart, without_gaps, windows]
+    assert {item.source for each in made for item in each.inputs} == {Drawn("randn", storage="s")}
+
+
+def test_views_of_a_generated_storage_stay_views_of_it_at_other_sizes():
+    case = views_of(((3, 1), 0), ((3, 1), 9))
+    (generated, *_) = next(row for row in data_rows(case, {}) if row.name == "values of x, y").edits
+    smaller = with_tensors(generated(case), lambda item: reshaped(item, (2, 1)))
+    assert layouts(smaller) == [((1, 1), 0), ((1, 1), 2)]
+    assert [item.meta.storage for item in smaller.inputs] == [0, 0]
+
+
+def test_a_view_of_a_generated_storage_may_get_memory_of_its_own():
+    case = views_of(((3, 1), 0), ((3, 1), 9))
+    (generated, *_) = next(row for row in data_rows(case, {}) if row.name == "values of x, y").edits
+    rows = {row.name: row for row in data_rows(generated(case), {})}
+    assert list(rows) == ["memory of x", "memory of y"]
+    (own,) = (edit(generated(case)) for edit in rows["memory of y"].edits)
+    assert own.inputs[1].source == Drawn("randn") and own.inputs[1].meta.offset == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"parameter": True}, {"inference": True}, {"requires_grad": True}, {"dtype": "int64"}]
+)
+def test_a_storage_with_other_views_than_ordinary_tensors_of_one_dtype_stays(change):
+    case = views_of(((3, 1), 0), ((3, 1), 9))
+    of_meta = {name: value for name, value in change.items() if name in ("requires_grad", "dtype")}
+    rest = {name: value for name, value in change.items() if name not in of_meta}
+    first = replace(case.inputs[0], meta=replace(case.inputs[0].meta, **of_meta), **rest)
+    assert "values of x, y" not in [row.name for row in data_rows(replace(case, inputs=(first, case.inputs[1])), {})]
