@@ -67,6 +67,16 @@ def _aliases(c: Results, e: Results, names: Sequence[str]) -> Iterator[Differenc
             yield Difference(Aspect.ALIASING, where, sentence)
 
 
+def _nesting(results: Results) -> str:
+    """Return the nesting in words: a tensor, a tuple of one, results nested as ((*, *), *)."""
+    form, count = results.structure, len(results.outputs)
+    if form == "*":
+        return f"a {type(results.outputs[0]).__name__}".replace("a Tensor", "a tensor")
+    if form == f"({', '.join('*' * count)})":
+        return f"a tuple of {'one' if count == 1 else count}"
+    return f"results nested as {form}"
+
+
 def form_differences(compiled: Results, eager: Results, names: Sequence[str]) -> list[Difference]:
     """Return all differences except in the values of elements. `names` are the inputs' names."""
     if compiled.structure != eager.structure:
@@ -74,7 +84,7 @@ def form_differences(compiled: Results, eager: Results, names: Sequence[str]) ->
         sentence = (
             f"there are {counts[0]} outputs, in eager {counts[1]}"
             if counts[0] != counts[1]
-            else f"the outputs are nested as {compiled.structure}, in eager as {eager.structure}"
+            else f"the backend returned {_nesting(compiled)}, eager {_nesting(eager)}"
         )
         differences = [Difference(Aspect.STRUCTURE, "the outputs", sentence)]
         if counts[0] != counts[1]:
