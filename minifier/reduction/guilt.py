@@ -13,6 +13,7 @@ from minifier.reduction.causes import Atom
 from minifier.reduction.guilty_ops import is_right
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.prove_again import proved_again
 
 _MAX_SEARCHES = 3  # after a search that ended at innocent ops
 
@@ -87,10 +88,57 @@ def at_guilty_ops(
     runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result, Charge]:
     """Charge the ops of a reduced graph. Search again without innocent ops, a few times."""
+    charged = charge(runner, case, reduced)
     for _ in range(_MAX_SEARCHES):
-        charged = charge(runner, case, reduced)
         if charged.guilt is not Guilt.NONE:
-            return reduced, result, charged
-        runner.prepared.innocent |= {node.name for node in reduced.graph.ops}
+            break
+        runner.prepared.innocent |= _names(reduced)
         reduced, result = reduce_ops(runner, case, budget)
-    return reduced, result, charge(runner, case, reduced)
+        charged = charge(runner, case, reduced)
+    return _with_all_results(runner, case, budget, reduced, result, charged)
+
+
+def _with_all_results(
+    runner: ProbeRunner, case: Case, budget: search.Budget, reduced: Case, result: search.Result, charged: Charge
+) -> tuple[Case, search.Result, Charge]:
+    """Search the reduced graph again, with the results of innocent ops compared as well.
+
+    `x + linear(x, 0)` seems minimal if `linear` is called innocent, although `linear` fails alone. The smaller graph is
+    taken unless guilty ops would be lost.
+    """
+    innocent = runner.prepared.innocent
+    if innocent.isdisjoint(_names(reduced)) or not result.one_minimal:
+        return reduced, result, charged
+    runner.prepared.innocent = innocent - _names(reduced)
+    smaller, again = reduce_ops(runner, reduced, budget)
+    if again.one_minimal and _names(smaller) == _names(reduced):
+        return smaller, again, charged
+    of_smaller = charge(runner, case, smaller)
+    if again.one_minimal and (of_smaller.guilt is not Guilt.NONE or charged.guilt is Guilt.NONE):
+        return smaller, again, of_smaller
+    runner.prepared.innocent = innocent
+    return reduced, result, charged
+
+
+def _names(case: Case) -> frozenset[str]:
+    return frozenset(node.name for node in case.graph.ops)
+
+
+def fewer_with_all_results(
+    runner: ProbeRunner, case: Case, budget: search.Budget
+) -> tuple[tuple[str, ...], search.Ending]:
+    """Prove the ops of the final Case with the results of innocent ops compared as well.
+
+    Return the functions of the fewer ops that fail then too, if any, and how the proof ended. Takes no probe if all
+    results were compared before.
+    """
+    innocent = runner.prepared.innocent
+    if innocent.isdisjoint(_names(case)):
+        return (), search.Ending.PROVED
+    runner.prepared.innocent = frozenset()
+    try:
+        fewer, ended = proved_again(runner, case, lambda _: None, budget)
+    finally:
+        runner.prepared.innocent = innocent
+    is_fewer = _names(fewer) != _names(case)
+    return tuple(node.short_target for node in fewer.graph.ops) if is_fewer else (), ended

@@ -43,7 +43,7 @@ class ProbeRunner:
     `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. `unrecorded` counts
     values that were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the last
     sighting of each candidate, by its key. `causes` are the ops that make a result wrong. `best` is the smallest Case
-    that was seen to fail.
+    that was seen to fail. `untold` counts, for each proof, the candidates that do not tell whether the failure is gone.
     """
 
     prepared: PreparedCase
@@ -58,7 +58,7 @@ class ProbeRunner:
     verdicts: dict[str, Counter[Verdict]] = field(default_factory=dict)
     others: list[Other] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    unanswered: dict[tuple[str, ...], int] = field(default_factory=dict)
+    untold: dict[tuple[str, ...], Counter[Verdict]] = field(default_factory=dict)
     sighted: dict[str, Failure] = field(default_factory=dict)
     best: Case | None = None
     phase: str = "check"
@@ -220,10 +220,10 @@ class ProbeRunner:
         names = {node.name for node in case.graph.ops}
         return any(names <= passed for passed in self._passed)
 
-    def leave_open(self, place: Sequence[str], candidates: int) -> None:
-        """Note how many candidates in the proof for the graph at this place gave no answer."""
+    def leave_open(self, place: Sequence[str], candidates: Counter[Verdict]) -> None:
+        """Note how many candidates in the proof for the graph at this place gave no answer, or fail in eager too."""
         where = (self._beside, *place)
-        self.unanswered[where] = candidates
+        self.untold[where] = candidates
 
     def _keep_best(self, case: Case) -> None:
         best = self.best

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from minifier import search
 from minifier.case import Case, Recorded, TensorInput, TensorMeta
 from minifier.case.ops import atoms, with_ops
+from minifier.failure import Verdict
 from minifier.probe.evaluate import run_eagerly
 from minifier.reduction.op_search import OpSearchAdapter
 from minifier.reduction.probe_runner import ProbeRunner
@@ -49,7 +51,7 @@ def _record(runner: ProbeRunner, case: Case) -> str:
     folder.mkdir()
     (result,) = runner.run([lambda: run_eagerly(prepared, case.graph, case.inputs, case.state, wanted, folder)])
     if result is None:
-        runner.leave_open((_PHASE,), 1)
+        runner.leave_open((_PHASE,), Counter([Verdict.UNRESOLVED]))
     else:
         prepared.recorded = prepared.recorded.plus(folder, suffix)
     return suffix

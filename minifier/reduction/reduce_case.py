@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from minifier.process.progress import Progress, counted
 from minifier.reduction.check import check
 from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
-from minifier.reduction.guilt import at_guilty_ops, charge
+from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import nearest
@@ -36,7 +37,7 @@ from minifier.reduction.probe_progress import ProbeProgress
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
-from minifier.reduction.simplify_and_prove import simplified
+from minifier.reduction.simplify_and_prove import STOPPED, simplified
 from minifier.reduction.summary import Summary, by_verdict
 from minifier.reduction.unanswered import with_empty_graph
 from minifier.reduction.wrong_ops import find_wrong_ops
@@ -132,6 +133,12 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         budget = replace(budget, deadline=None)
     simplifier, ended, stopped = simplified(runner, case, reduced, ended, budget, settings)
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
+    innocent: tuple[str, ...] = ()
+    if ended is search.Ending.PROVED:
+        ended = search.Ending.INTERRUPTED
+        with contextlib.suppress(KeyboardInterrupt):
+            innocent, ended = fewer_with_all_results(runner, reduced, budget)
+        stopped = stopped or STOPPED[ended]
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
@@ -147,13 +154,15 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
             wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
     with _for_the_report(errors):
         others = save_others(runner, folder, len(reduced.graph.ops))
+    untold = sum(runner.untold.values(), Counter[Verdict]())
+    is_proved = ended is search.Ending.PROVED and not known.skipped
     summary = Summary(
         ops_before=len(case.graph.ops),
         ops_after=len(reduced.graph.ops),
         inputs_after=len(reduced.inputs),
         elements_after=reduced.elements,
         probes=by_verdict(runner.counts + known.counts),
-        one_minimal=ended is search.Ending.PROVED and not known.skipped and not any(runner.unanswered.values()),
+        one_minimal=is_proved and not untold and not innocent,
         stopped_because=stopped or _skipped(known),
         seconds=time.monotonic() - started,
         others=tuple(others),
@@ -162,7 +171,10 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
         passes=simplifier.ended,
         needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
-        unanswered=sum(runner.unanswered.values()) + len(simplifier.open),
+        unanswered=untold[Verdict.UNRESOLVED] + len(simplifier.open),
+        unanswered_ops=untold[Verdict.UNRESOLVED],
+        invalid_ops=untold[Verdict.INVALID],
+        innocent=innocent,
         unrecorded=runner.unrecorded,
         notes=tuple(f"a probe failed by itself: {fault}" for fault in dict.fromkeys(runner.faults)),
         hidden=hidden_by_others(runner.verdicts),

@@ -14,7 +14,7 @@ from minifier.reduction.prove_again import proved_again
 from minifier.reduction.simplify import Simplifier
 from minifier.settings import Settings
 
-_STOPPED = {
+STOPPED = {
     search.Ending.PROVED: "",
     search.Ending.MAX_PROBES: "the probe budget was used up",
     search.Ending.DEADLINE: "the time budget was used up",
@@ -37,12 +37,12 @@ def simplified(
     seconds = settings.seconds_for(case.script.seconds)
     while True:
         simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds)
-        stopped = _simplify(simplifier, _STOPPED[ended])
+        stopped = _simplify(simplifier, STOPPED[ended])
         if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped
         reduced, ended = _proved_again(simplifier, budget)
         if reduced == simplifier.case:
-            return simplifier, ended, _STOPPED[ended]
+            return simplifier, ended, STOPPED[ended]
 
 
 def _simplify(simplifier: Simplifier, stopped: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minifier.failure import Verdict
+from minifier.process.progress import counted
 
 
 def by_verdict(counts: Counter[Verdict]) -> dict[str, int]:
@@ -19,7 +20,9 @@ class Summary:
     """The result of a reduction in numbers and sentences.
 
     `divergent` are the ops whose compiled results differ from eager's, each with the difference.
-    `unanswered` is the number of candidates in the proof that gave no answer, however often they were asked.
+    `unanswered` is the number of candidates that gave no answer, however often they were asked; `unanswered_ops` are
+    those of the proof of the ops, and `invalid_ops` those on which eager failed as well. `innocent` are the fewer ops
+    that fail too if all results are compared, also results that the whole graph's results do not depend on.
     `unrecorded` is the number of the graph's values that were too large to keep: the ops that read them were not cut
     off from the ops that make them. `hidden` are passes whose candidates all showed another failure. `guilt` says of a
     wrong result whether the reduced graph's ops make the whole graph's results wrong (`reduction/guilt.py`). `cause` is
@@ -42,11 +45,26 @@ class Summary:
     needs: tuple[str, ...] = ()
     backends: tuple[tuple[str, str], ...] = ()
     unanswered: int = 0
+    unanswered_ops: int = 0
+    invalid_ops: int = 0
+    innocent: tuple[str, ...] = ()
     unrecorded: int = 0
     hidden: tuple[str, ...] = ()
     guilt: str = ""
     cause: str = ""
     errors: tuple[str, ...] = ()
+
+    @property
+    def exceptions(self) -> str:
+        """Say where the failure was not seen to be gone without an op; "" if it was gone every time."""
+        unanswered, invalid = (counted(number, "candidate") for number in (self.unanswered_ops, self.invalid_ops))
+        ops = " and ".join(dict.fromkeys(self.innocent))
+        sentences = (
+            f"{unanswered} gave no answer, also when asked again" if self.unanswered_ops else "",
+            f"{invalid} failed without the backend as well" if self.invalid_ops else "",
+            f"{ops} alone differs too, in a result that the whole graph's results do not depend on" if ops else "",
+        )
+        return "; ".join(filter(None, sentences))
 
     @property
     def too_large(self) -> str:

@@ -103,6 +103,8 @@ class Outcome:
             return "not reduced"
         if summary.stopped_because and not summary.one_minimal:
             return f"not proved minimal: {summary.stopped_because}"
+        if summary.exceptions:
+            return f"minimal but for this: {summary.exceptions}"
         if summary.unanswered:
             return f"minimal but for {counted(summary.unanswered, 'candidate')} that gave no answer"
         if not summary.unfinished:

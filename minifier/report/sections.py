@@ -83,12 +83,13 @@ def _minimality(outcome: Outcome) -> str:
     elif outcome.minimal is not None and outcome.minimal.any_graph:
         text += "The backend fails on any graph, also on one without ops, so no op is to blame."
     else:
+        gone = f"but for this: {summary.exceptions}" if summary.exceptions else "every time"
         text += (
             "Each remaining op was taken away alone, together with the ops that only pick from its results, and the "
-            "failure was gone every time."
+            f"failure was gone {gone}."
         )
-    if summary.unanswered:
-        text += f" But {counted(summary.unanswered, 'candidate')} gave no answer, also when asked again."
+    if rows := summary.unanswered - summary.unanswered_ops:
+        text += f" {counted(rows, 'simplification')} gave no answer, also when asked again."
     if summary.unfinished:
         text += f" Simplifying ended, so that more might go: {outcome.why_unfinished}."
     return text

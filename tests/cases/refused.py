@@ -74,18 +74,19 @@ def off_by_one(gm, inputs, *, what):
 
 
 def distort(gm, inputs, *, what):
-    """A backend that is wrong at the ops of these names: `gt relu exp>float64 log1p-alone`.
+    """A backend that is wrong at the ops of these names: `gt relu exp>float64 log1p?len(ops)==1`.
 
     Bools are negated, and 0.25 is added to other results, in place where the op is in place; behind `>` stands the
-    dtype of a result that is right otherwise. `-alone`: only where no other op is in the graph."""
-    wrong = dict(name.partition(">")[::2] for name in what.split())
-    count = sum(node.op.startswith("call_") for node in gm.graph.nodes)
+    dtype of a result that is right otherwise. Behind `?` stands a condition on the names of all ops in the graph."""
+    ops = [getattr(n.target, "__name__", n.target) for n in gm.graph.nodes if n.op.startswith("call_")]
+    pairs = [each.partition("?")[::2] for each in what.split()]
+    wrong = dict(name.partition(">")[::2] for name, condition in pairs if eval(condition or "True", {"ops": ops}))
 
     class Distorting(torch.fx.Interpreter):
         def run_node(self, n):
             value = super().run_node(n)
             name = getattr(n.target, "__name__", n.target)
-            dtype = wrong.get(name, wrong.get(f"{name}-alone") if count == 1 else None)
+            dtype = wrong.get(name)
             if n.op == "placeholder" or dtype is None:
                 return value
             if dtype:

@@ -14,6 +14,7 @@ from minifier.case.ops import atoms, with_ops
 from minifier.failure import Stage
 from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import make_inputs
+from minifier.reduction.causes import Causes
 from minifier.reduction.check import check
 from minifier.reduction.eagers_values import with_eagers_values
 from minifier.reduction.guilt import Guilt, at_guilty_ops, charge
@@ -138,12 +139,36 @@ def test_all_guilty_ops_are_known(checked, distorted):
 
 
 def test_the_search_goes_on_behind_ops_that_are_not_guilty(checked, distorted):
-    case = distorted(within, "relu log1p-alone")
+    case = distorted(within, "relu log1p?len(ops)==1")
     lab, case = checked(case)
     alone = with_ops(case, [node.name for node in case.graph.ops if node.short_target == "log1p"])
     proved = Result(frozenset({0}), Ending.PROVED, 0, 0, ())
     reduced, result, found = at_guilty_ops(lab, case, Budget(), alone, proved)
     assert targets(reduced) == ["relu"] and result.one_minimal and found.guilt is Guilt.PROVED
+
+
+def test_an_op_called_innocent_is_left_alone_if_it_fails_alone(checked, distorted):
+    """As in `x + linear(x, 0)`, where the reader of an innocent op seemed to be needed as well."""
+
+    def fn(x):
+        return torch.relu(torch.sin(torch.exp(torch.log1p(x))))
+
+    lab, case = checked(distorted(fn, "log1p"))
+    log1p, exp, *_ = (node.name for node in case.graph.ops)
+    lab.causes, lab.prepared.innocent = Causes(), frozenset({log1p})
+    proved = Result(frozenset({0, 1}), Ending.PROVED, 0, 0, ())
+    reduced, result, _ = at_guilty_ops(lab, case, Budget(), with_ops(case, [log1p, exp]), proved)
+    assert targets(reduced) == ["log1p"] and result.one_minimal
+
+
+def test_guilty_ops_stay_where_an_innocent_op_differs_alone_and_are_not_called_minimal(reduce, distorted):
+    def fn(x):
+        return torch.relu(torch.sin(torch.where(x < 2, harmless(x), x)) * 3) * 2
+
+    done = reduce(distorted(fn, "gt relu?{*ops}&{'gt','lt'}"), None)
+    assert targets(done.case) == ["gt", "relu"] and done.summary.guilt == Guilt.PROVED.value
+    assert not done.summary.one_minimal and done.summary.innocent == ("gt",) and not done.summary.stopped_because
+    assert "gt" in done.summary.exceptions
 
 
 @pytest.mark.parametrize("function", [of_a_view, of_an_input, behind_many])

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from chains import chain, names
-from fake_prober import dies, exhausts, hangs, has, passes, raises, when
+from fake_prober import dies, exhausts, hangs, has, invalid, passes, raises, when
 
 from minifier.case.earlier_calls import call_of
 from minifier.errors import NoRepro
@@ -45,6 +45,14 @@ def test_what_never_answers_leaves_the_proof_open(reduce, answer):
     done = reduce(CASE, unsteady(answer, 100), passes=())
     assert "tanh" in names(done.case) and len(names(done.case)) == 2
     assert not done.summary.one_minimal and done.summary.unanswered == 1 and not done.summary.stopped_because
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_eager_that_fails_on_a_candidate_is_asked_again(reduce, times):
+    """Of chance, once; or each time, so that nobody knows whether the failure is gone."""
+    done = reduce(CASE, unsteady(invalid(), times), passes=())
+    assert len(names(done.case)) == (1 if times == 1 else 2) and done.summary.one_minimal is (times == 1)
+    assert done.summary.invalid_ops == int(times > 1) and bool(done.summary.exceptions) is (times > 1)
 
 
 def killed(condition, times, otherwise):
