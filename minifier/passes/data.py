@@ -32,7 +32,7 @@ def _is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat", "complex"))
 
 
-def _is_integer(dtype: str) -> bool:
+def is_integer(dtype: str) -> bool:
     return dtype != "bool" and not _is_float(dtype)
 
 
@@ -42,7 +42,7 @@ def plain(item: TensorInput, facts: Facts | None) -> Drawn | None:
     Zero is a valid index into every non-empty dimension."""
     if item.meta.dtype == "bool":
         return Drawn("ones") if item.meta.shape else Drawn("list", values=(True,))
-    return Drawn("zeros") if _is_integer(item.meta.dtype) else random(item, facts)
+    return Drawn("zeros") if is_integer(item.meta.dtype) else random(item, facts)
 
 
 def random(item: TensorInput, facts: Facts | None) -> Drawn | None:
@@ -87,7 +87,7 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
             rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
         elif item.source.how == "no memory":
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1], _with_source(item.name, Drawn("zeros"))))
-        elif item.source.how == "zeros" and not _is_integer(item.meta.dtype):  # a value at a cut
+        elif item.source.how == "zeros" and not is_integer(item.meta.dtype):  # a value at a cut
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
     return [*rows, *_storage_rows(tensors, facts)]
 

@@ -71,6 +71,26 @@ def _strides(case: Case) -> list[Row]:
     ]
 
 
+_KINDS = (
+    ("float32", "float64", "float16", "bfloat16"),
+    ("int64", "int32", "int16", "int8", "uint8"),
+    ("complex64", "complex128"),
+)
+
+
+def dtypes_like(dtype: str) -> tuple[str, ...]:
+    """Return the common dtypes of the same kind."""
+    return next((kind for kind in _KINDS if dtype in kind), ())
+
+
+def dtype_edits(old: str, new: str) -> tuple[Edit, ...]:
+    """Return the edits that replace a dtype: of inputs and arguments together, of inputs alone, of arguments alone."""
+    return tuple(
+        _converted(old, new, inputs=inputs, arguments=arguments)
+        for inputs, arguments in ((True, True), (True, False), (False, True))
+    )
+
+
 def _default_dtype(dtype: str) -> str:
     """Return torch's default dtype of the same kind."""
     if dtype.startswith("complex"):
@@ -80,9 +100,7 @@ def _default_dtype(dtype: str) -> str:
     return "int64" if dtype.startswith(("int", "uint")) else dtype
 
 
-def _converted(old: str, *, inputs: bool, arguments: bool) -> Edit:
-    new = _default_dtype(old)
-
+def _converted(old: str, new: str, *, inputs: bool, arguments: bool) -> Edit:
     def changed(leaf: object) -> object:
         is_old = isinstance(leaf, Constant) and (leaf.kind, leaf.name) == ("dtype", old)
         return Constant("dtype", new) if is_old else leaf
@@ -105,17 +123,8 @@ def _dtypes(case: Case) -> list[Row]:
         return leaf
 
     with_leaves(case.graph, note)
-    return [
-        Row(
-            dtype,
-            (
-                (_converted(dtype, inputs=True, arguments=True),),
-                (_converted(dtype, inputs=True, arguments=False), _converted(dtype, inputs=False, arguments=True)),
-            ),
-        )
-        for dtype in sorted(dtypes)
-        if _default_dtype(dtype) != dtype
-    ]
+    edits = {dtype: dtype_edits(dtype, _default_dtype(dtype)) for dtype in sorted(dtypes)}
+    return [Row(dtype, (edits[dtype][:1], edits[dtype][1:])) for dtype in edits if _default_dtype(dtype) != dtype]
 
 
 PASSES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from enum import Enum
 
@@ -135,10 +136,10 @@ def fewer_with_all_results(
     innocent = runner.prepared.innocent
     if innocent.isdisjoint(_names(case)):
         return (), search.Ending.PROVED
+    fewer, ended = case, search.Ending.INTERRUPTED
     runner.prepared.innocent = frozenset()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         fewer, ended = proved_again(runner, case, lambda _: None, budget)
-    finally:
-        runner.prepared.innocent = innocent
+    runner.prepared.innocent = innocent
     is_fewer = _names(fewer) != _names(case)
     return tuple(node.short_target for node in fewer.graph.ops) if is_fewer else (), ended

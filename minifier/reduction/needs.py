@@ -1,67 +1,217 @@
-"""Diagnosis from rejected simplifications: the needs of the failure, and the nearest Case that passes."""
+"""Measures what the minimal Case needs besides its ops, and finds the nearest Case that passes."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from minifier.case import Case, Drawn, TensorInput
+from minifier.case import Case, Drawn, Stored, TensorInput
+from minifier.case.compiled_sizes import without_other_sizes
 from minifier.case.edit import edit_from
-from minifier.case.inputs import views_among
+from minifier.case.inputs import bases, views_among
 from minifier.case.ops import atoms, with_ops
 from minifier.case.script_floats import floats_in_tensors
 from minifier.failure import Verdict
 from minifier.passes.data import plain
 from minifier.passes.edits import Edit
+from minifier.passes.layout import dtype_edits, dtypes_like
 from minifier.passes.resized import with_tensors
 from minifier.passes.sizes import numbers, to_number
+from minifier.passes.table import DATA
+from minifier.reduction.draws import DRAWS, can_be_drawn, kinds_of, redrawn
 from minifier.reduction.simplify import Simplifier, Spent
 
-_NOT_OBVIOUS = ("sizes", "dims", "dtypes", "layout")  # passes about needs that a reader of the repro may overlook
 _INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
-_SIZE = "size "
+_SIZE, _STRIDE, _VALUES = "size ", "stride of ", "values of "
 _ENDS = 2  # of the values that an input may have
+_MIN_SHARE = 0.5  # of the minimal Case's draws that fail: with fewer, eight passing draws may be chance
+_OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows only repeat that no op can go
 
 
-def with_needs(simplifier: Simplifier) -> Case:
-    """Add to the Case sentences about the sizes, dtypes, layouts and values that the failure needs.
-    A larger size and a multiple are also tried, to tell a minimum from an exact size, and size 1 with other values, to
-    tell a size from a value."""
-    if simplifier.case.any_graph:
-        return simplifier.case
-    sentences: list[str] = []
-    for family, name in simplifier.rejected:
-        if family in _NOT_OBVIOUS:
-            sentences.append(_size_need(simplifier, name) if name.startswith(_SIZE) else _need(family, name))
-    if simplifier.case.has_other_sizes:
-        sentences.append("code that was compiled with another size")
-    views = views_among(simplifier.case.inputs)
-    floats = floats_in_tensors(simplifier.case)
-    tensors = [i for i in simplifier.case.inputs if isinstance(i, TensorInput) and i.name not in floats]
-    sentences += ["inputs that share memory" if item.name in views else _values_need(item) for item in tensors]
-    return replace(simplifier.case, needs=tuple(dict.fromkeys(filter(None, sentences))))
+@dataclass
+class Needs:
+    """What the failure needs: `sentences` for the repro, and `rows` of passes, each with the pass before it.
+
+    Each was measured on the minimal Case. A row is a change after which the failure was gone.
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    rows: list[tuple[str, str]] = field(default_factory=list)
 
 
-def _size_need(simplifier: Simplifier, name: str) -> str:
-    size = int(name.removeprefix(_SIZE))
-    if size == 0:
-        return "a size of 0"
-    taken = numbers(simplifier.case)  # two sizes that become equal are another change: Dynamo takes them for one
-    more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
-    multiple = next(n for n in itertools.count(2 * size, size) if n not in taken)
-    try:
-        if simplifier.shows([_at_an_end(to_number(size, 1)[0], end) for end in range(_ENDS)]):
+def measured_needs(simplifier: Simplifier) -> Needs:
+    """Measure what the simplifier's Case needs, as far as the time goes. What is not measured is not said."""
+    needs = Needs()
+    if simplifier.case.any_graph or not simplifier.finished:
+        return needs
+    simplifier.begin_needs()
+    with contextlib.suppress(Spent, KeyboardInterrupt):
+        _Measurement(simplifier, needs).run()
+    needs.sentences[:] = dict.fromkeys(filter(None, needs.sentences))
+    return needs
+
+
+class _Measurement:
+    """Asks for variants of the minimal Case.
+
+    Where values matter, a variant passes only if eight draws of its inputs do. `_values_matter` is false for a failure
+    while compiling that no row about values was rejected for.
+    """
+
+    def __init__(self, simplifier: Simplifier, needs: Needs) -> None:
+        self.simplifier, self.needs, self.case = simplifier, needs, simplifier.case
+        of_values = any(family == "data" for family, _ in simplifier.rejected)
+        self._values_matter = of_values or not self.case.ignores_values
+
+    def run(self) -> None:
+        """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
+        is_steady = self._is_steady()
+        for family, name in self.simplifier.rejected if is_steady else ():
+            if family == "sizes" and name.startswith(_SIZE):
+                self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
+            elif family == "dtypes":
+                sentence = self._dtype(name)
+                self.needs.sentences.append(sentence)
+                if not sentence and self._is_row_gone(family, name):
+                    self.needs.rows.append((family, name))
+            elif family not in ("data", *_OPS) and self._is_row_gone(family, name):
+                self.needs.rows.append((family, name))
+                if name.startswith(_STRIDE) and self._passes(self._edits(family, name)):
+                    self.needs.sentences.append("an input that is not contiguous")
+        if is_steady and self.case.has_other_sizes and self._passes([without_other_sizes]):
+            self.needs.sentences.append("code that was compiled with another size")
+        views = views_among(self.case.inputs)
+        if views and self._passes([_without_sharing]):
+            self.needs.sentences.append("inputs that share memory")
+        bases_of_views = (base.name for base in bases(self.case.inputs).values())
+        shared = {*views, *bases_of_views, *floats_in_tensors(self.case)}
+        for item in self.case.inputs if self.simplifier.wants(DATA[0]) else ():
+            if isinstance(item, TensorInput) and item.name not in shared and item.source != plain(item, None):
+                self._measure_values(item)
+
+    def _is_steady(self) -> bool:
+        """Return whether the minimal Case itself fails in most draws. Otherwise passing draws tell little."""
+        draws = self._draws(self.case)
+        if draws is None:
+            return True  # its values are fixed
+        shown = sum(self.simplifier.holds(each) for each in draws)
+        return shown >= _MIN_SHARE * len(draws)
+
+    def _draws(self, case: Case) -> Sequence[Case] | None:
+        """Return the Case with each draw of its inputs; None if it has values that cannot be drawn."""
+        if not self._values_matter:
+            return [case]
+        if not can_be_drawn(case):
+            return None
+        draws = [redrawn(case, number) for number in range(DRAWS)]
+        return draws if draws[1] != case else [case]
+
+    def _shows(self, case: Case) -> bool | None:
+        """Return whether any draw of the Case fails; None if none does, and fewer than eight pass."""
+        draws = self._draws(case)
+        if any(map(self.simplifier.holds, draws or [case])):
+            return True
+        return False if draws is not None and all(map(self.simplifier.passed, draws)) else None
+
+    def _any_shows(self, edits: Sequence[Edit]) -> bool | None:
+        """Return whether the failure stays after any of these edits; None if that is not known."""
+        answers = [self._shows(program) for program in self.simplifier.programs(edits)]
+        if True in answers:
+            return True
+        return False if answers and None not in answers else None
+
+    def _passes(self, edits: Sequence[Edit]) -> bool:
+        return self._any_shows(edits) is False
+
+    def _is_row_gone(self, family: str, name: str) -> bool:
+        """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay."""
+        row = self.simplifier.row(family, name)
+        rungs = reversed(row.rungs) if row is not None else ()
+        programs = next(filter(None, map(self.simplifier.programs, rungs)), [])
+        candidates = [draw for each in programs for draw in self._draws(each) or [each]]
+        if any(map(self.simplifier.holds, candidates)):
+            return False
+        return bool(candidates) and all(self.simplifier.known(each) is False for each in candidates)
+
+    def _edits(self, family: str, name: str) -> Sequence[Edit]:
+        row = self.simplifier.row(family, name)
+        return row.edits if row is not None else ()
+
+    def _size(self, size: int) -> str:
+        """Say which sizes fail, from the neighbours of this size and of its multiples."""
+        if size == 0:
+            return "a size of 0" if self._is_row_gone("sizes", f"{_SIZE}0") else ""
+        taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
+
+        def shows(other: int) -> bool | None:
+            return self._any_shows(to_number(size, other))
+
+        def passes(*others: int) -> bool:
+            return all(shows(other) is False for other in others)
+
+        if size - 1 in taken or not passes(*{1, size - 1}):
+            return ""
+        if self.simplifier.shows([_at_an_end(to_number(size, 1)[0], end) for end in range(_ENDS)]):
             return ""  # a smaller size failed to show it for its only draw
-        larger = simplifier.shows(to_number(size, more))
-        if larger:
-            return f"a size of {size} or more"
-        at_multiple = simplifier.shows(to_number(size, multiple))
-        if at_multiple:
-            return f"a size that is a multiple of {size}"
-    except Spent:
-        return f"a size of {size}"
-    return f"a size of {size}" if larger is None or at_multiple is None else f"a size of exactly {size}"
+        more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
+        free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))
+        twice, thrice = next(free), next(free)
+        beyond = twice + 1
+        if shows(more):
+            return f"a size of {size} or more" if shows(twice) and shows(beyond) else ""
+        if not passes(more, beyond):
+            return ""
+        if shows(twice):
+            return f"a size that is a multiple of {size}" if shows(thrice) and passes(twice - 1) else ""
+        return f"a size of exactly {size}" if passes(twice, thrice) else ""
+
+    def _dtype(self, dtype: str) -> str:
+        """Name the dtypes that fail, if each other dtype of the same kind was tried, and some pass."""
+        failing = [dtype]
+        others = [other for other in dtypes_like(dtype) if other != dtype]
+        for other in others:
+            shows = self._any_shows(dtype_edits(dtype, other))
+            if shows is None:
+                return ""
+            failing += [other] if shows else []
+        return " or ".join(failing) if len(failing) <= len(others) else ""
+
+    def _measure_values(self, item: TensorInput) -> None:
+        """Say that the values of an input matter, if eight draws of each other kind pass."""
+        if isinstance(item.source, Stored) and item.source.shared:
+            return  # draws would lose the shared memory as well
+        for kind in kinds_of(item):
+            programs = self.simplifier.programs([_with_source(item.name, kind)])
+            if not programs or not can_be_drawn(programs[0], {item.name}):
+                return
+            draws = [redrawn(programs[0], number, {item.name}) for number in range(DRAWS)]
+            if any(map(self.simplifier.holds, draws)) or not all(map(self.simplifier.passed, draws)):
+                return
+        self.needs.rows.append(("data", _VALUES + item.name))
+        how = item.source.how if isinstance(item.source, Drawn) else "list"
+        sentences = {"list": "these values", "full": "these values", "rand": "values in a range"}
+        self.needs.sentences.append(sentences.get(how, ""))
+
+
+def _with_source(name: str, source: Drawn) -> Edit:
+    return lambda case: with_tensors(case, lambda item: replace(item, source=source) if item.name == name else item)
+
+
+def _without_sharing(case: Case) -> Case:
+    """Give each view memory of its own, with the same values or as random ones."""
+
+    def own(item: TensorInput) -> TensorInput:
+        source, meta = item.source, item.meta
+        if isinstance(source, Drawn) and source.storage is not None:
+            return replace(item, source=replace(source, storage=None), meta=replace(meta, offset=0, storage=None))
+        if not isinstance(source, Stored) or source.base is None:
+            return item
+        return replace(item, source=replace(source, base=None), meta=replace(meta, storage=None))
+
+    return with_tensors(case, own)
 
 
 def _at_an_end(edit: Edit, end: int) -> Edit:
@@ -87,22 +237,6 @@ def _at_an_end(edit: Edit, end: int) -> Edit:
         return case if redrawn == case else edit(redrawn)
 
     return changed
-
-
-def _values_need(item: TensorInput) -> str:
-    if item.source == plain(item, None):
-        return ""
-    if not isinstance(item.source, Drawn) or item.source.how == "list":
-        return "these values"
-    return "values in a range" if item.source.how in ("rand", "full", "randint") else ""
-
-
-def _need(family: str, name: str) -> str:
-    if family == "dims":
-        return name.replace("first of ", "an input of ") if name.startswith("first of") else ""
-    if family == "dtypes":
-        return name
-    return "an input that is not contiguous" if family == "layout" else ""
 
 
 def nearest(simplifier: Simplifier) -> Case | None:

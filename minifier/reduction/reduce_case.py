@@ -30,7 +30,7 @@ from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
-from minifier.reduction.needs import nearest
+from minifier.reduction.needs import measured_needs, nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
 from minifier.reduction.probe_progress import ProbeProgress
@@ -135,10 +135,11 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     reduced, stopped = _with_simple_calls(runner, simplifier.case, budget, stopped)
     innocent: tuple[str, ...] = ()
     if ended is search.Ending.PROVED:
-        ended = search.Ending.INTERRUPTED
-        with contextlib.suppress(KeyboardInterrupt):
-            innocent, ended = fewer_with_all_results(runner, reduced, budget)
+        innocent, ended = fewer_with_all_results(runner, reduced, budget)
         stopped = stopped or STOPPED[ended]
+    simplifier.case = reduced
+    needs = measured_needs(simplifier)
+    reduced = replace(reduced, needs=tuple(needs.sentences))
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
@@ -170,7 +171,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         guilt=charged.guilt.value if charged is not None else "",
         cause=charged.sentence if charged is not None and len(reduced.graph.ops) < len(case.graph.ops) else "",
         passes=simplifier.ended,
-        needs=tuple(": ".join(pair) for pair in simplifier.rejected) if simplifier.finished else (),
+        needs=tuple(": ".join(pair) for pair in needs.rows),
         unanswered=untold[Verdict.UNRESOLVED] + len(simplifier.open),
         unanswered_ops=untold[Verdict.UNRESOLVED],
         invalid_ops=untold[Verdict.INVALID],

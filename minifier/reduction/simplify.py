@@ -26,6 +26,8 @@ Alternatives = Sequence[Edit]
 
 _MIN_SECONDS = 60.0
 _MAX_SEARCH_RATIO = 2.0  # seconds of the passes for each second of the search
+_MIN_NEEDS_SECONDS = 15.0
+_MAX_NEEDS_RATIO = 0.3  # seconds of the measurement of needs for each second before
 
 
 class Spent(Exception):
@@ -229,13 +231,33 @@ class Simplifier:
         self.case = candidate
         return True
 
-    def shows(self, edits: Alternatives) -> bool | None:
-        """Return whether the failure stays after any of these edits; None if no edit leaves a program that answers."""
+    def begin_needs(self) -> None:
+        """Give the measurement of what the failure needs some time of its own, within that of the whole reduction."""
+        spent = self._spent()
+        self._max_spent = spent + min(max(_MIN_NEEDS_SECONDS, _MAX_NEEDS_RATIO * spent), self.seconds - spent)
+        self.runner.phase, self.runner.part = "simplify", "needs"
+
+    def row(self, family: str, name: str) -> Row | None:
+        """Return the row of this pass and name that applies to the Case."""
+        rows = next((each.rows(self.case) for each in self.passes if each.name == family), ())
+        return next((row for row in rows if row.name == name), None)
+
+    def programs(self, edits: Alternatives) -> list[Case]:
+        """Return the programs that these edits leave, each edit made alone."""
         candidates = self._runnable([[[edit]] for edit in self._distinct(edits)])
-        programs = [each for each in candidates if each is not None and each != self.case]
-        if any(map(self._holds, programs)):
-            return True
-        return False if programs and all(self.known(each) is False for each in programs) else None
+        return [each for each in candidates if each is not None and each != self.case]
+
+    def holds(self, case: Case) -> bool:
+        """Probe a candidate, unless it has answered; return whether the failure shows."""
+        return self._holds(case)
+
+    def passed(self, case: Case) -> bool:
+        """Return whether a probed candidate passed: no other failure showed either."""
+        return self.runner.key_of(case) in self._answers.passed
+
+    def shows(self, edits: Alternatives) -> bool:
+        """Return whether the failure stays after any of these edits."""
+        return any(map(self._holds, self.programs(edits)))
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
         """Return for each try the Case after its steps that leave a runnable program; None if there is none."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 from minifier import search
 from minifier.case import Case
-from minifier.reduction.needs import with_needs
 from minifier.reduction.op_search import reduce_bodies
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.prove_again import proved_again
@@ -52,8 +50,6 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
         if not stopped:
             simplifier.run()
             stopped = simplifier.stopped
-        if simplifier.finished:
-            simplifier.case = with_needs(simplifier)
     except KeyboardInterrupt:
         stopped = stopped or "interrupted after the ops were proved, before all else was simplified"
     if not simplifier.finished:
@@ -69,4 +65,4 @@ def _proved_again(simplifier: Simplifier, budget: search.Budget) -> tuple[Case, 
         case, ended = proved_again(runner, case, simplifier.known, budget)
         if ended is search.Ending.PROVED and simplifier.wants("bodies"):
             case, ended = reduce_bodies(runner, case, budget)
-    return case if case == simplifier.case else replace(case, needs=()), ended
+    return case, ended

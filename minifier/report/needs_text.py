@@ -13,67 +13,69 @@ from minifier.report.inline import code
 from minifier.report.outcome import Outcome
 
 _MAX_SENTENCES = 12
+_ASPECT_OF_PASS = {"sizes": "size", "dims": "size", "dtypes": "dtype", "layout": "stride", "data": "value"}
 _ASPECTS = {"size": "sizes", "dtype": "dtypes", "stride": "strides", "value": "values"}
 
-# The sentence for a row of a pass that cannot be taken without losing the failure. The passes of ops have none: that no
-# op can go is told elsewhere. `input` is an input of the repro, `op` a function that the graph calls.
+# What was changed, for a row of a pass after which the failure was gone. The passes of ops have none: that no op can go
+# is told elsewhere. `input` is an input of the repro, `op` a function that the graph calls.
 _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "data": ((r"values of (?P<input>\w+)", "The values of {input} matter: with others the failure is gone."),),
+    "data": ((r"values of (?P<input>\w+)", "{input} with other values: several draws of each kind."),),
     "layout": (
-        (r"stride of (?P<input>\w+)", "{input} must not be contiguous."),
-        (r"storage of (?P<input>\w+)", "The storage of {input} must be larger than {input} itself."),
+        (r"stride of (?P<input>\w+)", "{input} made contiguous."),
+        (r"storage of (?P<input>\w+)", "The storage of {input} cut to what {input} itself takes, or to a smaller one."),
     ),
-    "dtypes": ((r"(?P<name>\w+)", "The dtype must be {name}."),),
+    "dtypes": ((r"(?P<name>\w+)", "Another dtype in the place of {name}."),),
     "sizes": (
-        (r"dimension (?P<text>\d+) of (?P<input>\w+)", "Dimension {text} of {input} must not be 1."),
-        (r"compiled \w+", "The code must have been compiled with another size before."),
+        (r"dimension (?P<text>\d+) of (?P<input>\w+)", "Dimension {text} of {input} cut to 1."),
+        (r"compiled \w+", "Another size in the place of the one that the code was compiled with before."),
     ),
     "dims": (
-        (r"dimension (?P<text>\d+) of (?P<input>\w+)", "{input} must have its dimension {text}, of size 1."),
-        (r"first of (?P<text>\d+) dimensions", "An input must have {text} dimensions."),
+        (r"dimension (?P<text>\d+) of (?P<input>\w+)", "{input} without its dimension {text}, of size 1."),
+        (r"first of (?P<text>\d+) dimensions", "Inputs of {text} dimensions without the first one, of size 1."),
     ),
-    "static": ((r".*", "Sizes must be dynamic."),),
-    "literals": ((r"(?P<name>.+) in (?P<op>\w+)", "The number {name} in the call of {op} cannot be simpler."),),
+    "static": ((r".*", "Static sizes in the place of dynamic ones."),),
+    "literals": ((r"(?P<name>.+) in (?P<op>\w+)", "A simpler number in the place of {name} in the call of {op}."),),
     "arguments": (
-        (r"(?P<name>\w+=) of (?P<op>\w+)", "The call of {op} needs its argument {name}."),
-        (r"arguments of (?P<op>\w+)", "The call of {op} needs its positional arguments."),
+        (r"(?P<name>\w+=) of (?P<op>\w+)", "The call of {op} without its argument {name}."),
+        (r"arguments of (?P<op>\w+)", "The call of {op} without its last positional arguments."),
     ),
-    "operands": ((r"operand (?P<text>\d+) of (?P<op>\w+)", "The call of {op} needs its operand {text}."),),
-    "items": ((r"item (?P<source>\w+)", "More than one result of {source} must be read."),),
-    "outputs": ((r"result (?P<op>\w+)", "The graph must return the result of {op} as well."),),
-    "config": ((r"(?P<name>.+)", "The setting {name} must be as in the repro."),),
-    "switches": ((r"(?P<name>.+)", "The global switch {name} of torch must be as in the repro."),),
-    "environment": ((r"(?P<name>.+)", "The environment variable {name} must be set as in the repro."),),
-    "training": ((r".*", "A module must be in training mode."),),
+    "operands": ((r"operand (?P<text>\d+) of (?P<op>\w+)", "Another operand {text} of the call of {op}."),),
+    "items": ((r"item (?P<source>\w+)", "Fewer results of {source} read."),),
+    "outputs": ((r"result (?P<op>\w+)", "The graph without the result of {op}."),),
+    "config": ((r"(?P<name>.+)", "The setting {name} at its default."),),
+    "switches": ((r"(?P<name>.+)", "The global switch {name} of torch at its default."),),
+    "environment": ((r"(?P<name>.+)", "The environment variable {name} not set."),),
+    "training": ((r".*", "A module in evaluation mode."),),
     "grad": (
-        (r"requires_grad and grad mode", "Grad mode and `requires_grad` of the inputs must be as in the repro."),
-        (r"leaves", "An input must be the result of an op, not a leaf."),
-        (r"inference mode", "Inference mode must be on."),
-        (r"inputs made in inference mode", "An input must be made in inference mode."),
+        (r"requires_grad and grad mode", "Grad mode, and `requires_grad` of the inputs, switched off."),
+        (r"leaves", "Each input a leaf, not the result of an op."),
+        (r"inference mode", "Inference mode off."),
+        (r"inputs made in inference mode", "No input made in inference mode."),
     ),
     "ambient": (
-        (r"autocast", "Autocast must be on."),
-        (r"default dtype", "The default dtype must be as in the repro."),
+        (r"autocast", "Autocast off."),
+        (r"default dtype", "The default dtype float32."),
     ),
     "options": (
-        (r"option (?P<name>.+)", "The backend's option {name} must be as in the repro."),
-        (r"(?P<name>\w+=)", "The argument {name} of `torch.compile` must be as in the repro."),
+        (r"option (?P<name>.+)", "The backend without its option {name}."),
+        (r"(?P<name>\w+=)", "`torch.compile` without the argument {name}."),
     ),
 }
-# Of the needs that the reduction found out: sizes, and inputs in relation to each other.
+# Of the needs that were measured: sizes, dtypes, and inputs in relation to each other.
 _OF_CASE = (
-    (r"a size of exactly (\d+)", "A size must be exactly {}: a smaller and a larger one pass."),
-    (r"a size of (\d+) or more", "A size must be {} or more."),
-    (r"a size that is a multiple of (\d+)", "A size must be a multiple of {}."),
-    (r"a size of (\d+)", "A size must be {}."),
-    (r"inputs that share memory", "Inputs must share memory."),
+    (r"a size of exactly (\d+)", "A size other than {0}: {0} alone fails, of the sizes around it and its multiples."),
+    (r"a size of (\d+) or more", "A size below {0}: {0} and larger sizes fail."),
+    (r"a size that is a multiple of (\d+)", "A size that is no multiple of {0}: {0} and two multiples fail."),
+    (r"a size of (\d+)", "A size of 1 in the place of {0}."),
+    (r"((?:bfloat|float|int|uint|complex)\d+(?: or \w+)*)", "Each other dtype of its kind: only {0} fails."),
+    (r"inputs that share memory", "Inputs with the same values, each in memory of its own."),
+    (r"code that was compiled with another size", "Code that was compiled for the sizes that it is called with."),
 )
-_DIMENSION = re.compile(r"Dimensions? (?P<number>\d+)[\d, and]* of (?P<input>.+) must not be 1\.")
-_LARGER_THAN_1 = "A size must be 2 or more."
+_DIMENSION = re.compile(r"Dimensions? (?P<number>\d+)[\d, and]* of (?P<input>.+) cut to 1\b.*")
 
 
 def sentences_of_needs(outcome: Outcome) -> tuple[str, ...]:
-    """Return the sentences about what cannot be changed without losing the failure, sizes first."""
+    """Return the changes after which the failure was gone, sizes first."""
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None:
         return ()
@@ -81,13 +83,13 @@ def sentences_of_needs(outcome: Outcome) -> tuple[str, ...]:
     describe = _descriptions(outcome)
     rows = (need.partition(": ") for need in summary.needs)
     sentences += _merged(_of_row(family, name, describe) for family, _, name in rows)
-    if any(_DIMENSION.fullmatch(sentence) for sentence in sentences):
-        sentences = [sentence for sentence in sentences if sentence != _LARGER_THAN_1]
+    if any(map(_DIMENSION.fullmatch, sentences)):
+        sentences = [sentence for sentence in sentences if sentence != _of_case("a size of 2 or more")]
     found = tuple(dict.fromkeys(filter(None, sentences)))
     if len(found) <= _MAX_SENTENCES:
         return found
     more = len(found) - _MAX_SENTENCES
-    return (*found[:_MAX_SENTENCES], f"{more} more {'detail' if more == 1 else 'details'} must stay as in the repro.")
+    return (*found[:_MAX_SENTENCES], f"{counted(more, 'more change')} of details.")
 
 
 def _merged(sentences: Iterable[str]) -> Iterator[str]:
@@ -103,19 +105,20 @@ def _merged(sentences: Iterable[str]) -> Iterator[str]:
         elif (numbers := dimensions.pop(match["input"], None)) is not None:
             *first, last = numbers
             said = f"Dimensions {', '.join(first)} and {last}" if first else f"Dimension {last}"
-            yield f"{said} of {match['input']} must not be 1."
+            yield f"{said} of {match['input']} cut to 1{', each alone' if first else ''}."
 
 
 def sentence_of_freedom(outcome: Outcome) -> str:
-    """Say which aspects of the inputs do not matter; "" if none is known."""
+    """Say which aspects of all inputs were changed without losing the failure; "" if none was, or if one is needed."""
     case, summary = outcome.minimal, outcome.summary
     if case is None or summary is None or summary.unfinished or case.needs:
         return ""
-    free = [_ASPECTS[aspect] for aspect in free_aspects(outcome.case, case)]
+    needed = {_ASPECT_OF_PASS.get(need.partition(": ")[0]) for need in summary.needs}
+    free = [_ASPECTS[aspect] for aspect in free_aspects(outcome.case, case) if aspect not in needed]
     if not free:
         return ""
     named = free[0] if len(free) == 1 else f"{', '.join(free[:-1])} and {free[-1]}"
-    return f"The {named} of the inputs do not matter: they were changed, and the failure stayed."
+    return f"The {named} of all inputs were changed, and the failure stayed."
 
 
 def sentence_of_calls_ahead(case: Case) -> str:

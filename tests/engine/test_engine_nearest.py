@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from chains import chain, names
-from fake_prober import has, raises, when
+from fake_prober import differs, has, raises, seen_failure, when
 
 from minifier.case import Drawn, State
-from minifier.reduction.needs import nearest, with_needs
+from minifier.reduction.needs import measured_needs, nearest
 from minifier.reduction.simplify import Simplifier
 
 TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
@@ -61,21 +61,31 @@ def fails_where(condition):
 
 # The captured shape, what of it is needed, and what is said of that.
 SIZES = [
-    ((5,), lambda shape: max(shape) >= 5, ("a size of 5 or more",)),
-    ((5,), lambda shape: shape == (5,), ("a size of exactly 5",)),
-    ((5,), lambda shape: max(shape) % 5 == 0, ("a size that is a multiple of 5",)),
-    ((2, 3), lambda shape: len({*shape}) == 2 and min(shape) > 1, ("a size of 3 or more", "a size of 2 or more")),
-    ((0, 3), lambda shape: 0 in shape, ("a size of 0",)),
-    ((0, 3), lambda shape: True, ()),
+    ((5,), lambda shape: max(shape) >= 5, ["a size of 5 or more"]),
+    ((5,), lambda shape: shape == (5,), ["a size of exactly 5"]),
+    ((5,), lambda shape: max(shape) % 5 == 0, ["a size that is a multiple of 5"]),
+    ((3,), lambda shape: max(shape) % 3 == 0 or max(shape) == 7, []),
+    ((2,), lambda shape: max(shape) in (2, 4), []),
+    ((2,), lambda shape: max(shape) & (max(shape) - 1) == 0 and max(shape) > 1, []),
+    ((5,), lambda shape: max(shape) in (5, 10), []),
+    ((2, 3), lambda shape: len({*shape}) == 2 and min(shape) > 1, ["a size of 2 or more"]),
+    ((0, 3), lambda shape: 0 in shape, ["a size of 0"]),
+    ((0, 3), lambda shape: True, []),
 ]
 
 
+def measured(lab, case):
+    """What is said of the simplified Case, and how many probes that took."""
+    made = simplified(lab, case)
+    before = lab.total
+    return measured_needs(made), lab.total - before
+
+
 @pytest.mark.parametrize(("shape", "condition", "needs"), SIZES)
-def test_a_size_is_tried_larger_to_tell_what_is_needed_of_it(make_lab, shape, condition, needs):
-    lab, prober = make_lab(chain("tanh", shape=shape), fails_where(condition))
-    made = simplified(lab, lab.prepared.case)
-    before = len(prober.asked)
-    assert with_needs(made).needs == needs and len(prober.asked) - before <= 3 * len(shape)
+def test_sizes_on_both_sides_tell_what_is_needed_of_a_size(make_lab, shape, condition, needs):
+    lab, _ = make_lab(chain("tanh", shape=shape), fails_where(condition))
+    found, probes = measured(lab, lab.prepared.case)
+    assert found.sentences == needs and probes <= 6 * len(shape)
 
 
 def test_no_size_is_told_where_a_value_is_needed(make_lab):
@@ -87,18 +97,79 @@ def test_no_size_is_told_where_a_value_is_needed(make_lab):
 
     lab, _ = make_lab(chain("tanh", shape=(5,)), when(shows, raises()))
     made = simplified(lab, lab.prepared.case)
-    assert made.case.inputs[0].meta.shape == (2,) and with_needs(made).needs == ()
+    assert made.case.inputs[0].meta.shape == (2,) and measured_needs(made).sentences == []
 
 
-def test_where_there_is_no_time_to_try_the_size_is_told_as_it_is(make_lab):
+def test_where_there_is_no_time_to_measure_nothing_is_said(make_lab):
     lab, prober = make_lab(chain("tanh", shape=(5,)), fails_where(lambda shape: shape == (5,)))
     made = simplified(lab, lab.prepared.case)
     made.budget = replace(made.budget, max_probes=lab.total)
     before = len(prober.asked)
-    assert with_needs(made).needs == ("a size of 5",) and len(prober.asked) == before
+    assert measured_needs(made).sentences == [] and len(prober.asked) == before
 
 
 def test_ops_that_are_needed_anyway_are_no_need(make_lab):
     lab, _ = make_lab(TWO, BOTH)
     made = simplified(lab, TWO)
-    assert with_needs(made).needs == () and made.rejected != []
+    assert made.rejected != []
+    found = measured_needs(made)
+    assert found.sentences == found.rows == []
+
+
+def drawn(case):
+    """The first value of the Case's input: 0 for the draw that a repro makes itself."""
+    (item,) = case.inputs
+    return item.source.values[0] if isinstance(item.source, Drawn) and item.source.values else 0.0
+
+
+WRONG = differs()
+OF_VALUES = replace(chain("tanh", shape=(5,)), failure=seen_failure(WRONG), state=State())
+
+
+@pytest.mark.parametrize(
+    ("shows", "needs"),
+    [
+        (lambda size, value: size >= 5, ["a size of 5 or more"]),
+        (lambda size, value: size >= 5 or (size > 1 and value > 0.2), []),
+        (lambda size, value: size >= 5 and (value == 0 or value > 100), []),
+        (lambda size, value: size == 5 or (size > 5 and value > 0.2), ["a size of 5 or more"]),
+    ],
+)
+def test_where_values_matter_eight_draws_tell_what_passes(make_lab, shows, needs):
+    """The repro's own draw passes below the size in each of them."""
+    lab, _ = make_lab(OF_VALUES, when(lambda case: shows(max(case.inputs[0].meta.shape), drawn(case)), WRONG))
+    found, _ = measured(lab, OF_VALUES)
+    assert found.sentences == needs
+
+
+HALVES = ("float16", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("failing", "need"),
+    [
+        (HALVES[:1], ["float16"]),
+        (HALVES, ["float16 or bfloat16"]),
+        ((*HALVES, "float64"), ["float16 or float64 or bfloat16"]),
+    ],
+)
+def test_a_dtype_is_needed_where_the_others_pass(make_lab, failing, need):
+    (item,) = TWO.inputs
+    half = replace(item, meta=replace(item.meta, dtype="float16"))
+    case = replace(TWO, inputs=(half,))
+    lab, _ = make_lab(case, when(lambda each: each.inputs[0].meta.dtype in failing, raises()))
+    found, _ = measured(lab, case)
+    assert found.sentences == need and found.rows == []
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed):
+    (item,) = OF_VALUES.inputs
+    listed = Drawn("list", values=(500.0, 1.0, 1.0, 1.0, 1.0))
+    case = replace(OF_VALUES, inputs=(replace(item, source=listed),))
+    lab, _ = make_lab(case, when(lambda each: drawn(each) == 500 or (drawn(each) > 0 and not needed), WRONG))
+    made = Simplifier(lab, case, case, wants=lambda name: name == "data", rejected=[("data", "values of x")])
+    made.ended["data"] = "fixpoint"
+    found = measured_needs(made)
+    assert found.sentences == (["these values"] if needed else [])
+    assert found.rows == ([("data", "values of x")] if needed else [])

@@ -31,9 +31,9 @@ LEFT = {
     "relu": (RELU, ONE, ()),
     "two_elements": (RELU, "x = torch.randn(2)", ("a size of 2 or more",)),
     "multiple_of_eight": (RELU, "x = torch.randn(8)", ("a size that is a multiple of 8",)),
-    "more_than_ten": (RELU, "x = torch.randn(1, 11)", ("a size of 11 or more", "an input of 2 dimensions")),
+    "more_than_ten": (RELU, "x = torch.randn(1, 11)", ("a size of 11 or more",)),
     "exactly_48": (RELU, "x = torch.randn(48)", ("a size of exactly 48",)),
-    "three_dims": (RELU, "x = torch.randn(1, 1, 1)", ("an input of 3 dimensions",)),
+    "three_dims": (RELU, "x = torch.randn(1, 1, 1)", ()),
     "view_to_heads": ("return x.view(1, 1, 3)", "x = torch.randn(3)", ("a size of 3 or more",)),
     "matmul": ("return torch.matmul(x, x)", ONE, ()),
     "half": (RELU, "x = torch.randn(1, dtype=torch.float16)", ("float16",)),
@@ -118,9 +118,9 @@ def test_passes_that_are_left_out_change_nothing(reduce, many_ops, given, inputs
 
 def test_a_budget_or_an_interrupt_in_the_passes_keeps_the_proved_ops(reduce, many_ops):
     case = refused_case(many_ops, "index")
-    whole, ops_only = reduce(case, None), reduce(case, None, passes=())
+    ops_only = reduce(case, None, passes=())
     assert any(isinstance(item.source, Stored) for item in ops_only.case.inputs)
-    cut = reduce(case, None, max_probes=whole.summary.probes["total"] - 4)
+    cut = reduce(case, None, max_probes=ops_only.summary.probes["total"] + 1)
     interrupted = reduce(case, None, interrupt_at=len(ops_only.prober.asked))
     for done in (cut, interrupted):
         assert done.summary.stopped_because and done.summary.one_minimal and done.summary.ops_after == 1
@@ -153,7 +153,7 @@ ODD = {
         "square", lambda x, y: x.pow(2).sin() + y, (torch.randn(2), torch.ones(2)), "return x.pow(2)", ONE
     ),
     "a value that is not a number": Odd(
-        "nan", lambda x, y: x.relu() + y, (NAN, torch.ones(2)), RELU, "tensors", ("a size of 2", "these values")
+        "nan", lambda x, y: x.relu() + y, (NAN, torch.ones(2)), RELU, "tensors", ("these values",)
     ),
     "large values": Odd(
         "large",
