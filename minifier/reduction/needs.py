@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from minifier.case import Case, Drawn, Stored, TensorInput
@@ -68,8 +68,9 @@ class _Measurement:
 
     def run(self) -> None:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
-        is_steady = self._is_steady()
-        for family, name in self.simplifier.rejected if is_steady else ():
+        if not self._is_steady():
+            return
+        for family, name in self.simplifier.rejected:
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
             elif family == "dtypes":
@@ -81,10 +82,11 @@ class _Measurement:
                 self.needs.rows.append((family, name))
                 if name.startswith(_STRIDE) and self._passes(self._edits(family, name)):
                     self.needs.sentences.append("an input that is not contiguous")
-        if is_steady and self.case.has_other_sizes and self._passes([without_other_sizes]):
+        passed = self.simplifier.passed
+        if self.case.has_other_sizes and self._is_gone([without_other_sizes], passed):
             self.needs.sentences.append("code that was compiled with another size")
         views = views_among(self.case.inputs)
-        if views and self._passes([_without_sharing]):
+        if views and self._is_gone([_without_sharing], passed):
             self.needs.sentences.append("inputs that share memory")
         bases_of_views = (base.name for base in bases(self.case.inputs).values())
         shared = {*views, *bases_of_views, *floats_in_tensors(self.case)}
@@ -130,11 +132,15 @@ class _Measurement:
         """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay."""
         row = self.simplifier.row(family, name)
         rungs = reversed(row.rungs) if row is not None else ()
-        programs = next(filter(None, map(self.simplifier.programs, rungs)), [])
-        candidates = [draw for each in programs for draw in self._draws(each) or [each]]
-        if any(map(self.simplifier.holds, candidates)):
-            return False
-        return bool(candidates) and all(self.simplifier.known(each) is False for each in candidates)
+        smallest = next(filter(self.simplifier.programs, rungs), ())
+        return self._is_gone(smallest, lambda each: self.simplifier.known(each) is False)
+
+    def _is_gone(self, edits: Sequence[Edit], is_without: Callable[[Case], bool]) -> bool:
+        """Return whether no draw fails after these edits, and each is without the failure.
+
+        The values of a program that cannot be drawn are those of the minimal Case: they stay."""
+        candidates = [draw for each in self.simplifier.programs(edits) for draw in self._draws(each) or [each]]
+        return bool(candidates) and not any(map(self.simplifier.holds, candidates)) and all(map(is_without, candidates))
 
     def _edits(self, family: str, name: str) -> Sequence[Edit]:
         row = self.simplifier.row(family, name)

@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from chains import chain, names
+import torch
+from case_samples import call, meta, output, placeholder
+from chains import case_of, chain, names
 from fake_prober import differs, has, raises, seen_failure, when
 
-from minifier.case import Drawn, State
+from minifier.case import Drawn, Ref, State
+from minifier.case.inputs import bases
+from minifier.fx.tensors import TensorFile
 from minifier.reduction.needs import measured_needs, nearest
 from minifier.reduction.simplify import Simplifier
 
@@ -173,3 +177,20 @@ def test_values_are_needed_where_eight_draws_of_each_kind_pass(make_lab, needed)
     found = measured_needs(made)
     assert found.sentences == (["these values"] if needed else [])
     assert found.rows == ([("data", "values of x")] if needed else [])
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_memory_is_shared_of_need_where_the_same_values_apart_pass(make_lab, folder, needed):
+    file = TensorFile()
+    whole = torch.arange(4.0)
+    stored = file.add_inputs({"x": whole.clone(), "y": whole[:2].clone()})
+    x, y = placeholder("x", meta(4)), placeholder("y", meta(2))
+    case = case_of(
+        x, y, call("mul", "torch.mul", Ref("x"), Ref("x")), call("exp", "torch.exp", Ref("y")), output("exp")
+    )
+    sources = {"x": stored["x"], "y": replace(stored["y"], base="x")}
+    inputs = tuple(replace(item, source=sources[item.name]) for item in case.inputs)
+    case = replace(case, inputs=inputs, tensors=file.write(folder / "tensors.safetensors"), failure=seen_failure(WRONG))
+    lab, _ = make_lab(case, when(lambda each: bool(bases(each.inputs)) or not needed, WRONG))
+    made = Simplifier(lab, case, case, wants=lambda _: False)
+    assert measured_needs(made).sentences == (["inputs that share memory"] if needed else [])
