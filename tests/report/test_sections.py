@@ -162,6 +162,23 @@ def test_what_was_cut_off_is_not_called_minimal():
     assert outcome().proved == "minimal" != cut_off.proved and cut_off.why_unfinished in text_of(cut_off)
 
 
+@pytest.mark.parametrize(
+    "found", [{"unanswered": 2, "unanswered_ops": 2}, {"invalid_ops": 1}, {"innocent": ("linear",)}]
+)
+def test_what_was_not_proved_is_not_called_minimal(found):
+    open_ = summed_up(outcome(), one_minimal=False, **found)
+    exceptions = open_.summary.exceptions
+    assert exceptions and exceptions in text_of(open_) and exceptions in open_.proved and open_.proved != "minimal"
+
+
+@pytest.mark.parametrize("how", ["randn", "zeros"])
+def test_values_that_may_be_the_captured_ones_are_not_called_changed(how):
+    given = outcome()
+    (item,) = given.minimal.inputs
+    minimal = replace(given.minimal, inputs=(replace(item, source=Drawn(how)),))
+    assert ("value" in free_aspects(given.case, minimal)) is (how == "randn")
+
+
 def traceback_text(exception, frames, message_lines):
     text = "Traceback (most recent call last):\n"
     for number in range(frames):
