@@ -24,7 +24,7 @@ _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"stride of (?P<input>\w+)", "{input} made contiguous."),
         (r"storage of (?P<input>\w+)", "The storage of {input} cut to what {input} itself takes, or to a smaller one."),
     ),
-    "dtypes": ((r"(?P<name>\w+)", "Another dtype in the place of {name}."),),
+    "dtypes": ((r"(?P<name>\w+)", "torch's default dtype of the same kind in the place of {name}."),),
     "sizes": (
         (r"dimension (?P<text>\d+) of (?P<input>\w+)", "Dimension {text} of {input} cut to 1."),
         (r"compiled \w+", "Another size in the place of the one that the code was compiled with before."),
