@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from minifier.case import Case
@@ -20,7 +22,8 @@ _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several mo
 _CONFIRMING_TRIES = 3
 _TRIES_IN_DOUBT = 12
 _MAX_TRIES_FOR_FORMS = 6  # of a Case that shows another failure each time
-_MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
+_MAX_MISS_CHANCE = 0.05  # that probes of a finished search missed the failure
+_MAX_LUCK = 0.01  # the chance that a flaky failure shows in every try, and is taken for a certain one
 _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
 
@@ -108,31 +111,68 @@ def in_one_call(runner: ProbeRunner, case: Case) -> Case:
     return once
 
 
-def misjudged(runner: ProbeRunner, case: Case) -> bool:
+def misjudged(runner: ProbeRunner, case: Case, *, again: bool = False) -> bool:
     """Return whether the reduced Case fails less often than assumed, so that chance misled the search; set the rate.
-    A failure that shows in most runs can look constant in the check phase."""
-    if runner.last_seconds > _CHEAP_PROBE_SECONDS:
+    A failure that shows in most runs can look constant in the check phase. `again`: the Case was made from a Case that
+    was confirmed like this. Slow probes are not repeated."""
+    if runner.last_seconds > (_EXPENSIVE_PROBE_SECONDS if again else _CHEAP_PROBE_SECONDS):
         return False
-    runner.phase = "check"
-    if runner.repeats > 1:
-        tries = _tries(runner, case, _MAX_TRIES)
-    else:
-        tries = _tries(runner, case, _TRIES_IN_DOUBT if runner.contradicts(case) else _CONFIRMING_TRIES)
-        if not all(judged.verdict is Verdict.SAME for judged in tries):
+    seemed_certain = runner.repeats == 1
+    if seemed_certain:
+        in_doubt = not again and runner.contradicts(case)
+        tries = _tries(runner, case, _TRIES_IN_DOUBT if in_doubt else _CONFIRMING_TRIES)
+        if _shown(tries) < len(tries):
             tries += _tries(runner, case, _MAX_TRIES - len(tries))
+    else:
+        tries = _tries(runner, case, _MAX_TRIES)
     if seek_forms(runner, tries):
         _expect(runner, tries)
         return True
-    missed = miss_chance(runner, _shown(tries) / len(tries))
-    _expect(runner, tries)
-    return missed > _MAX_MISS_CHANCE
+    answers = [judged for judged in tries if judged.verdict is not Verdict.UNRESOLVED]
+    if not answers:
+        return False
+    missed = miss_chance(runner, _shown(answers) / len(answers))
+    _expect(runner, answers)
+    return missed > (0.0 if seemed_certain else _MAX_MISS_CHANCE)
+
+
+def last_certain(runner: ProbeRunner, cases: Sequence[Case]) -> Case | None:
+    """Return the last of these Cases whose failure is certain, by bisection; None if even the first one is flaky.
+
+    Each Case was made from the Case before by an edit, and showed the failure once. The Case made from the last one was
+    just seen to be flaky, with the runner's rate. A failure is certain if it shows in so many tries that a failure of
+    that rate would miss one of them, 99 times in 100. Later candidates are probed as often before they count.
+    """
+    tries = min(_MAX_TRIES, math.ceil(math.log(_MAX_LUCK) / math.log(min(runner.rate, 1 - 1 / _MAX_TRIES))))
+    certain, flaky = -1, len(cases)
+    while flaky - certain > 1:
+        middle = (certain + flaky) // 2
+        if _is_certain(runner, cases[middle], tries):
+            certain = middle
+        else:
+            flaky = middle
+    if certain < 0:
+        return None
+    runner.rate, runner.repeats, runner.confirmations = 1.0, 1, tries - 1
+    return cases[certain]
+
+
+def _is_certain(runner: ProbeRunner, case: Case, tries: int) -> bool:
+    """Return whether the failure shows in all tries; a try that ends without an answer is no objection."""
+    verdicts: list[Verdict] = []
+    while len(verdicts) < tries and not {Verdict.PASS, Verdict.OTHER, Verdict.INVALID}.intersection(verdicts):
+        verdicts += [judged.verdict for judged in _tries(runner, case, min(runner.workers, tries - len(verdicts)))]
+    return Verdict.SAME in verdicts and {Verdict.SAME, Verdict.UNRESOLVED}.issuperset(verdicts)
 
 
 def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
     """Probe the Case this often, without repetitions."""
     repeats, runner.repeats = runner.repeats, 1
-    tries = [runner.probe([case])[0] for _ in range(number)]
-    runner.repeats = repeats
+    confirmations, runner.confirmations = runner.confirmations, 0
+    tries: list[Judged] = []
+    while len(tries) < number and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
+        tries += runner.probe([case] * min(runner.workers, number - len(tries)))
+    runner.repeats, runner.confirmations = repeats, confirmations
     return tries
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from minifier.case import Case
-from minifier.failure import Verdict
+from minifier.failure import Kind, Verdict
 from minifier.passes.data import data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
@@ -17,6 +17,7 @@ from minifier.probe.without_backend import run_without_backend, runs, with_secti
 from minifier.reduction.answers import Answers
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.facts import facts_of
+from minifier.reduction.flakiness import last_certain, misjudged
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
@@ -36,7 +37,9 @@ class Spent(Exception):
 class Simplifier:
     """Simplifies a Case; each step is seen to keep the failure, and the graph runnable without a backend.
 
-    `case` is the simplest Case so far. `ended` has for each pass `fixpoint` (none of its rows applies any more),
+    `case` is the simplest Case so far. `accepted` has the Cases on the way to it, from the Case that showed the failure
+    as surely as the whole graph: where the simplest one has become flaky, the last certain one is simplified in another
+    way. `ended` has for each pass `fixpoint` (none of its rows applies any more),
     `unanswered` (but for rows that gave no answer), `unfinished` or `skipped`. `rejected` has (pass, row) pairs after
     which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the pass of
     each candidate that gave no answer, also when asked again.
@@ -52,6 +55,7 @@ class Simplifier:
     budget: Budget = field(default_factory=Budget)
     wants: Callable[[str], bool] = lambda _: True
     seconds: float = math.inf
+    accepted: list[Case] = field(default_factory=list)
     spent: Callable[[], float] | None = None  # seconds of all children so far; by default the runner's
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
@@ -65,6 +69,7 @@ class Simplifier:
     _max_spent: float = math.inf
 
     def __post_init__(self) -> None:
+        self.accepted = self.accepted or [self.case]
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all_passes}
         self._answers = Answers(self.runner.journal.known, self.case.failure)
         self._spent = self.spent or (lambda: self.runner.seconds)
@@ -73,12 +78,12 @@ class Simplifier:
         """Run the passes and return the simplest Case."""
         spent = self._spent()
         self._max_spent = spent + max(_MIN_SECONDS, min(_MAX_SEARCH_RATIO * spent, self.seconds - spent))
-        searched = self.case
+        searched, before = self.case, tuple(self.accepted)
         try:
             self._ensure_runnable()
             self._run_passes()
             if not self._is_confirmed():  # the earlier answers were wrong: start again without them
-                self.case = searched
+                self.case, self.accepted = searched, [*before]
                 self._answers.forget(self._answers.unconfirmed)
                 self._run_passes()
             self.ended |= {each.name: "fixpoint" for each in self.passes}
@@ -119,6 +124,25 @@ class Simplifier:
         self._answers.forget([key])
         return self._holds(self.case)
 
+    def has_become_flaky(self) -> bool:
+        """Probe the simplest Case again; return whether its failure comes and goes, so that the passes must run again.
+
+        The last certain Case is then the simplest one, and no answer of a single probe that saw the failure counts any
+        more. If there is none, the failure is flaky itself: its rate is set, and all answers are asked for again.
+        """
+        runner = self.runner
+        runner.part = ""
+        is_hang = runner.sought.kind is Kind.TIMEOUT
+        if is_hang or runner.repeats > 1 or runner.confirmations or not self.accepted or self.case == self.accepted[0]:
+            return False
+        if self.stopped or self.budget.ending(runner.total) or not misjudged(runner, self.case, again=True):
+            return False
+        certain = last_certain(runner, self.accepted[:-1])
+        self.case = certain or self.accepted[0]
+        self.accepted = [self.case]
+        self._answers.forget_shown() if certain is not None else self._answers.forget_all()
+        return True
+
     def known(self, case: Case) -> bool | None:
         """Return whether the failure showed; None for a candidate that was not probed, or did not answer."""
         return self._answers.known(self.runner.key_of(case))
@@ -135,7 +159,8 @@ class Simplifier:
             return
         case = with_cut_values(self.runner, self.whole, self.case)
         if case != self.case and self._is_runnable(case) and self._holds(case):
-            self.case, self._runs_eagerly = case, True
+            self._accept(case)
+            self._runs_eagerly = True
 
     def without_data(self) -> Case:
         """Drop the user's own values if the failure does not need them, even if the reduction was stopped.
@@ -226,8 +251,12 @@ class Simplifier:
             return False
         if not self._holds(candidate, later):
             return False
-        self.case = candidate
+        self._accept(candidate)
         return True
+
+    def _accept(self, case: Case) -> None:
+        self.case = case
+        self.accepted.append(case)
 
     def shows(self, edits: Alternatives) -> bool | None:
         """Return whether the failure stays after any of these edits; None if no edit leaves a program that answers."""

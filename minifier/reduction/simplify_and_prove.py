@@ -35,14 +35,16 @@ def simplified(
     Return the last simplifier, how the last proof ended, and why this ended early, or "".
     """
     seconds = settings.seconds_for(case.script.seconds)
+    accepted: list[Case] = []
     while True:
-        simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds)
+        simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds, accepted)
         stopped = _simplify(simplifier, _STOPPED[ended])
         if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped
         reduced, ended = _proved_again(simplifier, budget)
         if reduced == simplifier.case:
             return simplifier, ended, _STOPPED[ended]
+        accepted = [*simplifier.accepted[:1], simplifier.case, reduced]
 
 
 def _simplify(simplifier: Simplifier, stopped: str) -> str:
@@ -51,6 +53,8 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
     try:
         if not stopped:
             simplifier.run()
+            while simplifier.has_become_flaky():
+                simplifier.run()
             stopped = simplifier.stopped
         if simplifier.finished:
             simplifier.case = with_needs(simplifier)
