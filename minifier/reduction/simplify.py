@@ -17,7 +17,7 @@ from minifier.probe.without_backend import run_without_backend, runs, with_secti
 from minifier.reduction.answers import Answers
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.facts import facts_of
-from minifier.reduction.flakiness import last_certain, misjudged
+from minifier.reduction.flakiness import certain_again, misjudged
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
@@ -127,7 +127,7 @@ class Simplifier:
     def has_become_flaky(self) -> bool:
         """Probe the simplest Case again; return whether its failure comes and goes, so that the passes must run again.
 
-        The last certain Case is then the simplest one, and no answer of a single probe that saw the failure counts any
+        A certain Case is then the simplest one, and no answer of a single probe that saw the failure counts any
         more. If there is none, the failure is flaky itself: its rate is set, and all answers are asked for again.
         """
         runner = self.runner
@@ -137,7 +137,7 @@ class Simplifier:
             return False
         if self.stopped or self.budget.ending(runner.total) or not misjudged(runner, self.case, again=True):
             return False
-        certain = last_certain(runner, self.accepted[:-1])
+        certain = certain_again(runner, self.case, self.accepted[:-1])
         self.case = certain or self.accepted[0]
         self.accepted = [self.case]
         self._answers.forget_shown() if certain is not None else self._answers.forget_all()
