@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from minifier.case import Case
-from minifier.failure import Kind, Verdict
+from minifier.case import Case, Level
+from minifier.case.symbolic_sizes import goes_through_dynamo
+from minifier.failure import Kind, Stage, Verdict
 from minifier.passes.data import data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
@@ -17,7 +18,7 @@ from minifier.probe.without_backend import run_without_backend, runs, with_secti
 from minifier.reduction.answers import Answers
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.facts import facts_of
-from minifier.reduction.flakiness import certain_again, misjudged
+from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
@@ -141,6 +142,27 @@ class Simplifier:
         self.case = certain or self.accepted[0]
         self.accepted = [self.case]
         self._answers.forget_shown() if certain is not None else self._answers.forget_all()
+        return True
+
+    def has_left_dynamo(self) -> bool:
+        """Probe the simplest Case through torch.compile; return whether only an earlier one shows the failure there.
+
+        A repro of a wrong result calls torch.compile, a probe the backend on the graph, which takes half the time.
+        Dynamo may hand over another graph, where a simplification has made two values the same, say. The last Case
+        that shows the failure through Dynamo is then the simplest one, and the passes must run again.
+        """
+        case, runner = self.case, self.runner
+        is_compared = runner.sought.stage is Stage.COMPARE and case.level is Level.DYNAMO
+        if not is_compared or goes_through_dynamo(case) or case.graph.attributes or case == self.accepted[0]:
+            return False
+        if self.stopped or self.budget.ending(runner.total):
+            return False
+        compiled = [replace(each, through_dynamo=True) for each in self.accepted]
+        last = last_shown(compiled, lambda each: runner.probe([each])[0].verdict in (Verdict.SAME, Verdict.UNRESOLVED))
+        if last in (-1, len(compiled) - 1):
+            return False
+        self.case = compiled[last]
+        self.accepted = [self.case]
         return True
 
     def known(self, case: Case) -> bool | None:

@@ -53,7 +53,7 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
     try:
         if not stopped:
             simplifier.run()
-            while simplifier.has_become_flaky():
+            while simplifier.has_become_flaky() or simplifier.has_left_dynamo():
                 simplifier.run()
             stopped = simplifier.stopped
         if simplifier.finished:
