@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from minifier.failure.difference import Tolerance
 
 _TIMES_THE_SCRIPT, _MORE_SECONDS = 10, 180.0  # that a reduction may take without a budget of the user's
+_FLAKY_SHARE = 0.5  # of the seconds that a reduction may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,13 @@ class Settings:
         `script` is in seconds.
         """
         return _TIMES_THE_SCRIPT * script + _MORE_SECONDS if self.budget is None else self.budget
+
+    def flaky_seconds_for(self, script: float) -> float:
+        """Return the seconds that repetitions of a flaky failure's probes, or its reduction as a second one, may take.
+
+        `script` is in seconds.
+        """
+        return _FLAKY_SHARE * self.seconds_for(script)
 
     def wants(self, name: str) -> bool:
         """Whether the settings allow the pass of this name."""

@@ -70,6 +70,8 @@ VARIANTS = {
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
     "state": replace(EXCEPTION, state=STATE),
     "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),
+    "a pause": replace(CASES["values"], before=(Call(pause=0.3),)),
+    "a pause after another graph": replace(EXCEPTION, before=(EARLIER, Call(times=2), replace(EARLIER, pause=1.0))),
     "silent fallback": replace(
         CASES["silent fallback"],
         failure=replace(CASES["silent fallback"].failure, message="DEBUG acme: gave up\nno use ("),

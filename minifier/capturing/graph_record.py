@@ -129,6 +129,7 @@ class Record:
             line=line_of_script(),
             folders=folders_of(packages, self.observer.baseline.path),
             graph_number=self.number,
+            waited=self.observer.seconds_since_compiled(),
         )
         case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, level=self.level)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)

@@ -78,6 +78,7 @@ class Observer:
         self.open: list[BackendCall] = []
         self._aot: AotObserver | None = None
         self.closed = False
+        self._compiled_at: float | None = None
         self._trains = False
 
     def __call__(
@@ -181,10 +182,16 @@ class Observer:
             else:
                 self.log.write("declined", number=record.number, type=type(error).__name__)
             raise
-        self.log.write("compiled", number=record.number, seconds=time.perf_counter() - begun)
+        ended = time.perf_counter()
+        self._compiled_at = ended if self._compiled_at is None else self._compiled_at
+        self.log.write("compiled", number=record.number, seconds=ended - begun)
         if current.matched:
             record.fell_back(stage, current.matched, inputs)
         return compiled
+
+    def seconds_since_compiled(self) -> float:
+        """Return the seconds since the end of the script's first compilation; 0 before."""
+        return 0.0 if self._compiled_at is None else round(time.perf_counter() - self._compiled_at, 3)
 
     def _keeps(self, record: Record, call: int) -> bool:
         """Whether the inputs of this call must be saved first; call 0 is the compilation."""

@@ -103,6 +103,7 @@ class Script:
     ops: custom operators (`ns::op`) that the script itself registers.
     line: the script's line that led to the backend call, or 0.
     slowest: seconds of its longest backend call that returned.
+    waited: seconds from the end of its first compilation to the failing call.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Script:
     line: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
+    waited: float = 0.0
     graph_number: int = 1
     graphs: int = 1
 
@@ -126,6 +128,7 @@ class Call:
     sizes: (symbol, value) pairs of the Case's own graph: the symbols that have another value in this call.
     times: the number of such calls in a row.
     backward: whether a backward pass follows each call of another graph.
+    pause: seconds to wait after these calls: a backend may compile in the background meanwhile.
     """
 
     graph: Graph | None = None
@@ -133,6 +136,7 @@ class Call:
     sizes: tuple[tuple[str, int], ...] = ()
     times: int = 1
     backward: bool = False
+    pause: float = 0.0
 
     @property
     def is_repeat(self) -> bool:
@@ -195,8 +199,14 @@ class Case:
 
     @property
     def calls_in_a_row(self) -> int:
-        """How many of the `calls` are at the end, with no other call between."""
-        return 1 + self.before[-1].times if self.before and self.before[-1].is_repeat else 1
+        """How many of the `calls` are at the end, with no other call and no pause between."""
+        last = self.before[-1] if self.before else None
+        return 1 + last.times if last is not None and last.is_repeat and not last.pause else 1
+
+    @property
+    def pauses(self) -> bool:
+        """Whether the failing call needs time to pass after an earlier one."""
+        return any(call.pause for call in self.before)
 
     @property
     def has_other_sizes(self) -> bool:

@@ -14,15 +14,26 @@ def called(case: Case, times: int) -> Case:
     """Return the Case whose own graph is called so often with the inputs of the failing call, that call included."""
     others = [call for call in case.before if not call.is_repeat]
     place = next((i for i, call in enumerate(case.before) if call.is_repeat), len(others))
-    own = [Call(times=times - 1)] if times > 1 else []
+    pause = next((call.pause for call in reversed(case.before) if call.is_repeat), 0.0)
+    own = [Call(times=times - 1, pause=pause)] if times > 1 else []
     return replace(case, before=(*others[:place], *own, *others[place:]))
 
 
+def paused(case: Case, seconds: float) -> Case:
+    """Return the Case with a pause of so many seconds between its last earlier call and the failing call."""
+    *before, last = case.before
+    return replace(case, before=(*before, replace(last, pause=seconds)))
+
+
 def with_others(case: Case, calls: Sequence[Call | None]) -> Case:
-    """Return the Case with these calls in the places of its calls of other graphs, in their order; None removes one."""
+    """Return the Case with these calls in the places of its calls of other graphs, in their order; None removes one.
+
+    A pause before the failing call stays.
+    """
     left = iter(calls)
-    before = (next(left) if call.graph is not None else call for call in case.before)
-    return replace(case, before=tuple(call for call in before if call is not None))
+    before = [next(left) if call.graph is not None else call for call in case.before]
+    changed = replace(case, before=tuple(call for call in before if call is not None))
+    return paused(changed, case.before[-1].pause) if changed.before and case.before[-1].pause else changed
 
 
 def call_of(case: Case, like: Call | None = None) -> Call:

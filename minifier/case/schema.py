@@ -106,10 +106,11 @@ FIELDS: dict[type, dict[str, Check]] = {
         "line": size,
         "seconds": seconds,
         "slowest": seconds,
+        "waited": seconds,
         "graph_number": size,
         "graphs": size,  # 0 as long as the first one is traced
     },
-    Call: {"sizes": each(fields(texts.identifier, number)), "times": natural},
+    Call: {"sizes": each(fields(texts.identifier, number)), "times": natural, "pause": seconds},
     Failure: {
         "type": texts.line,
         "message": texts.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from minifier.case import Call, Case, ScalarInput, Symbolic
@@ -50,7 +50,13 @@ class _Writer:
     functions: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
 
-    def statement(self, call: Call) -> str | int:
+    def statements(self, call: Call) -> Iterator[str | int]:
+        yield self._calls(call)
+        if call.pause:
+            self.imports.append("import time")
+            yield f"time.sleep({call.pause:g})"
+
+    def _calls(self, call: Call) -> str | int:
         if call.graph is not None:
             return _loop(call.times, self._other(call))
         if call.sizes:
@@ -123,9 +129,10 @@ def earlier_source(
     writer = _Writer(case, name, arguments, reserved, inputs, copies)
     in_a_row = 1 if copies else case.calls_in_a_row
     before = case.before if in_a_row == 1 else case.before[:-1]
-    statements = list(map(writer.statement, before))
+    statements = [statement for call in before for statement in writer.statements(call)]
     if variant.symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:
-        first = next((place for place, call in enumerate(before) if call.graph is None), len(before))
+        ahead = itertools.takewhile(lambda call: call.graph is not None, before)
+        first = sum(2 if call.pause else 1 for call in ahead)
         statements.insert(first, call_that_makes_symbols(case, inputs))
     bindings = (f"{name} = {backend}",) if name != backend else ()
     return EarlierSource(

@@ -35,6 +35,8 @@ def footer(case: Case, names: Mapping[str, str], variables: Collection[str]) -> 
     lines = [_failure_line(case, names), versions(backend)]
     if case.others:
         lines.append("It takes the calls of the backend ahead of the last one, which passes alone.")
+    if case.pauses:
+        lines.append("It takes the pause between the calls: without it the failure does not show each time.")
     if case.any_graph:
         lines.append("The backend fails on any graph, also on one without ops.")
     if case.needs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -115,6 +116,8 @@ class ProgramOfCalls:
             make = self._call_other if call.graph is not None else self._call_with_sizes if call.sizes else self._repeat
             if (answer := make(call)) is not None:
                 return answer
+            if call.pause:
+                time.sleep(call.pause)
         return None
 
     def make_last_call(self) -> Answer | None:

@@ -44,6 +44,14 @@ class Answers:
         if judged.verdict is Verdict.UNRESOLVED:
             self.unanswered[key] = judged
 
+    def forget_shown(self) -> None:
+        """Forget the answers of candidates that showed the failure."""
+        self.forget([key for key, failure in self._failures.items() if failure is not None])
+
+    def forget_all(self) -> None:
+        """Forget all answers, except that some candidates must not be tried."""
+        self.forget(set(self._failures) - self.never_tried)
+
     def forget(self, keys: Iterable[str]) -> None:
         """Forget answers, which are then asked for."""
         for key in list(keys):

@@ -19,7 +19,15 @@ from minifier.interfaces.names import RUNS_ENGINE
 from minifier.probe.evaluate import run_backward_eagerly, run_eagerly
 from minifier.probe.verdicts import Judged
 from minifier.reduction.eagers_values import with_snapshots
-from minifier.reduction.flakiness import fewest_calls, in_one_call, seek_forms, tries_of, varies
+from minifier.reduction.flakiness import (
+    fewest_calls,
+    in_one_call,
+    longest_pause,
+    seek_forms,
+    tries_of,
+    varies,
+    with_pauses,
+)
 from minifier.reduction.guilty_ops import find_causes, shows, wrong_values
 from minifier.reduction.probe_conditions import set_rate, set_timeout, set_workers
 from minifier.reduction.probe_runner import ProbeRunner
@@ -40,8 +48,9 @@ def check(runner: ProbeRunner) -> Case:
     _refuse_if_backward_fails(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         calibrate_without_hang(runner, case)
+    calls = case.calls
     case = _without_symbols(runner, fewest_calls(runner, case))
-    tries = tries_of(runner, case)
+    case, tries = _with_pauses(runner, case, calls, tries_of(runner, case))
     if (other := varies(runner, tries)) is not None:
         raise OtherMessage(f"calling the backend on the captured graph again shows other messages: {other.sentence}")
     seek_forms(runner, tries)
@@ -64,6 +73,30 @@ def check(runner: ProbeRunner) -> Case:
         hints = ((raising_op,),) if raising_op else begins_at(runner, case)
         case = replace(case, failure=replace(case.failure, hints=hints))
     return case
+
+
+def _with_pauses(runner: ProbeRunner, case: Case, calls: int, tries: list[Judged]) -> tuple[Case, list[Judged]]:
+    """Return the Case with a pause between its calls, and new tries of it, if only that makes the failure certain.
+
+    The pause that another starting point has given to the Case becomes shorter.
+    """
+    in_doubt = Verdict.PASS in {judged.verdict for judged in tries}
+    if not in_doubt and not case.pauses:
+        return case, tries
+    is_hang, seconds = runner.sought.kind is Kind.TIMEOUT, runner.limits.seconds
+    if is_hang:
+        runner.allow(seconds + 2 * longest_pause(case))
+    after = with_pauses(runner, case, calls, _shown_fraction(tries) if in_doubt else 0.0)
+    if is_hang:
+        runner.allow(seconds + sum(call.pause for call in (after or case).before))
+    if after is None:
+        return case, tries
+    runner.doubtful = False
+    return after, runner.probe([after])
+
+
+def _shown_fraction(tries: list[Judged]) -> float:
+    return sum(judged.verdict is Verdict.SAME for judged in tries) / len(tries)
 
 
 def _with_native(runner: ProbeRunner, case: Case, shown: list[Judged]) -> Case:

@@ -9,7 +9,7 @@ from minifier import search
 from minifier.case import Case
 from minifier.errors import NoRepro
 from minifier.failure import Verdict
-from minifier.reduction.flakiness import in_one_call, misjudged
+from minifier.reduction.flakiness import certain_again, in_one_call, misjudged
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import ProbeRunner
 
@@ -21,15 +21,18 @@ def confirmed(
     runner: ProbeRunner, budget: search.Budget, reduced: Case, result: search.Result
 ) -> tuple[Case, search.Result]:
     """Probe the reduced graph several more times; continue the search if the failure is rarer than assumed.
-    The search may then have kept ops that the failure does not need."""
+    The search may then have kept ops that the failure does not need. If a larger graph of the search shows the failure
+    for certain, the search has removed ops that this takes, or time that these ops took: it goes on from a Case that is
+    certain."""
     for _ in range(_MAX_ROUNDS):
         if not result.one_minimal:
             break
-        runner.phase = "check"
+        runner.phase, was_certain = "check", runner.repeats == 1 and not runner.confirmations
         reduced = in_one_call(runner, reduced)
         if not misjudged(runner, reduced):
             break
-        reduced, result = reduce_ops(runner, reduced, budget, anew=True)
+        certain = certain_again(runner, reduced, runner.larger(reduced)) if was_certain else None
+        reduced, result = reduce_ops(runner, certain or reduced, budget, anew=True)
     return reduced, result
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from minifier.case import Case
-from minifier.case.earlier_calls import called
+from minifier.case import Call, Case
+from minifier.case.earlier_calls import called, paused
 from minifier.failure import Failure, Kind, Verdict
 from minifier.failure.likeness import raised_alike
 from minifier.failure.normalise import share_words
@@ -20,7 +22,11 @@ _CHEAP_PROBE_SECONDS = 1.0  # up to here, the reduced graph is probed several mo
 _CONFIRMING_TRIES = 3
 _TRIES_IN_DOUBT = 12
 _MAX_TRIES_FOR_FORMS = 6  # of a Case that shows another failure each time
-_MAX_MISS_CHANCE = 0.01  # that probes of a finished search missed the failure
+_MAX_MISS_CHANCE = 0.05  # that probes of a finished search missed the failure
+_MAX_LUCK = 0.01  # the chance that a flaky failure shows in every try, and is taken for a certain one
+_CERTAIN_TRIES = 4  # in which the failure shows after a pause
+_PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # between two calls, in seconds
+_MAX_CHEAP_PAUSE = 1.0
 _CALL_TRIES = 3  # tell a failure of a later call from bad luck
 
 
@@ -76,6 +82,41 @@ def varies(runner: ProbeRunner, tries: list[Judged]) -> Failure | None:
     return next(iter(alike.values())) if len(alike) > max(1, len(tries) // 2) else None
 
 
+def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) -> Case | None:
+    """Return the Case with a pause before the failing call, if the failure is then certain; None if it is not.
+
+    A backend may swap in what it compiled in the background, a moment after the first call: `f(x); sleep(1); f(x)`.
+    The script made `calls` calls of the graph: if only one, time passed between its compilation and this call. Without
+    a pause, the Case shows the failure at this rate.
+    """
+    if case.script.waited and not case.failure.fingerprint.stage.compiles:
+        calls = max(calls, 2)
+    longest = longest_pause(case)
+    twice = [called(case, min(calls, 2))] if calls > 1 or case.others else []
+    candidates = [paused(each, pause) for each in twice for pause in _PAUSES if pause <= longest]
+    numbers = sorted({min(calls, 2**power + 1) for power in range(1, calls.bit_length() + 1)}) if calls > 2 else []
+    candidates += [paused(called(case, number), longest) for number in numbers]
+    if calls > 2:
+        candidates.append(replace(twice[0], before=(*paused(twice[0], longest).before, Call(pause=longest))))
+    needed = max(_CERTAIN_TRIES, _tries_to_tell(rate))
+    is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
+    for candidate in candidates:
+        if _is_certain(runner, candidate, 1 if is_hang else needed):
+            return _with_margin(candidate)
+    return None
+
+
+def longest_pause(case: Case) -> float:
+    """Return a round number of seconds, as long as the script let pass before the failing call."""
+    return next((pause for pause in _PAUSES if pause >= case.script.waited), _PAUSES[-1])
+
+
+def _with_margin(case: Case) -> Case:
+    """Return the Case with the next longer pause, if that is short: a busy machine needs more time than this one."""
+    longer = (pause for pause in _PAUSES if case.before[-1].pause < pause <= _MAX_CHEAP_PAUSE)
+    return paused(case, next(longer, case.before[-1].pause))
+
+
 def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
     """Return the Case with as many calls as a failure at a later call needs: 1, 2 or all.
     A flaky failure may have spared the first calls by chance."""
@@ -98,7 +139,8 @@ def fewest_calls(runner: ProbeRunner, case: Case) -> Case:
 
 def in_one_call(runner: ProbeRunner, case: Case) -> Case:
     """Return the Case with a single call, and set the rate, if the failure then shows in any try."""
-    if case.calls == 1 or runner.last_seconds > _CHEAP_PROBE_SECONDS or case.failure.fingerprint.kind is Kind.TIMEOUT:
+    is_hang = case.failure.fingerprint.kind is Kind.TIMEOUT
+    if case.calls == 1 or case.pauses or is_hang or runner.last_seconds > _CHEAP_PROBE_SECONDS:
         return case
     once = called(case, 1)
     tries = _tries(runner, once, _MAX_TRIES if runner.repeats > 1 else _TRIES_IN_DOUBT)
@@ -108,31 +150,95 @@ def in_one_call(runner: ProbeRunner, case: Case) -> Case:
     return once
 
 
-def misjudged(runner: ProbeRunner, case: Case) -> bool:
+def misjudged(runner: ProbeRunner, case: Case, *, again: bool = False) -> bool:
     """Return whether the reduced Case fails less often than assumed, so that chance misled the search; set the rate.
-    A failure that shows in most runs can look constant in the check phase."""
-    if runner.last_seconds > _CHEAP_PROBE_SECONDS:
+    A failure that shows in most runs can look constant in the check phase. `again`: the Case was made from a Case that
+    was confirmed like this. Slow probes are not repeated."""
+    if runner.last_seconds > (_EXPENSIVE_PROBE_SECONDS if again else _CHEAP_PROBE_SECONDS):
         return False
-    runner.phase = "check"
-    if runner.repeats > 1:
-        tries = _tries(runner, case, _MAX_TRIES)
-    else:
-        tries = _tries(runner, case, _TRIES_IN_DOUBT if runner.contradicts(case) else _CONFIRMING_TRIES)
-        if not all(judged.verdict is Verdict.SAME for judged in tries):
+    seemed_certain = runner.repeats == 1
+    if seemed_certain:
+        in_doubt = not again and runner.contradicts(case)
+        tries = _tries(runner, case, _TRIES_IN_DOUBT if in_doubt else _CONFIRMING_TRIES)
+        if _shown(tries) < len(tries):
             tries += _tries(runner, case, _MAX_TRIES - len(tries))
+    else:
+        tries = _tries(runner, case, _MAX_TRIES)
     if seek_forms(runner, tries):
         _expect(runner, tries)
         return True
-    missed = miss_chance(runner, _shown(tries) / len(tries))
-    _expect(runner, tries)
-    return missed > _MAX_MISS_CHANCE
+    answers = [judged for judged in tries if judged.verdict is not Verdict.UNRESOLVED]
+    if not answers:
+        return False
+    missed = miss_chance(runner, _shown(answers) / len(answers))
+    _expect(runner, answers)
+    return missed > (0.0 if seemed_certain else _MAX_MISS_CHANCE)
+
+
+def certain_again(runner: ProbeRunner, case: Case, before: Sequence[Case]) -> Case | None:
+    """Return a Case whose failure is certain, in the place of one that was just seen to be flaky, at the runner's rate.
+
+    It is the Case with a pause between its calls: a smaller graph takes less time. Else it is the last certain Case of
+    those `before`, from which the Case was made.
+    """
+    waiting = None if case.pauses else with_pauses(runner, case, runner.prepared.case.calls, runner.rate)
+    if waiting is None:
+        return last_certain(runner, before)
+    runner.rate, runner.repeats = 1.0, 1
+    return waiting
+
+
+def last_certain(runner: ProbeRunner, cases: Sequence[Case]) -> Case | None:
+    """Return the last of these Cases whose failure is certain, by bisection; None if even the first one is flaky.
+
+    Each Case was made from the Case before by an edit, and showed the failure once. The Case made from the last one was
+    just seen to be flaky, with the runner's rate. A failure is certain if it shows in so many tries that a failure of
+    that rate would miss one of them, 99 times in 100. Later candidates are probed as often before they count.
+    """
+    tries = _tries_to_tell(runner.rate)
+    place = last_shown(cases, lambda each: _is_certain(runner, each, tries))
+    if place < 0:
+        return None
+    runner.rate, runner.repeats, runner.confirmations = 1.0, 1, tries - 1
+    return cases[place]
+
+
+def last_shown(cases: Sequence[Case], shows: Callable[[Case], bool]) -> int:
+    """Return the position of the last Case that shows a failure, by bisection; -1 if not even the first one does.
+
+    Each Case was made from the one before. The last Case is asked first.
+    """
+    if cases and shows(cases[-1]):
+        return len(cases) - 1
+    shown, lost = -1, len(cases) - 1
+    while lost - shown > 1:
+        middle = (shown + lost) // 2
+        shown, lost = (middle, lost) if shows(cases[middle]) else (shown, middle)
+    return shown
+
+
+def _tries_to_tell(rate: float) -> int:
+    """Return in how many tries a certain failure must show, so that a failure of this rate seldom does as well."""
+    likely = min(max(rate, 1 / _MAX_TRIES), 1 - 1 / _MAX_TRIES)
+    return min(_MAX_TRIES, math.ceil(math.log(_MAX_LUCK) / math.log(likely)))
+
+
+def _is_certain(runner: ProbeRunner, case: Case, tries: int) -> bool:
+    """Return whether the failure shows in all tries; a try that ends without an answer is no objection."""
+    verdicts: list[Verdict] = []
+    while len(verdicts) < tries and not {Verdict.PASS, Verdict.OTHER, Verdict.INVALID}.intersection(verdicts):
+        verdicts += [judged.verdict for judged in _tries(runner, case, min(runner.workers, tries - len(verdicts)))]
+    return Verdict.SAME in verdicts and {Verdict.SAME, Verdict.UNRESOLVED}.issuperset(verdicts)
 
 
 def _tries(runner: ProbeRunner, case: Case, number: int) -> list[Judged]:
     """Probe the Case this often, without repetitions."""
     repeats, runner.repeats = runner.repeats, 1
-    tries = [runner.probe([case])[0] for _ in range(number)]
-    runner.repeats = repeats
+    confirmations, runner.confirmations = runner.confirmations, 0
+    tries: list[Judged] = []
+    while len(tries) < number and sum(judged.seconds for judged in tries) < _MAX_TRIES_SECONDS:
+        tries += runner.probe([case] * min(runner.workers, number - len(tries)))
+    runner.repeats, runner.confirmations = repeats, confirmations
     return tries
 
 

@@ -7,15 +7,13 @@ import math
 from minifier.failure import Kind
 from minifier.process.memory import cores, room
 from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.rates import surely
 from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS
 
 _MIN_TIMEOUT_SECONDS = 2.0
 _TIMEOUT_FACTOR = 10  # times the seconds of a run that ended
 _COMPILE_FACTOR = 3  # times the slowest backend call of the script: what passes is compiled as a whole
-_MISS_CHANCE = 0.001  # that a probe with its repetitions misses a flaky failure
-_MISS_CHANCE_IF_SLOW = 0.01  # if one repetition takes longer than _CHEAP_PROBE_SECONDS
-_CHEAP_PROBE_SECONDS = 1.0
+_MISS_CHANCE = 0.01  # that a probe with its repetitions misses a flaky failure
+_MIN_PASSING_PROBES = 12  # of a flaky failure, with all their repetitions, that its share of the budget must pay for
 _PROBE_MEMORY_BYTES = 2**31  # free memory for each parallel probe
 _MIN_PARALLEL_PROBE_SECONDS = 0.5  # shorter probes gain nothing from running in parallel
 
@@ -48,14 +46,15 @@ def set_workers(runner: ProbeRunner, seconds: float) -> None:
 def set_rate(runner: ProbeRunner, shown: int, tries: int) -> None:
     """Set the failure rate, and how often later probes are repeated until the failure shows.
 
-    A candidate with this rate is then missed once in a thousand probes (in a hundred if probes are slow).
+    A candidate with this rate is then missed once in a hundred probes, or more often if the budget pays for fewer
+    repetitions.
     """
     runner.rate = shown / tries
     runner.repeats = 1
-    if shown < tries and runner.last_seconds > _CHEAP_PROBE_SECONDS:
-        runner.repeats = math.ceil(math.log(_MISS_CHANCE_IF_SLOW) / math.log1p(-runner.rate))
-    elif shown < tries:
-        runner.repeats = math.ceil(math.log(_MISS_CHANCE) / math.log1p(-surely(shown, tries)))
+    if shown < tries:
+        needed = math.ceil(math.log(_MISS_CHANCE) / math.log1p(-runner.rate))
+        paid = runner.flaky_seconds / (_MIN_PASSING_PROBES * max(runner.last_seconds, 1e-3))
+        runner.repeats = max(1, int(min(needed, paid)))
 
 
 def miss_chance(runner: ProbeRunner, rate: float) -> float:

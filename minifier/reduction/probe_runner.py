@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -40,10 +41,12 @@ class ProbeRunner:
     `timeout` is in seconds for each probe; None means calibration by the first failing run. `memory` is in bytes.
     `prober` runs the probes (default: children of this process), `run_jobs` all other jobs.
     `part` is the pass, within the phase, that is running. `verdicts` are those of each pass, else of each phase.
-    `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. `unrecorded` counts
-    values that were too large to keep. `grows`: probes that run out of time raise the timeout. `sighted` has the last
-    sighting of each candidate, by its key. `causes` are the ops that make a result wrong. `best` is the smallest Case
-    that was seen to fail. `untold` counts, for each proof, the candidates that do not tell whether the failure is gone.
+    `rate` is the fraction of runs that show the failure; a probe is repeated up to `repeats` times. A candidate counts
+    as failing only if as many further probes as `confirmations` fail too. All repetitions of a flaky failure's probes
+    may take `flaky_seconds`. `unrecorded` counts values that were too large to keep. `grows`: probes that run out of
+    time raise the timeout. `sighted` has the last sighting of each candidate, by its key. `causes` are the ops that
+    make a result wrong. `best` is the smallest Case that was seen to fail. `untold` counts, for each proof, the
+    candidates that do not tell whether the failure is gone.
     """
 
     prepared: PreparedCase
@@ -65,6 +68,8 @@ class ProbeRunner:
     part: str = ""
     rate: float = 1.0
     repeats: int = 1
+    confirmations: int = 0
+    flaky_seconds: float = math.inf
     doubtful: bool = False
     may_spread: bool = False
     unrecorded: int = 0
@@ -77,6 +82,7 @@ class ProbeRunner:
     build: Callable[[Case], Case] = lambda case: case
     keys: Keys = field(default_factory=Keys)
     _passed: list[frozenset[str]] = field(default_factory=list)
+    _shown: list[tuple[frozenset[str], Case]] = field(default_factory=list)
     _growth: TimeGrowth = field(default_factory=TimeGrowth)
     _beside: str = ""
 
@@ -169,6 +175,10 @@ class ProbeRunner:
                     break
                 for i, again in zip(passed, self._judged([cases[i] for i in passed]), strict=True):
                     judged[i] = again
+            for _ in range(self.confirmations):
+                shown = [i for i, each in enumerate(judged) if each.verdict is Verdict.SAME]
+                for i, again in zip(shown, self._judged([cases[i] for i in shown]) if shown else (), strict=True):
+                    judged[i] = again if again.verdict is not Verdict.UNRESOLVED else judged[i]
         except BaseException:
             self.journal.forget(entries)
             raise
@@ -220,6 +230,15 @@ class ProbeRunner:
         names = {node.name for node in case.graph.ops}
         return any(names <= passed for passed in self._passed)
 
+    def larger(self, case: Case) -> list[Case]:
+        """Return the graphs of the search over ops that have all ops of this one and more, and failed; largest first.
+
+        The first is the whole graph.
+        """
+        names = {node.name for node in case.graph.ops}
+        larger = {len(has): each for has, each in self._shown if names < has}
+        return [larger[size] for size in sorted(larger, reverse=True)]
+
     def leave_open(self, place: Sequence[str], candidates: Counter[Verdict]) -> None:
         """Note how many candidates in the proof for the graph at this place gave no answer, or fail in eager too."""
         where = (self._beside, *place)
@@ -238,6 +257,8 @@ class ProbeRunner:
         names = frozenset(node.name for node in case.graph.ops)
         if judged.verdict is Verdict.PASS and not self._beside and self.phase in _PHASES:
             self._passed.append(names)
+        if judged.verdict is Verdict.SAME and not self._beside and self.phase in {"check", *_PHASES}:
+            self._shown.append((names, case))
         if judged.verdict is Verdict.SAME and judged.failure is not None:
             self.sighted[entry.key] = judged.failure
             self._keep_best(self.build(case))

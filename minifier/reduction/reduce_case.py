@@ -27,6 +27,7 @@ from minifier.process.progress import Progress, counted
 from minifier.reduction.check import check
 from minifier.reduction.composite_ops import reduce_parts
 from minifier.reduction.confirm import confirmed, confirmed_hang
+from minifier.reduction.flakiness import last_certain, misjudged
 from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
@@ -139,7 +140,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         stopped = stopped or STOPPED[ended]
     simplifier.case = reduced
     needs = measured_needs(simplifier)
-    reduced = replace(reduced, needs=tuple(needs.sentences))
+    reduced = replace(reduced, rate=runner.rate, needs=tuple(needs.sentences))
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
     shutil.rmtree(folder.nearest, ignore_errors=True)
@@ -262,11 +263,16 @@ def _beyond_ops(
 
 
 def _with_simple_calls(runner: ProbeRunner, case: Case, budget: search.Budget, stopped: str) -> tuple[Case, str]:
-    """Simplify the earlier calls, unless `stopped` says that the reduction was; return the Case and that reason."""
-    reducer = EarlierCallsReducer(runner, case, budget)
+    """Simplify the earlier calls, unless `stopped` says that the reduction was; return the Case and that reason.
+
+    They stay if the failure would become flaky.
+    """
+    reducer, seemed_certain = EarlierCallsReducer(runner, case, budget), runner.repeats == 1
     try:
         if not stopped:
             reducer.simplify()
+        if reducer.case != case and seemed_certain and misjudged(runner, reducer.case, again=True):
+            reducer.case = last_certain(runner, [case]) or reducer.case
     except KeyboardInterrupt:
         stopped = "interrupted while the earlier calls were simplified"
     return reducer.case, stopped
@@ -290,6 +296,7 @@ def _make_runner(
         settings.workers or 1,
         doubtful=task.doubtful,
         may_spread=settings.workers is None,
+        flaky_seconds=settings.flaky_seconds_for(prepared.case.script.seconds),
         run_jobs=run_jobs,
     )
     if elsewhere is not None:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from minifier.case import Case
-from minifier.failure import Verdict
+from minifier.case import Case, Level
+from minifier.case.symbolic_sizes import goes_through_dynamo
+from minifier.failure import Kind, Stage, Verdict
 from minifier.passes.data import data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
@@ -17,6 +18,7 @@ from minifier.probe.without_backend import run_without_backend, runs, with_secti
 from minifier.reduction.answers import Answers
 from minifier.reduction.cuts import with_cut_values
 from minifier.reduction.facts import facts_of
+from minifier.reduction.flakiness import certain_again, last_shown, misjudged
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
@@ -38,7 +40,9 @@ class Spent(Exception):
 class Simplifier:
     """Simplifies a Case; each step is seen to keep the failure, and the graph runnable without a backend.
 
-    `case` is the simplest Case so far. `ended` has for each pass `fixpoint` (none of its rows applies any more),
+    `case` is the simplest Case so far. `accepted` has the Cases on the way to it, from the Case that showed the failure
+    as surely as the whole graph: where the simplest one has become flaky, the last certain one is simplified in another
+    way. `ended` has for each pass `fixpoint` (none of its rows applies any more),
     `unanswered` (but for rows that gave no answer), `unfinished` or `skipped`. `rejected` has (pass, row) pairs after
     which the failure vanished; `passing_variants` has (pass, Case) pairs of these that pass. `open` has the pass of
     each candidate that gave no answer, also when asked again.
@@ -54,6 +58,7 @@ class Simplifier:
     budget: Budget = field(default_factory=Budget)
     wants: Callable[[str], bool] = lambda _: True
     seconds: float = math.inf
+    accepted: list[Case] = field(default_factory=list)
     spent: Callable[[], float] | None = None  # seconds of all children so far; by default the runner's
     ended: dict[str, str] = field(default_factory=dict)
     rejected: list[tuple[str, str]] = field(default_factory=list)
@@ -67,6 +72,7 @@ class Simplifier:
     _max_spent: float = math.inf
 
     def __post_init__(self) -> None:
+        self.accepted = self.accepted or [self.case]
         self.ended = {each.name: "unfinished" if self.wants(each.name) else "skipped" for each in self._all_passes}
         self._answers = Answers(self.runner.journal.known, self.case.failure)
         self._spent = self.spent or (lambda: self.runner.seconds)
@@ -75,12 +81,12 @@ class Simplifier:
         """Run the passes and return the simplest Case."""
         spent = self._spent()
         self._max_spent = spent + max(_MIN_SECONDS, min(_MAX_SEARCH_RATIO * spent, self.seconds - spent))
-        searched = self.case
+        searched, before = self.case, tuple(self.accepted)
         try:
             self._ensure_runnable()
             self._run_passes()
             if not self._is_confirmed():  # the earlier answers were wrong: start again without them
-                self.case = searched
+                self.case, self.accepted = searched, [*before]
                 self._answers.forget(self._answers.unconfirmed)
                 self._run_passes()
             self.ended |= {each.name: "fixpoint" for each in self.passes}
@@ -121,6 +127,46 @@ class Simplifier:
         self._answers.forget([key])
         return self._holds(self.case)
 
+    def has_become_flaky(self) -> bool:
+        """Probe the simplest Case again; return whether its failure comes and goes, so that the passes must run again.
+
+        A certain Case is then the simplest one, and no answer of a single probe that saw the failure counts any
+        more. If there is none, the failure is flaky itself: its rate is set, and all answers are asked for again.
+        """
+        runner = self.runner
+        runner.part = ""
+        is_hang = runner.sought.kind is Kind.TIMEOUT
+        if is_hang or runner.repeats > 1 or runner.confirmations or not self.accepted or self.case == self.accepted[0]:
+            return False
+        if self.stopped or self.budget.ending(runner.total) or not misjudged(runner, self.case, again=True):
+            return False
+        certain = certain_again(runner, self.case, self.accepted[:-1])
+        self.case = certain or self.accepted[0]
+        self.accepted = [self.case]
+        self._answers.forget_shown() if certain is not None else self._answers.forget_all()
+        return True
+
+    def has_left_dynamo(self) -> bool:
+        """Probe the simplest Case through torch.compile; return whether only an earlier one shows the failure there.
+
+        A repro of a wrong result calls torch.compile, a probe the backend on the graph, which takes half the time.
+        Dynamo may hand over another graph, where a simplification has made two values the same, say. The last Case
+        that shows the failure through Dynamo is then the simplest one, and the passes must run again.
+        """
+        case, runner = self.case, self.runner
+        is_compared = runner.sought.stage is Stage.COMPARE and case.level is Level.DYNAMO
+        if not is_compared or goes_through_dynamo(case) or case.graph.attributes or case == self.accepted[0]:
+            return False
+        if self.stopped or self.budget.ending(runner.total):
+            return False
+        compiled = [replace(each, through_dynamo=True) for each in self.accepted]
+        last = last_shown(compiled, lambda each: runner.probe([each])[0].verdict in (Verdict.SAME, Verdict.UNRESOLVED))
+        if last in (-1, len(compiled) - 1):
+            return False
+        self.case = compiled[last]
+        self.accepted = [self.case]
+        return True
+
     def known(self, case: Case) -> bool | None:
         """Return whether the failure showed; None for a candidate that was not probed, or did not answer."""
         return self._answers.known(self.runner.key_of(case))
@@ -137,7 +183,8 @@ class Simplifier:
             return
         case = with_cut_values(self.runner, self.whole, self.case)
         if case != self.case and self._is_runnable(case) and self._holds(case):
-            self.case, self._runs_eagerly = case, True
+            self._accept(case)
+            self._runs_eagerly = True
 
     def without_data(self) -> Case:
         """Drop the user's own values if the failure does not need them, even if the reduction was stopped.
@@ -228,8 +275,12 @@ class Simplifier:
             return False
         if not self._holds(candidate, later):
             return False
-        self.case = candidate
+        self._accept(candidate)
         return True
+
+    def _accept(self, case: Case) -> None:
+        self.case = case
+        self.accepted.append(case)
 
     def begin_needs(self) -> None:
         """Give the measurement of what the failure needs some time of its own, within that of the whole reduction."""

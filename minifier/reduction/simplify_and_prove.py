@@ -33,14 +33,16 @@ def simplified(
     Return the last simplifier, how the last proof ended, and why this ended early, or "".
     """
     seconds = settings.seconds_for(case.script.seconds)
+    accepted: list[Case] = []
     while True:
-        simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds)
+        simplifier = Simplifier(runner, case, reduced, budget, settings.wants, seconds, accepted)
         stopped = _simplify(simplifier, STOPPED[ended])
         if stopped or runner.key_of(simplifier.case) == runner.key_of(reduced):
             return simplifier, ended, stopped
         reduced, ended = _proved_again(simplifier, budget)
         if reduced == simplifier.case:
             return simplifier, ended, STOPPED[ended]
+        accepted = [*simplifier.accepted[:1], simplifier.case, reduced]
 
 
 def _simplify(simplifier: Simplifier, stopped: str) -> str:
@@ -49,6 +51,8 @@ def _simplify(simplifier: Simplifier, stopped: str) -> str:
     try:
         if not stopped:
             simplifier.run()
+            while simplifier.has_become_flaky() or simplifier.has_left_dynamo():
+                simplifier.run()
             stopped = simplifier.stopped
     except KeyboardInterrupt:
         stopped = stopped or "interrupted after the ops were proved, before all else was simplified"

@@ -13,10 +13,12 @@ from importlib.machinery import PathFinder
 
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
 from minifier.case import Case, Level
+from minifier.case.earlier_calls import paused
 from minifier.case.store import load
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
 from minifier.process.progress import counted
+from minifier.reduction.flakiness import longest_pause
 from minifier.slicing import with_definitions
 from minifier.slicing.imports import import_lines
 from minifier.workflow.attempt import Attempt
@@ -50,6 +52,7 @@ def premises(attempt: Attempt) -> Iterator[Premise]:
         if calls:
             with_calls = _with_calls(attempt, calls)
             yield Premise("the calls ahead of the failing one", with_calls)
+            yield Premise("those calls, and a pause before the failing one", lambda case: _with_pause(with_calls(case)))
         if attempt.case.level is Level.DYNAMO and not goes_through_dynamo(attempt.case):
             yield Premise("torch.compile on the graph's function", _through_dynamo)
             if calls:
@@ -133,6 +136,11 @@ def _with_imports(case: Case, lines: tuple[str, ...]) -> Case:
     found = (f for name in packages for f in case.script.path if PathFinder.find_spec(name, [f]) is not None)
     folders = tuple(dict.fromkeys((*case.backend.folders, *found)))
     return replace(case, backend=replace(case.backend, ahead=lines, folders=folders))
+
+
+def _with_pause(case: Case) -> Case:
+    """Let as much time pass before the failing call as in the script: a backend may compile in the background."""
+    return paused(case, longest_pause(case)) if case.before else case
 
 
 def _through_dynamo(case: Case) -> Case:

@@ -271,8 +271,10 @@ def find_repro_of_backward(attempt: Attempt) -> Attempt:
 
 def find_repro_as_flaky(attempt: Attempt) -> Attempt:
     """Measure the rate of a Case whose script ran to its end, and search for a repro of a flaky Case."""
+    settings = attempt.run.settings
+    settings = replace(settings, budget=settings.flaky_seconds_for(attempt.case.script.seconds))
     with attempt.folder.scratch("flaky") as place:
-        flaky = reduce_further(attempt, attempt.reduction.minimal, place, doubtful=True)
+        flaky = reduce_further(attempt, attempt.reduction.minimal, place, settings, doubtful=True)
         if flaky.reduced is None:
             attempt.run.ui.say(f"no repro this way: {flaky.error}")
             return attempt

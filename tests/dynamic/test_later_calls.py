@@ -62,3 +62,51 @@ def test_a_float_that_varies_between_calls(minify):
     assert (done.result["level"], done.result["verified"]["control"]) == ("dynamo", "passed")
     assert "compiled(0.1, y)  # another number: from now on it is a symbol" in done.repro
     assert "return torch.nn.functional.leaky_relu(y, x)" in done.repro and "item()" not in done.repro
+
+
+SWAPS = """
+import threading
+import time
+import torch
+
+class InBackground:
+    '''Runs the graph itself until its thread has compiled it, without the slope.'''
+
+    def __init__(self, gm):
+        self.gm, self.compiled = gm, None
+        threading.Thread(target=self.compile, daemon=True).start()
+
+    def compile(self):
+        time.sleep(0.05)
+        graph, copies = torch.fx.Graph(), {}
+        for node in self.gm.graph.nodes:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if node.target is torch.nn.functional.leaky_relu:
+                copies[node].args = copies[node].args[:1]
+        self.compiled = torch.fx.GraphModule(self.gm, graph)
+
+    def __call__(self, *args):
+        return (self.compiled or self.gm)(*args)
+
+def background(gm, example_inputs):
+    return InBackground(gm)
+
+@torch.compile(backend=background)
+def f(x):
+    for _ in range(6):
+        x = torch.tanh(x + 0.5) * 3
+    return torch.nn.functional.leaky_relu(x - 1, 0.4).sum(1)
+
+with torch.no_grad():
+    for _ in range(30):
+        f(torch.linspace(-2, 2, 40).view(8, 5))
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.timeout(300)
+def test_compiled_code_that_is_swapped_in_after_a_moment(minify):
+    done = minify(SWAPS, timeout=250)
+    assert done.code == 0, done.stderr
+    assert (done.result["ops_after"], done.result["verified"]["control"]) == (1, "passed")
+    assert "time.sleep(" in done.repro and "for attempt" not in done.repro

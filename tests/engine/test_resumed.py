@@ -58,8 +58,9 @@ def test_killed_at_any_probe_it_ends_with_the_same(reduce, folder, workers):
         assert done.nearest.graph == expected.nearest.graph and done.nearest.inputs == expected.nearest.inputs
         assert done.summary.one_minimal
         assert not (out / BEGUN).exists()
-        # Made again: three probes of the check, three of the reduced graph, the result, and what was being tried.
-        assert at + len(done.prober.asked) <= probes + 3 + 3 + 1 + workers
+        # Made again: three probes of the check, of the reduced graph and of the simplified Case each, the result, and
+        # what was being tried.
+        assert at + len(done.prober.asked) <= probes + 3 + 3 + 3 + 1 + workers
 
 
 @pytest.mark.usefixtures("laborious")

@@ -95,3 +95,15 @@ def test_the_op_that_is_off_is_left(reduce, wrong, op, workers):
     assert [item.meta.shape for item in done.case.inputs] == [(1,)]
     assert [each for each, _ in done.summary.divergent] == [n for n in names(wrong(op)) if n.startswith(op)]
     assert done.summary.others == ()
+
+
+def test_a_simplification_that_only_the_backend_itself_gets_wrong_is_taken_back(reduce):
+    """Dynamo, which a repro calls, hands over another graph at size 1."""
+
+    def shows(case):
+        return has("tanh")(case) and (case.elements > 1 or not case.through_dynamo)
+
+    done = reduce(chain("cos", "tanh", "abs", shape=(4, 6), failing=differs()), when(shows, differs()))
+    assert targets(done.case) == ["tanh"] and done.case.through_dynamo and done.case.elements == 2
+    always = reduce(chain("cos", "tanh", "abs", shape=(4, 6), failing=differs()), when(has("tanh"), differs()))
+    assert always.case.elements == 1 and not always.case.through_dynamo

@@ -1,13 +1,14 @@
 """Starting points for a Case that does not show its failure as it is: which, in which order, and what is reduced."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from case_samples import small_case
 from vocabulary import Lines, source_of
 
 from minifier.capturing.script import Program
-from minifier.case import Level
+from minifier.case import Call, Level
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load, save
 from minifier.case.symbolic_sizes import goes_through_dynamo, specialised
@@ -137,3 +138,16 @@ def test_an_interrupt_leaves_the_case_as_captured(attempt, monkeypatch):
     with pytest.raises(StoppedEarly):
         reduce_from_premises(attempt)
     assert load(attempt.folder.case) == attempt.case
+
+
+def test_calls_ahead_come_with_and_without_a_pause(attempt, monkeypatch):
+    captured = SimpleNamespace(path=())
+    call = SimpleNamespace(
+        unsaved="", failing=SimpleNamespace(number=2, call=1), found=SimpleNamespace(graphs=None, captured=captured)
+    )
+    monkeypatch.setattr(module, "read_calls_ahead", lambda *_where: (object(),))
+    monkeypatch.setattr(module, "with_calls_ahead", lambda case, _calls: replace(case, before=(Call(times=2),)))
+    waited = replace(attempt.case, script=replace(attempt.case.script, waited=2.0))
+    attempt = replace(attempt, case=waited, call=call)
+    pauses = [[call.pause for call in case.before] for _, case in changed(attempt)]
+    assert pauses[2:4] == [[0.0], [3.0]]
