@@ -35,11 +35,13 @@ _OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows on
 class Needs:
     """What the failure needs: `sentences` for the repro, and `rows` of passes, each with the pass before it.
 
-    Each was measured on the minimal Case. A row is a change after which the failure was gone.
+    Each was measured on the minimal Case. A row is a change after which the failure was gone. `interrupted`: Ctrl-C
+    ended the measurement.
     """
 
     sentences: list[str] = field(default_factory=list)
     rows: list[tuple[str, str]] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def measured_needs(simplifier: Simplifier) -> Needs:
@@ -48,8 +50,11 @@ def measured_needs(simplifier: Simplifier) -> Needs:
     if simplifier.case.any_graph or not simplifier.finished:
         return needs
     simplifier.begin_needs()
-    with contextlib.suppress(Spent, KeyboardInterrupt):
-        _Measurement(simplifier, needs).run()
+    try:
+        with contextlib.suppress(Spent):
+            _Measurement(simplifier, needs).run()
+    except KeyboardInterrupt:
+        needs.interrupted = True
     needs.sentences[:] = dict.fromkeys(filter(None, needs.sentences))
     return needs
 
@@ -68,9 +73,11 @@ class _Measurement:
 
     def run(self) -> None:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
-        if not self._is_steady():
+        rows = [(family, name) for family, name in self.simplifier.rejected if family not in ("data", *_OPS)]
+        views, values = views_among(self.case.inputs), self._inputs_with_values()
+        if not (rows or views or values or self.case.has_other_sizes) or not self._is_steady():
             return
-        for family, name in self.simplifier.rejected:
+        for family, name in rows:
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
             elif family == "dtypes":
@@ -78,21 +85,27 @@ class _Measurement:
                 self.needs.sentences.append(sentence)
                 if not sentence and self._is_row_gone(family, name):
                     self.needs.rows.append((family, name))
-            elif family not in ("data", *_OPS) and self._is_row_gone(family, name):
+            elif self._is_row_gone(family, name):
                 self.needs.rows.append((family, name))
                 if name.startswith(_STRIDE) and self._passes(self._edits(family, name)):
                     self.needs.sentences.append("an input that is not contiguous")
         passed = self.simplifier.passed
         if self.case.has_other_sizes and self._is_gone([without_other_sizes], passed):
             self.needs.sentences.append("code that was compiled with another size")
-        views = views_among(self.case.inputs)
         if views and self._is_gone([_without_sharing], passed):
             self.needs.sentences.append("inputs that share memory")
-        bases_of_views = (base.name for base in bases(self.case.inputs).values())
-        shared = {*views, *bases_of_views, *floats_in_tensors(self.case)}
-        for item in self.case.inputs if self.simplifier.wants(DATA[0]) else ():
-            if isinstance(item, TensorInput) and item.name not in shared and item.source != plain(item, None):
-                self._measure_values(item)
+        for item in values:
+            self._measure_values(item)
+
+    def _inputs_with_values(self) -> list[TensorInput]:
+        """Return the inputs with other values than the plainest, whose memory no other input shares."""
+        if not self.simplifier.wants(DATA[0]):
+            return []
+        inputs = self.case.inputs
+        bases_of_views = (base.name for base in bases(inputs).values())
+        shared = {*views_among(inputs), *bases_of_views, *floats_in_tensors(self.case)}
+        tensors = [item for item in inputs if isinstance(item, TensorInput) and item.name not in shared]
+        return [item for item in tensors if item.source != plain(item, None)]
 
     def _is_steady(self) -> bool:
         """Return whether the minimal Case itself fails in most draws. Otherwise passing draws tell little."""

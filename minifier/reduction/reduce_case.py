@@ -31,7 +31,7 @@ from minifier.reduction.flakiness import last_certain, misjudged
 from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
 from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
-from minifier.reduction.needs import measured_needs, nearest
+from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
 from minifier.reduction.probe_progress import ProbeProgress
@@ -139,7 +139,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         innocent, ended = fewer_with_all_results(runner, reduced, budget)
         stopped = stopped or STOPPED[ended]
     simplifier.case = reduced
-    needs = measured_needs(simplifier)
+    needs = Needs() if stopped else measured_needs(simplifier)
     reduced = replace(reduced, rate=runner.rate, needs=tuple(needs.sentences))
     reduced = save_reduced(runner, as_sighted(runner, reduced), folder.minimal)
     finished = not stopped
@@ -150,7 +150,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     with _for_the_report(errors):
         if charged is not None and {node.name for node in reduced.graph.ops} < searched:
             charged = charge(runner, case, reduced)
-        if finished:
+        if finished and not needs.interrupted:
             if simplifier.finished and (passing := nearest(simplifier)) is not None:
                 save_reduced(runner, passing, folder.nearest)
             wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
