@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from minifier.case import Case, Level, Symbolic
 from minifier.case.in_place import is_in_place
+from minifier.case.variables import of_script
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
 
@@ -107,14 +108,20 @@ def _comparison_templates(case: Case) -> tuple[Template, ...]:
 
 
 def forms_for(case: Case) -> tuple[Form, ...]:
-    """Return the forms worth trying: minimal variants first, variants with environment variables last."""
+    """Return the forms worth trying: minimal variants first, variants with environment variables last.
+
+    All set the environment variables if the script did: a reduction leaves those that the failure needs.
+    """
     first = Variant(symbolic=_origins(case)[0])
     if case.failure.fingerprint.stage is Stage.COMPARE:
         first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
     pairs = [(template, variant) for template in templates_for(case) for variant in _variants(case, template, first)]
     forms = tuple(dict.fromkeys(pairs))
+    with_variables = tuple((template, replace(variant, environment=True)) for template, variant in forms)
+    if of_script(case.state.environment):
+        return with_variables
     if case.state.environment:
-        forms += tuple((template, replace(variant, environment=True)) for template, variant in forms)
+        forms += with_variables
     return forms
 
 
