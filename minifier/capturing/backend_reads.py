@@ -66,9 +66,14 @@ def reads_of(import_lines: Collection[str]) -> tuple[tuple[str, ...], tuple[str,
 def _note_file(path: Any, _mode: Any, flags: int) -> None:
     if isinstance(path, int) or flags & _WRITES:
         return
-    name = os.path.abspath(os.fsdecode(path))
+    name = os.path.normpath(os.fsdecode(path))
     frame: FrameType | None = sys._getframe(2)
-    if name.startswith(_OF_SYSTEM) or name.endswith(_CODE) or frame is None or _top(frame) in _READERS_OF_CODE:
+    if (
+        name.startswith((*_OF_SYSTEM, os.pardir))
+        or name.endswith(_CODE)
+        or frame is None
+        or _top(frame) in _READERS_OF_CODE
+    ):
         return
     _note(_files, name, frame)
 

@@ -51,7 +51,7 @@ class BackendReference:
     made_by: the function or class that created the backend; the script may call it in its own expression.
     ahead: imports of the script that precede `imports`, in this order: they patch something for the backend.
     variables: names of the environment variables that it read in the script's process, when imported or compiling.
-    files: paths of the files that it read there.
+    files: paths of the files that it read there; a relative path starts at the script's current folder.
     """
 
     name: str

@@ -20,6 +20,7 @@ from minifier.case.switches import contexts
 from minifier.emit import state_source
 from minifier.emit.definitions import mark_names, split_imports
 from minifier.emit.earlier_source import EarlierSource, earlier_source
+from minifier.emit.files_beside import files_read, said_of_files
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
@@ -216,6 +217,7 @@ def write_repro(
     earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
     logging = _logging(case.failure.message) if variant.logging else ()
     environment = variables_source(case.state) if variant.environment else VariablesSource()
+    files = files_read(case.backend) if variant.files else {}
     text = fill(
         template.value,
         Filling(
@@ -243,7 +245,7 @@ def write_repro(
             backend=earlier.backend,
             backend_arguments=earlier.arguments,
             contexts=contexts(case.state),
-            footer=footer(case, inputs, [name for name, _ in environment.elsewhere]),
+            footer=(*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files)),
             replacements=changes.replacements,
             definitions=changes.definitions,
             wrapping=_wrapping(case, template, variant, memory, earlier),
@@ -253,7 +255,7 @@ def write_repro(
     )
     tensors = case.tensors if stored else None
     given = dict(environment.elsewhere)
-    return Repro(text, template, tensors, variant, _variables(source), environment.files, given)
+    return Repro(text, template, tensors, variant, _variables(source), {**environment.files, **files}, given)
 
 
 def _variables(source: FunctionSource) -> dict[str, str]:

@@ -14,12 +14,9 @@ from pathlib import Path
 from minifier.case import State
 from minifier.case.literals import literal
 from minifier.case.variables import is_secret, may_be_written
+from minifier.emit.files_beside import may_lie_beside
 
-MAX_FILE_BYTES = 2**20  # of a file that goes next to a repro
 _BESIDE = 'os.environ["{name}"] = str(pathlib.Path(__file__).with_name("{name}{suffix}"))'
-_NAMED = re.compile(
-    r'os\.environ\["(?P<name>\w+)"\] = str\(pathlib\.Path\(__file__\)\.with_name\("(?P<file>(?P=name)(?:\.\w+)?)"\)\)'
-)
 _SUFFIX = re.compile(r"\.\w+")
 
 
@@ -53,18 +50,9 @@ def variables_source(state: State) -> VariablesSource:
     return VariablesSource(tuple(lines), ("import pathlib",) if files else (), files, tuple(elsewhere))
 
 
-def files_beside(text: str) -> tuple[str, ...]:
-    """Return the names of the files next to a repro that its environment variables lead to."""
-    return tuple(dict.fromkeys(found["file"] for found in _NAMED.finditer(text)))
-
-
 def _suffix_of_file(name: str, value: str) -> str | None:
     """Return the suffix of the file that a variable leads to; None if it leads to none that can go next to a repro."""
     if is_secret(name) or not name.isidentifier() or not os.path.isabs(value):
         return None
-    try:
-        fits = os.path.isfile(value) and os.path.getsize(value) <= MAX_FILE_BYTES and os.access(value, os.R_OK)
-    except (OSError, ValueError):
-        return None
     suffix = Path(value).suffix
-    return (suffix if _SUFFIX.fullmatch(suffix) else "") if fits else None
+    return (suffix if _SUFFIX.fullmatch(suffix) else "") if may_lie_beside(Path(value)) else None

@@ -16,10 +16,10 @@ from minifier.case.defects import within
 from minifier.case.files import check_folder, read_text
 from minifier.case.serial import pack, parsed, unpack
 from minifier.case.store import ATTEMPTS, CASE, RESULT, load, write_atomically
+from minifier.emit.files_beside import files_beside
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
-from minifier.emit.variables_source import files_beside
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository
 from minifier.report.bundle import (

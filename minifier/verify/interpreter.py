@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.emit.variables_source import files_beside
+from minifier.emit.files_beside import files_beside
 from minifier.failure import Failure, Fingerprint, Kind, Stage, matches, same
 from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreter, Interpreters, clean_environment

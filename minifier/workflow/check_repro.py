@@ -14,9 +14,9 @@ from minifier.case import Level
 from minifier.case.files import check_folder, read_text
 from minifier.case.serial import parsed, unpack
 from minifier.case.store import CASE, load
+from minifier.emit.files_beside import files_beside
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.variables_source import files_beside
 from minifier.errors import UsageError
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.normalise import normalise

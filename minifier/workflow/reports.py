@@ -119,7 +119,7 @@ def _may_include_data(attempt: Attempt, minimal: Case, repro: Repro) -> bool:
         size = repro.tensors.stat().st_size / 2**20
         ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
     for name, source in repro.files.items():
-        ui.say(f"the repro reads {name}, a copy of {source}, which its environment variable leads to")
+        ui.say(f"the repro reads {name}, a copy of {source}")
     if settings.include_data is not None:
         return settings.include_data
     with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written

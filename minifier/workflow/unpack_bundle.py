@@ -7,12 +7,12 @@ import zlib
 from pathlib import Path
 
 from minifier.case.files import MAX_TENSOR_BYTES
+from minifier.emit.files_beside import MAX_FILE_BYTES, files_beside
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.variables_source import MAX_FILE_BYTES, files_beside
 from minifier.errors import UsageError
 
-# Only entries of these names are extracted, and the files that variables of repro.py lead to. `files_beside` returns
-# names of letters, digits and one dot, so no name leads out of the folder.
+# Only entries of these names are extracted, and the files of which repro.py says that it reads them. `files_beside`
+# returns names without slashes, so no name leads out of the folder.
 _MAX_ENTRY_BYTES = {"repro.py": 2**22, "result.json": 2**24, TENSOR_FILE: MAX_TENSOR_BYTES}
 _CHUNK_BYTES = 2**20
 
