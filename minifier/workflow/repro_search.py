@@ -204,7 +204,7 @@ class ReproSearch:
             return replace(repro, text=in_eager(repro.text))
         case, (template, variant) = self.case, repro.form
         eager = EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER
-        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic")}
+        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
         backend = replace(eager, **kept)
         variant = replace(variant, compiler="fw_compiler")
         return write_repro(replace(case, backend=backend), template, variant, self.settings.memory)

@@ -105,13 +105,16 @@ def test_a_secret_that_the_script_sets_is_named_and_shown_to_nobody(project):
     assert "OTHER_TOKEN" not in (done.out / "case" / "case.json").read_text()
 
 
-def test_a_file_in_the_current_folder_goes_next_to_the_repro(project):
+@pytest.mark.parametrize("at_import", [False, True])
+def test_a_file_in_the_current_folder_goes_next_to_the_repro(project, at_import):
     """Probes and fresh interpreters run in other folders, where the backend finds no settings."""
     project.write(json.dumps({"refused": "tanh"}), "acme.json")
     head, _, function = ACME.partition("path, token")
     _, _, function = function.partition("\n\n\n")
-    reads = 'refused = json.load(open("acme.json"))["refused"] if os.path.exists("acme.json") else ""'
-    project.write(head + function.replace("    if any", f"    {reads}\n    if any"), "acme.py")
+    reads = 'refused = json.load(open("acme.json"))["refused"]'
+    later = reads + ' if os.path.exists("acme.json") else ""'
+    source = head + (f"{reads}\n\n\n{function}" if at_import else function.replace("    if", f"    {later}\n    if"))
+    project.write(source, "acme.py")
     done = project.run(CALL)
     assert (done.code, done.ops) == (0, (3, 1))
     assert (done.out / "acme.json").read_text() == (project.folder / "acme.json").read_text()
