@@ -94,6 +94,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     from torch.compiler import set_stance
 
     from minifier.capturing.aot_inductor import ExportedObserver
+    from minifier.capturing.backend_reads import note_reads
     from minifier.capturing.observer import Observer
     from minifier.capturing.other_backend import compile_with
     from minifier.torch_private import (
@@ -112,6 +113,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     if program.given is not None:
         program.given.set_up()
     stack_file(folder / STACKS)
+    note_reads()
     note_registrations()
     note_inference_mode()
     observer = Observer(folder, program.name, baseline, terms, status)

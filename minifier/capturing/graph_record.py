@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minifier.capturing.backend_reads import reads_of
 from minifier.capturing.backend_reference import folders_of, operator_imports
 from minifier.capturing.call_inputs import inputs_by_shape, inputs_of_call
 from minifier.capturing.graph_origin import AotGraph, DynamoGraph, ScriptCall
@@ -40,6 +41,7 @@ from minifier.case.serial import pack
 from minifier.case.source_names import source_names
 from minifier.case.store import ATEN, load, save
 from minifier.case.stored import TENSORS
+from minifier.case.variables import is_secret
 from minifier.errors import CannotSave
 from minifier.failure import Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of, of_line
@@ -131,7 +133,12 @@ class Record:
             graph_number=self.number,
             waited=self.observer.seconds_since_compiled(),
         )
-        case = Case(self.graph, inputs, self.backend, failure, self.state, script, tensors, level=self.level)
+        variables, files = reads_of(self.backend.imports)
+        backend = replace(self.backend, variables=variables, files=files)
+        # A secret is kept for a backend that reads it, and for nobody else.
+        environment = tuple(pair for pair in self.state.environment if not is_secret(pair[0]) or pair[0] in variables)
+        state = replace(self.state, environment=environment)
+        case = Case(self.graph, inputs, backend, failure, state, script, tensors, level=self.level)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
         save(called(as_called(case), max(1, call)), self.folder)
 

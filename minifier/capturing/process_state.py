@@ -14,7 +14,7 @@ from minifier.capturing.object_source import option
 from minifier.case import State
 from minifier.case.literals import SCRIPT
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
-from minifier.case.variables import may_be_set, may_be_written, variables
+from minifier.case.variables import may_be_set, variables
 from minifier.errors import CannotSave
 from minifier.fx.node_arguments import short
 from minifier.torch_private import (
@@ -54,13 +54,29 @@ def _changed_config(baseline: Baseline, switches: Switches) -> Iterator[tuple[st
 
 
 def _environment(baseline: Baseline) -> tuple[tuple[str, str], ...]:
-    """Return the variables that torch and its compilers read, and the variables set by the script."""
-    own = {
-        name: value
-        for name, value in os.environ.items()
-        if baseline.environment.get(name) != value and may_be_set(name) and may_be_written(name, value)
-    }
+    """Return the variables that torch and its compilers read, and the variables set by the script.
+
+    Probes have another current folder: a value that is the relative path of a file becomes absolute, whoever set it.
+    """
+    own = {}
+    for name, value in os.environ.items():
+        absolute = os.path.abspath(value) if _is_relative_file(value) else value
+        if baseline.environment.get(name) != absolute and may_be_set(name) and _is_text(value):
+            own[name] = absolute
     return tuple(sorted({**own, **dict(variables(os.environ))}.items()))
+
+
+def _is_relative_file(value: str) -> bool:
+    return not os.path.isabs(value) and bool({".", os.sep}.intersection(value)) and os.path.isfile(value)
+
+
+def _is_text(value: str) -> bool:
+    """Whether JSON can have the value: bytes that are no text cannot be encoded."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def current_state(baseline: Baseline) -> State:

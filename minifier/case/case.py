@@ -50,6 +50,8 @@ class BackendReference:
     reason: why no expression exists (BackendSource.NONE).
     made_by: the function or class that created the backend; the script may call it in its own expression.
     ahead: imports of the script that precede `imports`, in this order: they patch something for the backend.
+    variables: names of the environment variables that it read in the script's process, when imported or compiling.
+    files: paths of the files that it read there; a relative path starts at the script's current folder.
     """
 
     name: str
@@ -66,6 +68,8 @@ class BackendReference:
     names: tuple[str, ...] = ()
     made_by: str = ""
     ahead: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 EAGER = BackendReference("eager", BackendSource.REGISTERED, '"eager"')
@@ -79,7 +83,7 @@ class State:
     autocast: (device type, dtype) pairs.
     config: (module, key, value) of each configuration value other than its default.
     switches: (name, value) of torch's global switches that differ from a fresh process (minifier.case.switches).
-    environment: the variables that torch and its compilers read.
+    environment: the variables that torch and its compilers read, and those that the script set.
     skipped: names of the settings that cannot be serialised.
     """
 

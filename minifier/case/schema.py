@@ -88,6 +88,8 @@ FIELDS: dict[type, dict[str, Check]] = {
         "names": names,
         "made_by": texts.line,
         "ahead": import_lines,
+        "variables": each(texts.variable),
+        "files": each(texts.folder),
     },
     State: {
         "autocast": each(fields(texts.device, texts.dtype)),

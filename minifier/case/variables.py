@@ -33,6 +33,8 @@ _LOG_PREFIXES = (
     "TORCHDYNAMO_EXTENDED_",
 )
 _LOG_NAMES = frozenset({"TORCH_COMPILE_DEBUG", "TORCHDYNAMO_VERBOSE", "TORCHINDUCTOR_VERBOSE", "OMP_DISPLAY_ENV"})
+# Variables that belong to one process, or that every process of this tool sets for itself.
+_OF_PROCESS = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TMPDIR", "XDG_CACHE_HOME"})
 # Variables of every shell, and search paths for programs, drivers and compilers.
 _ORDINARY = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HOSTNAME", "PWD", "CC"}
@@ -103,8 +105,10 @@ def may_be_written(name: str, value: str) -> bool:
 
 
 def may_be_set(name: str) -> bool:
-    """Tell whether a variable set by the script may affect a failure.
+    """Tell whether probes get a variable that the script set: all but those that this tool sets or removes."""
+    return not (name in _OF_PROCESS or name.startswith((*_SCRUBBED, "_")))
 
-    Output settings do not; nor do variables that this tool sets or removes."""
-    excluded = name in _ORDINARY or name.startswith((*_SCRUBBED, "XDG_", "_")) or name in _LOG_NAMES
-    return not (excluded or name.startswith(_LOG_PREFIXES) or name.endswith(_LOG_SUFFIXES))
+
+def of_script(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the variables that are in a Case because the script set them, whatever they are for."""
+    return tuple((name, value) for name, value in pairs if not belongs(name, value))

@@ -58,10 +58,11 @@ def report_command(
     written = write_reports(folder, outcome, consent, _say, github)
     for name, size in written.left_out:
         _say(f"{name} ({size} bytes) is too large for {BUNDLE}")
-    if include_data and (outcome.repro is None or outcome.repro.tensors is None):
-        _say("the repro reads no values from a file: there is nothing to include")
-    elif outcome.repro is not None and outcome.repro.tensors is not None:
-        _say(f"{BUNDLE} {'holds' if consent.data else 'does not hold'} the values that the repro reads")
+    if include_data and (outcome.repro is None or not outcome.repro.beside):
+        _say("the repro reads no file: there is nothing to include")
+    elif outcome.repro is not None and outcome.repro.beside:
+        files = " and ".join(outcome.repro.beside)
+        _say(f"{BUNDLE} {'holds' if consent.data else 'does not hold'} {files}, which the repro reads")
     if written.constants:
         where = ", ".join(map(str, written.constants))
         _say(f"the failure needs constants of repro.py that look like secrets: {where}")

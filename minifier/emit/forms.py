@@ -9,6 +9,8 @@ from importlib.resources import files
 
 from minifier.case import Case, Level, Symbolic
 from minifier.case.in_place import is_in_place
+from minifier.case.variables import of_script
+from minifier.emit.files_beside import files_read
 from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
 
@@ -45,12 +47,14 @@ class Template(str, Enum):
 class Variant:
     """Optional additions to a script that does not show the failure without them.
 
-    `symbolic`: how sizes become symbolic. `compiler`: the argument of aot_autograd(...) that holds the compiler.
+    `files`: the files that the backend reads in its current folder lie next to the script. `symbolic`: how sizes become
+    symbolic. `compiler`: the argument of aot_autograd(...) that holds the compiler.
     """
 
     tolerance: bool = False
     equal_nan: bool = False
     environment: bool = False
+    files: bool = False
     logging: bool = False
     recompile: bool = True
     symbolic: Symbolic | None = None
@@ -107,14 +111,22 @@ def _comparison_templates(case: Case) -> tuple[Template, ...]:
 
 
 def forms_for(case: Case) -> tuple[Form, ...]:
-    """Return the forms worth trying: minimal variants first, variants with environment variables last."""
+    """Return the forms worth trying: minimal variants first, variants with environment variables, then files, last.
+
+    All set the environment variables if the script did: a reduction leaves those that the failure needs.
+    """
     first = Variant(symbolic=_origins(case)[0])
     if case.failure.fingerprint.stage is Stage.COMPARE:
         first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
     pairs = [(template, variant) for template in templates_for(case) for variant in _variants(case, template, first)]
     forms = tuple(dict.fromkeys(pairs))
-    if case.state.environment:
-        forms += tuple((template, replace(variant, environment=True)) for template, variant in forms)
+    with_variables = tuple((template, replace(variant, environment=True)) for template, variant in forms)
+    if of_script(case.state.environment):
+        forms = with_variables
+    elif case.state.environment:
+        forms += with_variables
+    if files_read(case.backend):
+        forms += tuple((template, replace(variant, files=True)) for template, variant in forms)
     return forms
 
 

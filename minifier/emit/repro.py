@@ -21,6 +21,7 @@ from minifier.case.switches import contexts
 from minifier.emit import state_source
 from minifier.emit.definitions import mark_names, split_imports
 from minifier.emit.earlier_source import EarlierSource, earlier_source
+from minifier.emit.files_beside import files_read, said_of_files
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
@@ -31,6 +32,7 @@ from minifier.emit.predicate_source import defined_names
 from minifier.emit.symbolic_source import marks
 from minifier.emit.template import Filling, fill
 from minifier.emit.template_texts import template_changes
+from minifier.emit.variables_source import VariablesSource, variables_source
 from minifier.emit.wrapping_statements import Wrapping
 from minifier.errors import NoRepro
 from minifier.failure import Kind
@@ -49,7 +51,8 @@ _MIN_TIMEOUT_SECONDS = 20  # a new interpreter needs several seconds to compile 
 class Repro:
     """A script and its form. `template` is None for a reduced user script; `tensors` is the file of stored values.
 
-    `names` maps the graph's nodes to variables of the repro's function.
+    `names` maps the graph's nodes to variables of the repro's function. `files` are further files that the script reads
+    from its own folder, by their names there. `given` are variables that the script needs in its environment.
     """
 
     text: str
@@ -57,6 +60,13 @@ class Repro:
     tensors: Path | None = None
     variant: Variant = field(default_factory=Variant)
     names: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of the files next to the script, which hold the user's own data."""
+        return (*((TENSOR_FILE,) if self.tensors is not None else ()), *self.files)
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -75,12 +85,14 @@ class Repro:
         return self.template, self.variant
 
     def write(self, folder: Path) -> Path:
-        """Write repro.py and its tensor file into `folder`."""
+        """Write repro.py and the files that it reads into `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "repro.py"
         write_atomically(path, self.text)
         if self.tensors is not None:
             copy_atomically(self.tensors, folder / TENSOR_FILE)
+        for name, source in self.files.items():
+            copy_atomically(source, folder / name)
         return path
 
 
@@ -179,12 +191,11 @@ def write_repro(
     template: Template,
     variant: Variant | None = None,
     memory: int | None = None,
-    variables: Collection[str] = (),
 ) -> Repro:
     """Return the script in this form, by default without optional additions.
 
-    `memory` is the number of bytes that the script may use during verification. `variables` are needed environment
-    variables whose values must not appear in the script. Raises NoRepro if no script can hold the Case yet.
+    `memory` is the number of bytes that the script may use during verification. Raises NoRepro if no script can hold
+    the Case yet.
     """
     variant = variant or Variant(symbolic=case.symbolic)
     case = with_public_flex(as_function(attributes_as_inputs(case)))
@@ -207,6 +218,8 @@ def write_repro(
     backend = mark_names(case.backend.expression, script_names)
     earlier = earlier_source(case, (template, variant), backend, arguments, script_names, inputs)
     logging = _logging(case.failure.message) if variant.logging else ()
+    environment = variables_source(case.state) if variant.environment else VariablesSource()
+    files = files_read(case.backend) if variant.files else {}
     text = fill(
         template.value,
         Filling(
@@ -219,10 +232,11 @@ def write_repro(
                 *source.imports,
                 *changes.imports,
                 *earlier.imports,
+                *environment.imports,
                 *(["import logging"] if logging else ()),
             ),
             first_imports=case.backend.ahead,
-            environment=state_source.environment(case.state) if variant.environment else (),
+            environment=environment.statements,
             settings=(*logging, *settings.statements, *constructors),
             settings_of_script=(*settings.of_script, *earlier.bindings),
             before=(*earlier.functions, *source.before),
@@ -233,7 +247,7 @@ def write_repro(
             backend=earlier.backend,
             backend_arguments=earlier.arguments,
             contexts=contexts(case.state),
-            footer=footer(case, inputs, variables),
+            footer=(*footer(case, inputs, [name for name, _ in environment.elsewhere]), *said_of_files(files)),
             replacements=changes.replacements,
             definitions=changes.definitions,
             wrapping=_wrapping(case, template, variant, memory, earlier),
@@ -241,7 +255,9 @@ def write_repro(
             script_names=frozenset(script_names & TEMPLATE_NAMES - {"torch", "faulthandler", "resource"}),
         ),
     )
-    return Repro(text, template, case.tensors if stored else None, variant, _variables(source))
+    tensors = case.tensors if stored else None
+    given = dict(environment.elsewhere)
+    return Repro(text, template, tensors, variant, _variables(source), {**environment.files, **files}, given)
 
 
 def _variables(source: FunctionSource) -> dict[str, str]:

@@ -48,11 +48,6 @@ def imports_of(value: Any) -> list[str]:
     return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
-def environment(state: State) -> tuple[str, ...]:
-    """Return statements that set environment variables; they must run before torch is imported."""
-    return tuple(f"os.environ[{literal(name)}] = {literal(value)}" for name, value in state.environment)
-
-
 def backend_arguments(
     case: Case, template: Template, variant: Variant, script_names: Collection[str] = ()
 ) -> tuple[str, ...]:

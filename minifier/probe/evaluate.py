@@ -42,6 +42,7 @@ def evaluate(prepared: PreparedCase, case: Case, until: Stage) -> dict[str, Any]
     status is "invalid" if eager fails on the candidate too, a call ahead fails, or an input cannot be made. An
     exception raised by this function is a fault of this tool: only the backend's own calls are judged.
     """
+    prepared.link_files()
     prepared.know_devices()
     progress = JobProgress()
     if prepared.case.failure.fingerprint.kind is Kind.SIGNAL:

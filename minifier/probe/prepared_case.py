@@ -51,7 +51,8 @@ class PreparedCase:
     With `imports_in_child`, each child imports the backend and the graph's targets itself: slower, but right for a
     backend that needs threads started at import. `has_threads`: the import in this process started threads, or may have
     started the driver of the Case's device. Most threads are idle, like a telemetry's, and not missed. `innocent` are
-    ops whose wrong values do not reach the graph's results: these are not compared.
+    ops whose wrong values do not reach the graph's results: these are not compared. `home` is the script's current
+    folder.
     """
 
     case: Case
@@ -61,6 +62,7 @@ class PreparedCase:
     innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
     preloaded: int = 0
+    home: Path = field(default_factory=Path.cwd)
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
     _examples: dict[tuple[str, int], tuple[Value, Any]] = field(default_factory=dict)
@@ -145,6 +147,14 @@ class PreparedCase:
         is_set = any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config)
         if modules and not is_set and self.case.is_on_host:
             warm_up_inductor(compiled)
+
+    def link_files(self) -> None:
+        """Link the files that the backend read by relative paths into the current folder, which is the child's own."""
+        for name in self.case.backend.files:
+            source, link = self.home / name, Path(name)
+            if not link.is_absolute() and source.is_file():
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(source)
 
     def know_devices(self) -> None:
         """Import the backend if the Case's devices are unknown to torch without it, or if each child imports all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from minifier.case import Case, Node, Scalar, TensorMeta
+from minifier.case import BackendReference, Case, Node, Scalar, TensorMeta
 from minifier.case.compiled_sizes import without_other_sizes
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import is_unbacked_value, specialised
@@ -57,7 +57,7 @@ def check(runner: ProbeRunner) -> Case:
     case = with_forms(runner, case)
     shown = [judged for judged in tries if judged.verdict is Verdict.SAME]
     if not shown:
-        raise _not_again(runner.sought, tries[0], case.state.skipped)
+        raise _not_again(runner.sought, tries[0], case)
     case = _with_native(runner, case, shown)
     set_rate(runner, len(shown), len(tries))
     if runner.repeats > 1:
@@ -243,7 +243,7 @@ def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     return next((each for each in simpler if runner.probe([each])[0].verdict is Verdict.SAME), case)
 
 
-def _not_again(sought: Fingerprint, judged: Judged, skipped: Sequence[str]) -> MinifyError:
+def _not_again(sought: Fingerprint, judged: Judged, case: Case) -> MinifyError:
     head = "calling the backend on the captured graph again does not show the failure: "
     if judged.fault:
         return MinifyError(f"a probe failed by itself:\n{judged.fault}")
@@ -253,10 +253,19 @@ def _not_again(sought: Fingerprint, judged: Judged, skipped: Sequence[str]) -> M
             f"{head}it showed {judged.failure.sentence}",
             unlike(sought, judged.failure),
             advice(sought, judged.failure),
+            _reads(case.backend),
         )
         return kind("\n".join(filter(None, said)))
     return NoRepro(
         head + "the backend took it each time. The failure may depend on earlier calls, on what Dynamo hands over "
         "beside the graph, or on other state of the script."
-        + (f" This state could not be saved: {'; '.join(skipped)}." if skipped else "")
+        + (f" This state could not be saved: {'; '.join(case.state.skipped)}." if case.state.skipped else "")
+        + (f"\n{reads}" if (reads := _reads(case.backend)) else "")
     )
+
+
+def _reads(backend: BackendReference) -> str:
+    """Say which variables and files the backend read in the script's process; "" if none is known."""
+    kinds = (("environment variable", backend.variables), ("file", backend.files))
+    read = [f"the {kind}{'s' if len(names) > 1 else ''} {', '.join(names)}" for kind, names in kinds if names]
+    return f"In the script's process, imported and compiling, the backend read {' and '.join(read)}." if read else ""

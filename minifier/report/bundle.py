@@ -1,11 +1,12 @@
 """bundle.zip: the repro, the reports, the result and the reduced Case, small enough for an issue tracker.
 
-Files of input values and weights need the consent of the user; paths are shortened. `repro.py` may list up to sixteen
-values that the failure needs.
+Files of input values and weights, and files of the user's that variables lead to, need the consent of the user; paths
+are shortened. `repro.py` may list up to sixteen values that the failure needs.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import zipfile
 import zlib
@@ -16,7 +17,6 @@ from pathlib import Path
 from minifier.case.files import MAX_TENSOR_BYTES, read_bytes
 from minifier.case.made_here import MARK, is_own_repro, mark_of_repro
 from minifier.case.store import CASE, GRAPH, written_whole
-from minifier.emit.input_source import TENSOR_FILE
 from minifier.process.distributions import installed
 from minifier.report.outcome import Outcome
 from minifier.report.privacy import Ownership, shareable_case, shareable_graph, without_private_paths
@@ -93,14 +93,14 @@ def case_entries(folder: Path, outcome: Outcome, owned: Ownership, redactor: Red
 
 
 def other_entries(folder: Path, outcome: Outcome, include_data: bool) -> Iterator[BundleEntry]:
-    """Return the entries with the installed packages and, with the user's permission, the values the repro reads.
+    """Return the entries with the installed packages and, with the user's permission, the files that the repro reads.
 
-    The values are in a file only if the failure needs exactly these.
+    Values are in a file only if the failure needs exactly these.
     """
     yield BundleEntry.of("packages.txt", installed())
-    if include_data and outcome.repro is not None and outcome.repro.tensors is not None:
-        path = folder / TENSOR_FILE
-        yield BundleEntry(TENSOR_FILE, path.stat().st_size, lambda: read_bytes(path, MAX_TENSOR_BYTES))
+    for name in outcome.repro.beside if include_data and outcome.repro is not None else ():
+        path = folder / name
+        yield BundleEntry(name, path.stat().st_size, functools.partial(read_bytes, path, MAX_TENSOR_BYTES))
 
 
 def with_mark(result: str, folder: Path, program: bytes) -> str:

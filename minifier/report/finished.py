@@ -16,6 +16,7 @@ from minifier.case.defects import within
 from minifier.case.files import check_folder, read_text
 from minifier.case.serial import pack, parsed, unpack
 from minifier.case.store import ATTEMPTS, CASE, RESULT, load, write_atomically
+from minifier.emit.files_beside import files_beside
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
@@ -101,15 +102,14 @@ def write_reports(
     `announce` gets a sentence with the bundle's entries before anything is written.
     """
     if outcome.repro is None:  # these files are of an earlier run in this folder
-        (out / "repro.py").unlink(missing_ok=True)
-        (out / TENSOR_FILE).unlink(missing_ok=True)
+        remove_repro(out)
     elif outcome.case.level is not Level.SOURCE:  # whose reason names the scripts that did not show it as a graph
         shutil.rmtree(out / ATTEMPTS, ignore_errors=True)
     if outcome.minimal is None:
         shutil.rmtree(out / "minimal", ignore_errors=True)
     owned = Ownership(outcome.case.script.path, outcome.backend_files)
     with private_as_noted(out / "case"):
-        redactor = Redactor(os.environ, raw_texts(outcome), outcome.secrets)
+        redactor = _redactor(outcome)
         program = outcome.repro.text if outcome.repro is not None else ""
         constants = without_secret_constants(program, redactor)[1]
         result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
@@ -153,11 +153,19 @@ def write_reports(
     return Written(bundle if is_bundled else None, entries, plan.left_out, constants, removals, issue)
 
 
+def remove_repro(out: Path) -> None:
+    """Remove the repro of an output folder, and the files that it reads."""
+    script = out / "repro.py"
+    names = files_beside(read_text(script)) if script.exists() else ()
+    for name in ("repro.py", TENSOR_FILE, *names):
+        (out / name).unlink(missing_ok=True)
+
+
 def write_bare_reports(out: Path, outcome: Outcome) -> None:
     """Write result.json, and the tracebacks as report.md, after an error of this tool in `write_reports`."""
     for name in (PAGE, BUNDLE):  # of an earlier run in this folder
         (out / name).unlink(missing_ok=True)
-    redactor = Redactor(os.environ, raw_texts(outcome), outcome.secrets)
+    redactor = _redactor(outcome)
     result = json.dumps(changed_strings(result_data(outcome), redactor.marked), indent=1) + "\n"
     traces = "".join(f"\n```\n{error.strip()}\n```\n" for error in outcome.errors)
     text = f"# minify could not write this report\n\n`minify report` of the folder tries it again.\n{traces}"
@@ -165,6 +173,12 @@ def write_bare_reports(out: Path, outcome: Outcome) -> None:
     _keep(out, outcome, Consent(), tuple(redactor.taken))
     write_atomically(out / RESULT, result)
     write_atomically(out / MARKDOWN, text)
+
+
+def _redactor(outcome: Outcome) -> Redactor:
+    """Return the redactor for a run's texts. Variables that the script set are as private as the user's own."""
+    environment = {**os.environ, **dict(outcome.case.state.environment)}
+    return Redactor(environment, raw_texts(outcome), outcome.secrets)
 
 
 def raw_texts(outcome: Outcome) -> Iterator[str]:
@@ -242,4 +256,5 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     template = Template(data["template"]) if data["template"] else None
     text = read_text(out / "repro.py")
     names = unpack(dict[str, str], data.get("names", {}))
-    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names)
+    files = {name: out / name for name in files_beside(text) if (out / name).exists()}
+    return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names, files=files)

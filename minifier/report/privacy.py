@@ -21,6 +21,7 @@ from minifier.case.files import read_text
 from minifier.case.made_here import MARK
 from minifier.case.serial import parsed
 from minifier.case.store import write_atomically
+from minifier.case.variables import may_be_written
 
 _FILE = re.compile(r'(?P<head>[ |+]*File \\?")(?P<path>[^"\n\\]+)(?P<tail>\\?", line \d+.*)')
 _ABSOLUTE = re.compile(r"(?<![\w.:/<>~-])(?:/[\w.@+<>-]+)+((?:/[\w.@+<>-]+){2})")
@@ -34,7 +35,7 @@ _GENERIC = frozenset(
     {"root", "user", "admin", "ubuntu", "debian", "runner", "jenkins", "docker", "localhost", "nobody"}
 )
 # Fields of a Case with the script's source or location.
-_OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"))
+_OF_SCRIPT = (("script", "path"), ("script", "folders"), ("backend", "folders"), ("backend", "files"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,8 @@ def shareable_case(text: str, owned: Ownership, definitions: str, mark: Callable
     data = json.loads(text)
     for section, field in _OF_SCRIPT:
         data[section].pop(field, None)
+    state = data["state"]
+    state["environment"] = [pair for pair in state.get("environment", ()) if may_be_written(*pair)]
     data.pop("definitions", None)
     data.pop(MARK, None)  # of the private Case
     for difference in data["failure"].get("differences", ()):

@@ -78,7 +78,9 @@ class _Description:
         self.codes: dict[types.CodeType, None] = {}
         self.names = set(names)
         self._is_own = is_own
-        self._seen: dict[tuple[int, bool], tuple[int, object]] = {}  # its number, and the object, which has to live
+        self._seen: dict[int, tuple[int, object]] = {}  # its number, and the object, which has to live
+        # These leave no trace in the text: a logger leads to all loggers of the process, in each run to others.
+        self._seen_foreign: dict[int, tuple[int, object]] = {}
         self._classes: set[type] = set()  # of objects
         self._depth = 0
 
@@ -89,11 +91,12 @@ class _Description:
             return "" if is_foreign else _data(repr(value))
         if isinstance(value, (torch.nn.Module, types.CodeType)):
             return ""
-        if (known := self._seen.get((id(value), is_foreign))) is not None:
+        seen = self._seen_foreign if is_foreign else self._seen
+        if (known := seen.get(id(value))) is not None:
             return "" if is_foreign else f"<{known[0]}>"
-        if self._depth == _MAX_DEPTH or len(self._seen) == _MAX_OBJECTS:
-            return "..."
-        self._seen[id(value), is_foreign] = len(self._seen), value
+        if self._depth == _MAX_DEPTH or len(seen) == _MAX_OBJECTS:
+            return "" if is_foreign else "..."
+        seen[id(value)] = len(seen), value
         self._depth += 1
         try:
             return self._in_foreign(value) if is_foreign else self._of_object(value)

@@ -8,7 +8,6 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -70,31 +69,38 @@ def in_eager(source: str) -> str:
 
 def with_first(source: str, statements: str) -> str:
     """Return the script with these statements ahead of all but its docstring and its imports from __future__."""
-    return _with_line(source, statements, _comes_first)
+    first = list(itertools.takewhile(_comes_first, ast.parse(source).body))
+    return _with_line(source, statements, first[-1] if first else None)
 
 
 def seeded(source: str) -> str:
-    """Insert the seed of the probes after the script's first imports; no change without `import torch`.
+    """Insert the seed of the probes after `import torch` and the imports that follow it; no change without that import.
 
     A reduced script may have lost its own seed, and fail for some random numbers only.
     """
-    if not any(isinstance(node, ast.Import) and "torch" in map(_name, node.names) for node in ast.parse(source).body):
+    body = ast.parse(source).body
+    from_torch = list(itertools.dropwhile(lambda node: not _is_import_torch(node), body))
+    if not from_torch:
         return source
-    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", lambda node: _comes_first(node) or _is_import(node))
+    imports = list(itertools.takewhile(_is_import, from_torch))
+    return _with_line(source, f"\ntorch.manual_seed({_SEED})\n", imports[-1])
 
 
 def _name(alias: ast.alias) -> str:
     return alias.asname or alias.name
 
 
+def _is_import_torch(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and "torch" in map(_name, node.names)
+
+
 def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, (ast.Import, ast.ImportFrom))
 
 
-def _with_line(source: str, line: str, is_ahead: Callable[[ast.stmt], bool]) -> str:
-    """Insert the line after the first statements of the source, as long as `is_ahead` holds for them."""
-    ahead = list(itertools.takewhile(is_ahead, ast.parse(source).body))
-    after = ahead[-1].end_lineno if ahead else 0
+def _with_line(source: str, line: str, ahead: ast.stmt | None) -> str:
+    """Insert the line after the statement `ahead`, or as the first line."""
+    after = ahead.end_lineno if ahead is not None else 0
     lines = source.splitlines(keepends=True)
     return "".join([*lines[:after], line, *lines[after:]])
 

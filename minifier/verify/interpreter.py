@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from minifier.emit.files_beside import files_beside
 from minifier.failure import Failure, Fingerprint, Kind, Stage, matches, same
 from minifier.process.child import Child, supervise
 from minifier.process.interpreters import Interpreter, Interpreters, clean_environment
@@ -43,8 +44,8 @@ class Conditions:
     records. With `any_stage` the stage, which a script's end does not show, is ignored. `memory` is each run's limit in
     bytes, capped at a fraction of the free memory. With None, a script may reserve any amount and use most of the free
     memory, unless the sought failure is running out of memory. `more` are environment variables that the script gets in
-    addition to the ordinary variables; None means all. `renamed` maps variables of the script to the nodes of the
-    reduced graph that they stand for.
+    addition to the ordinary variables; None means all. `given` are variables with values of their own. `renamed` maps
+    variables of the script to the nodes of the reduced graph that they stand for.
     """
 
     sought: Fingerprint | None
@@ -54,6 +55,7 @@ class Conditions:
     match_log: str | None = None
     memory: int | None = None
     more: Collection[str] | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
     any_stage: bool = False
     interpreters: Interpreters = field(default_factory=Interpreters)
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +88,7 @@ class Started:
     def __init__(self, script: Path, conditions: Conditions, ahead: bool = False) -> None:
         self._conditions = conditions
         interpreters = conditions.interpreters
-        may_be_ahead = ahead and conditions.is_unlimited and conditions.more == ()
+        may_be_ahead = ahead and conditions.is_unlimited and conditions.more == () and not conditions.given
         started_ahead = interpreters.take_ahead(script) if may_be_ahead else None
         self.ahead = started_ahead is not None
         self.interpreter = started_ahead or Interpreter(interpreters.launch)
@@ -102,15 +104,16 @@ class Started:
 
     def _start(self, script: Path) -> Child:
         conditions = self._conditions
+        read = files_beside(script.read_text(encoding="utf-8", errors="replace"))
         for file in script.parent.iterdir():
-            if file == script or file.suffix == ".safetensors":
+            if file == script or file.suffix == ".safetensors" or file.name in read:
                 shutil.copyfile(file, self.interpreter.work / file.name)
         if conditions.sought is not None and conditions.sought.kind is Kind.SILENT_FALLBACK:
             (self.observer / "watch-logs").touch()
         if self.ahead:
             self._link_compiled()
             return self.interpreter.go_on(conditions.extra_path)
-        environment = clean_environment(self.folder, conditions.extra_path, conditions.more)
+        environment = clean_environment(self.folder, conditions.extra_path, conditions.more) | dict(conditions.given)
         self._link_compiled()
         memory = [] if conditions.is_unlimited else [conditions.memory, free_memory(_MEMORY_FRACTION)]
         limits = [limit for limit in memory if limit is not None]

@@ -14,6 +14,7 @@ from minifier.case import Level
 from minifier.case.files import check_folder, read_text
 from minifier.case.serial import parsed, unpack
 from minifier.case.store import CASE, load
+from minifier.emit.files_beside import files_beside
 from minifier.emit.forms import Template
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.errors import UsageError
@@ -89,10 +90,11 @@ def _refuse_incomplete(script: Path) -> None:
     if script.suffix != ".py":
         raise UsageError(f"{script} is not a repro: give a repro.py, the folder that holds it, or a bundle.zip.")
     text = script.read_text(encoding="utf-8", errors="replace")
-    if TENSOR_FILE in text and not script.with_name(TENSOR_FILE).exists():
+    names = (*((TENSOR_FILE,) if TENSOR_FILE in text else ()), *files_beside(text))
+    if missing := [name for name in names if not script.with_name(name).exists()]:
         raise UsageError(
-            f"the repro reads values from {TENSOR_FILE}, which is not beside it: whoever made it left them out.\n"
-            "`minify report FOLDER --include-data`, run where it was made, puts them into the bundle."
+            f"the repro reads {' and '.join(missing)}, which it does not lie next to: whoever made it left that out.\n"
+            "`minify report FOLDER --include-data`, run where it was made, puts it into the bundle."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import shutil
 import tempfile
@@ -51,6 +52,7 @@ def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Di
 def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
     """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
     replace_programs_folder(path)
+    os.environ.update(script.given)
     script.write(Path.cwd())
     try:
         runpy.run_path("repro.py", run_name="__main__")

@@ -56,4 +56,4 @@ def _with_placeholder_in_message(case: Case, redactor: Redactor) -> Case:
 def _control(search: ReproSearch, repro: Repro) -> Repro:
     if search.case.level is Level.SOURCE:
         return replace(repro, text=in_eager(repro.text))
-    return search.control(repro, ())
+    return search.control(repro)

@@ -14,6 +14,7 @@ from minifier.capturing.script import Program, take_the_place_of
 from minifier.case import Case
 from minifier.case.run_folder import RunFolder, shown_path
 from minifier.case.store import CASE, load, save
+from minifier.case.variables import of_script
 from minifier.emit.repro import guard_gibibytes
 from minifier.errors import (
     ExitCode,
@@ -44,6 +45,7 @@ from minifier.workflow.attempt import Attempt, Reduced
 if TYPE_CHECKING:
     from minifier.cluster.link import Cluster
 
+Variables = tuple[tuple[str, str], ...]
 _Result = TypeVar("_Result")
 
 _MIN_PROBES = 16  # that a further reduction gets where the user's limits are used up
@@ -80,7 +82,51 @@ def reduce_in_child(
         )
         return reduce_in_child(attempt, case, out, settings, doubtful=doubtful)
     run.errors.extend(summary.errors)
+    minimal = load(RunFolder(out).minimal)
+    kept = _with_variables_of_import(attempt, case, minimal)
+    if kept != minimal:
+        save(kept, RunFolder(out).minimal)
+        names = [name for name, _ in kept.state.environment if name not in dict(minimal.state.environment)]
+        run.ui.detail(f"the backend needs {', '.join(names)} in its environment when it is imported")
+        summary = replace(summary, needs=(*summary.needs, *(f"environment: {name}" for name in names)))
     return Reduced(summary, load(RunFolder(out).minimal), case)
+
+
+def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> Case:
+    """Return the minimal Case with those of the script's variables that its backend reads when it is imported.
+
+    A reduction imports the backend once, with all variables, and its probes are forks: they show only which variables
+    are needed later. So here each probe imports the backend. The Case is unchanged if the answer is not clear.
+    """
+    held = dict(minimal.state.environment)
+    dropped = tuple(pair for pair in of_script(whole.state.environment) if pair[0] not in held)
+
+    def with_variables(pairs: Variables) -> Case:
+        environment = tuple(sorted((*minimal.state.environment, *pairs)))
+        return replace(minimal, state=replace(minimal.state, environment=environment))
+
+    @functools.cache
+    def shows(pairs: Variables) -> bool:
+        return find_first_shown(attempt, [with_variables(pairs)], 1).position == 0
+
+    def fewest(pairs: Variables, others: Variables) -> Variables:
+        """Return those of the pairs without which the failure does not show, next to the others."""
+        if not pairs or shows(others):
+            return ()
+        if len(pairs) == 1:
+            return pairs
+        middle = len(pairs) // 2
+        first = fewest(pairs[:middle], (*pairs[middle:], *others))
+        return (*first, *fewest(pairs[middle:], (*first, *others)))
+
+    try:
+        if not dropped or shows(()) or not shows(dropped):
+            return minimal
+        return with_variables(fewest(dropped, ()))
+    except StoppedAtOnce:
+        raise
+    except MinifyError:  # an interrupt, or the process died: a repro sets all of them
+        return with_variables(dropped)
 
 
 def find_first_shown(attempt: Attempt, cases: Iterable[Case], number: int) -> FirstShown:

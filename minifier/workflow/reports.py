@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from pathlib import Path
 
 from minifier.case import Case, Drawn, TensorInput
 from minifier.case.made_here import mark_of_repro
 from minifier.emit.input_source import TENSOR_FILE
+from minifier.emit.repro import Repro
 from minifier.interfaces.losses import losses
 from minifier.process.progress import Phase, Progress
 from minifier.reduction.summary import Summary
@@ -83,9 +83,9 @@ def _write(attempt: Attempt, outcome: Outcome) -> None:
     """Write the reports, and ask what may be in the bundle."""
     run, folder = attempt.run, attempt.folder
     consent = Consent()
-    if outcome.repro is not None and outcome.repro.tensors is not None and outcome.minimal is not None:
+    if outcome.repro is not None and outcome.repro.beside and outcome.minimal is not None:
         write_reports(folder.path, outcome)  # these stay if the process ends during a question
-        consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro.tensors))
+        consent = Consent(_may_include_data(attempt, outcome.minimal, outcome.repro))
     written = write_reports(folder.path, outcome, consent, run.ui.say)
     if written.constants and _may_include_constants(attempt, written):
         written = write_reports(folder.path, outcome, replace(consent, constants=True), run.ui.say)
@@ -107,20 +107,23 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     return replace(summary, backends=tuple((name, how) for name, how in controls if how))
 
 
-def _may_include_data(attempt: Attempt, minimal: Case, tensors: Path) -> bool:
-    """Whether the values that the repro reads from a file may be in the bundle; the user is asked if nothing is set."""
+def _may_include_data(attempt: Attempt, minimal: Case, repro: Repro) -> bool:
+    """Whether the files that the repro reads may be in the bundle; the user is asked if nothing is set."""
     settings, ui = attempt.run.settings, attempt.run.ui
     values = [
         f"{item.name} ({item.meta.dtype}, {' x '.join(map(str, item.meta.shape)) or 'one value'})"
         for item in minimal.inputs
         if isinstance(item, TensorInput) and not isinstance(item.source, Drawn)
     ]
-    size = tensors.stat().st_size / 2**20
-    ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
+    if repro.tensors is not None:
+        size = repro.tensors.stat().st_size / 2**20
+        ui.say(f"the repro reads real values of {', '.join(values) or 'the graph'} from {TENSOR_FILE} ({size:.1f} MiB)")
+    for name, source in repro.files.items():
+        ui.say(f"the repro reads {name}, a copy of {source}")
     if settings.include_data is not None:
         return settings.include_data
     with contextlib.suppress(KeyboardInterrupt):  # a no: the reports are to be written
-        if ui.ask(f"Put {TENSOR_FILE} into bundle.zip, for those who get that?"):
+        if ui.ask(f"Put {' and '.join(repro.beside)} into bundle.zip, for those who get that?"):
             return True
     ui.say(f"they are not in bundle.zip: `minify report {attempt.folder.shown} --include-data` puts them in")
     return False

@@ -13,7 +13,7 @@ from pathlib import Path
 from minifier.case import EAGER, Case
 from minifier.case.run_folder import RunFolder, next_place, shown_path
 from minifier.case.store import CASE, load, save
-from minifier.case.variables import may_be_written, others
+from minifier.case.variables import others
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying
 from minifier.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
 from minifier.errors import NoRepro, StoppedEarly
@@ -52,10 +52,10 @@ class ReproSearch:
     forms: tuple[Form, ...] = ()
     going_on: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
-    def search(self, variables: tuple[str, ...] = ()) -> ReproResult:
+    def search(self) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
 
-        The scripts run with these environment variables and the ones of every shell.
+        The scripts run with the environment variables of every shell, and those that a script says that it needs.
         """
         case = self.case
         compares = case.failure.fingerprint.stage is Stage.COMPARE
@@ -70,7 +70,7 @@ class ReproSearch:
             if compares and not all(is_worth_trying(variant, *earlier) for earlier in before):
                 continue
             self.display.show(Progress(Phase.WRITING))
-            written = self._written(template, variant, variables)
+            written = self._written(template, variant)
             if isinstance(written, str):
                 reasons[written] = None
                 continue
@@ -80,7 +80,7 @@ class ReproSearch:
             tried.add(repro.text)
             check: Verification | None = None
             with self.going_on():
-                check = self.verified(repro, variables, self.settings.verify, control)
+                check = self.verified(repro, (), self.settings.verify, control)
             if check is None:
                 attempts.setdefault("nothing, as minify failed", []).append(str(self._kept(repro)))
                 continue
@@ -106,12 +106,12 @@ class ReproSearch:
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
         return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
 
-    def _written(self, template: Template, variant: Variant, variables: tuple[str, ...]) -> tuple[Repro, Repro] | str:
+    def _written(self, template: Template, variant: Variant) -> tuple[Repro, Repro] | str:
         """Return a script and its control in this form, or why there is none."""
         try:
             with self.going_on():
-                repro = write_repro(self.case, template, variant, self.settings.memory, variables)
-                return repro, self.control(repro, variables)
+                repro = write_repro(self.case, template, variant, self.settings.memory)
+                return repro, self.control(repro)
         except NoRepro as error:
             return str(error)
         return "minify failed as it wrote a script"
@@ -129,23 +129,26 @@ class ReproSearch:
         needed = self._needed_variables()
         if not needed:
             return None
-        written = tuple((name, os.environ[name]) for name in needed if may_be_written(name, os.environ[name]))
-        private = tuple(name for name in needed if name not in dict(written))
         unneeded = ((name, value) for name, value in self.case.state.environment if name not in needed)
-        state = replace(self.case.state, environment=(*unneeded, *written))
-        result = replace(self, case=replace(self.case, state=state)).search(private)
+        state = replace(self.case.state, environment=(*unneeded, *((name, os.environ[name]) for name in needed)))
+        result = replace(self, case=replace(self.case, state=state)).search()
         return result if result.repro is not None else None
 
     def _needed_variables(self) -> tuple[str, ...]:
-        """Find the environment variables that a script needs to show the failure, at most `_MAX_VARIABLES`."""
+        """Find the environment variables that a script needs to show the failure, at most `_MAX_VARIABLES`.
+
+        The variables that the backend read in the script's process come first: these are few.
+        """
         names = others(os.environ)
+        read = tuple(name for name in names if name in self.case.backend.variables)
         for template, variant in forms_for(self.case)[:_MAX_FORMS_WITH_VARIABLES] if names else ():
             try:
                 repro = write_repro(self.case, template, variant, self.settings.memory)
             except NoRepro:  # reported when this form was tried without variables
                 continue
-            if self.verified(repro, names, runs=1).agrees:
-                return self._bisected(repro, names)
+            for group in dict.fromkeys(filter(None, (read, names))):
+                if self.verified(repro, group, runs=1).agrees:
+                    return self._bisected(repro, group)
         return ()
 
     def _bisected(self, repro: Repro, names: Sequence[str]) -> tuple[str, ...]:
@@ -167,7 +170,8 @@ class ReproSearch:
         return tuple(needed)
 
     def verified(self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None) -> Verification:
-        """Run the script, and the control once, in fresh interpreters with these environment variables."""
+        """Run the script, and the control once, in fresh interpreters with these variables of this process's
+        environment, and with the variables that the script needs."""
         settings, case = self.settings, self.case
         with tempfile.TemporaryDirectory(prefix="minify-repro-") as folder:
             script = repro.write(Path(folder) / "repro")
@@ -179,6 +183,7 @@ class ReproSearch:
                 match_log=settings.match_log,
                 memory=settings.memory,
                 more=variables,
+                given=repro.given,
                 any_stage=repro.hides_stage,
                 interpreters=self.interpreters,
                 renamed=repro.nodes,
@@ -189,7 +194,7 @@ class ReproSearch:
         kill_orphans()
         return check
 
-    def control(self, repro: Repro, variables: tuple[str, ...]) -> Repro:
+    def control(self, repro: Repro) -> Repro:
         """Return the script with eager in the place of the backend.
 
         The backend's imports stay: they may bring operators and drivers. If torch.compile itself fails, with any
@@ -199,10 +204,10 @@ class ReproSearch:
             return replace(repro, text=in_eager(repro.text))
         case, (template, variant) = self.case, repro.form
         eager = EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER
-        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic")}
+        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
         backend = replace(eager, **kept)
         variant = replace(variant, compiler="fw_compiler")
-        return write_repro(replace(case, backend=backend), template, variant, self.settings.memory, variables)
+        return write_repro(replace(case, backend=backend), template, variant, self.settings.memory)
 
 
 def _may_be_flaky(case: Case, check: Verification) -> bool:

@@ -70,7 +70,7 @@ def _task(attempt: Attempt, case: Case, repro: Repro) -> DefinitionsToShorten | 
 
     A death says too little of itself: it needs a script that passes, to tell it from the death of other definitions.
     """
-    if repro.template is None or repro.tensors is not None or case.rate < 1.0 or not case.definitions:
+    if repro.template is None or repro.beside or repro.given or case.rate < 1.0 or not case.definitions:
         return None
     fingerprint = case.failure.fingerprint
     if fingerprint.kind not in _SHOWN_BY_A_RUN:

@@ -17,12 +17,12 @@ from minifier.case import EMPTY_GRAPH, BackendReference, BackendSource, Case, Le
 from minifier.case.run_folder import RunFolder, shown_path
 from minifier.case.store import save, write_atomically
 from minifier.case.transforms import is_of_transform
-from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
 from minifier.failure import Failure, Kind, Stage, same
 from minifier.interfaces.names import FOLDERS_OF_COMPILE
 from minifier.report.environment import EnvironmentCollector
+from minifier.report.finished import remove_repro
 from minifier.report.outcome import Outcome
 from minifier.settings import Settings
 from minifier.slicing.data_read import with_literals
@@ -278,7 +278,7 @@ def prefer_short_script(attempt: Attempt) -> Attempt:
         if repro is None or repro.text.count("\n") >= attempt.repro.text.count("\n"):
             run.ui.say("the graph's repro stays: the script has no shorter one")
             return attempt
-        (folder.path / TENSOR_FILE).unlink(missing_ok=True)
+        remove_repro(folder.path)
         repro.write(folder.path)
         shutil.rmtree(folder.minimal)
         place.minimal.rename(folder.minimal)

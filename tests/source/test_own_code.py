@@ -110,6 +110,19 @@ def test_the_text_of_a_code_does_not_depend_on_its_place():
     assert run_in(nested) == run_in(plain)
 
 
+@pytest.mark.parametrize("held", [10, 100])
+def test_how_much_a_foreign_object_holds_leaves_no_trace(held):
+    """A logger leads to all loggers of the process, which are others in each run."""
+    source = "def made(gm, inputs):\n    return log, table\nlog, one = Wrapper(MANY), [1]\ntable = [one, one]\n"
+    texts = []
+    for count in (1, held):
+        many = [[Wrapper(i) for i in range(count)] for _ in range(count)]
+        names = {"__name__": "script", "Wrapper": Wrapper, "MANY": many}
+        exec(compile(source, HERE, "exec", dont_inherit=True), names)
+        texts.append(described((names["made"],), lambda file: file == HERE))
+    assert texts[0] == texts[1]
+
+
 def test_objects_that_hold_each_other_come_to_an_end():
     made = functools.partial(print)
     holder = {"made": made}

@@ -54,6 +54,7 @@ def test_the_stance_is_set_where_a_statement_may_come_first(source, first):
             '"""Doc."""\nfrom __future__ import annotations\nimport torch\nfrom math import pi\n\nx = 1\n',
             "from math import pi",
         ),
+        ("import os\nos.environ['A'] = '1'\nimport torch\nimport math\nx = 1\n", "import math"),
         ("from torch import nn\n", None),
         ("import torch as th\n", None),
     ],
