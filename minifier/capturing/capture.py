@@ -94,9 +94,11 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     from torch.compiler import set_stance
 
     from minifier.capturing.aot_inductor import ExportedObserver
+    from minifier.capturing.backend_reference import source_at_compile
     from minifier.capturing.observer import Observer
     from minifier.capturing.other_backend import compile_with
     from minifier.torch_private import (
+        note_at_compile,
         note_backward_passes,
         note_inference_mode,
         note_registrations,
@@ -117,6 +119,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     observer = Observer(folder, program.name, baseline, terms, status)
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
     observe_backend_calls(observer)
+    note_at_compile(source_at_compile)
     observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)

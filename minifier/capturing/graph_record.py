@@ -76,7 +76,7 @@ class Record:
         self.forward: Record | None = None
         self.level, self.place, self.definitions = Level.DYNAMO, 0, ""
         if isinstance(origin, DynamoGraph):
-            self.place, self.definitions = origin.place, origin.definitions
+            self.place = origin.place
         else:
             self.forward, self.level = origin.forward, origin.level
         self.folder = observer.folder / str(number)
@@ -98,9 +98,11 @@ class Record:
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
         with _guard(self):
             if isinstance(origin, DynamoGraph):
-                self.backend, self.state = origin.refer(), current_state(observer.baseline)
+                self.backend, self.definitions = origin.refer()
+                self.state = current_state(observer.baseline)
             else:
-                self.backend, self.state = origin.forward.backend, origin.forward.state
+                forward = origin.forward
+                self.backend, self.definitions, self.state = forward.backend, forward.definitions, forward.state
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)

@@ -118,15 +118,11 @@ class Observer:
         self,
         gm: torch.fx.GraphModule,
         inputs: Sequence[Any],
-        refer: Callable[[], BackendReference],
-        definitions: str = "",
+        refer: Callable[[], tuple[BackendReference, str]],
     ) -> Record:
-        """Create the record of the next graph for a backend.
-
-        `definitions` is the source of a backend that the script does not define.
-        """
+        """Create the record of the next graph for a backend. `refer` is as in `DynamoGraph`."""
         self.count, self.graphs = self.count + 1, self.graphs + 1
-        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs, definitions))
+        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs))
 
     def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
@@ -144,11 +140,12 @@ class Observer:
             if traced is None:
                 return
             self.count += 1
-            origin = DynamoGraph(lambda: replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic), place=0)
+            backend = replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic)
+            origin = DynamoGraph(lambda: (backend, ""), place=0)
             record = Record(self, self.count, traced.module, traced.inputs, origin)
             record.keep(traced.inputs, 0)
-        backend = record.backend.name
-        self.log.write("traced", number=record.number, ops=record.ops, backend=backend, unsaved=record.unsaved)
+        facts = {"ops": record.ops, "backend": record.backend.name, "unsaved": record.unsaved}
+        self.log.write("traced", number=record.number, **facts)
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd."""
