@@ -37,6 +37,7 @@ from minifier.errors import CannotSave
 from minifier.failure.frames import STDLIB_FOLDERS
 from minifier.slicing.function_body import (
     FunctionBody,
+    argument_text,
     as_function,
     backend_arguments,
     function_body,
@@ -53,13 +54,15 @@ _FOREIGN = ("torch", "minifier")  # packages whose calls are no scopes
 class _Scope:
     """A call of a user's function, which goes on. `line` is where it stands, `values` are its variables' by name.
 
-    `wanted` are the variables that the backend needs.
+    With `has_caller`, the next scope outwards called the function itself. `wanted` are the variables that the backend
+    needs.
     """
 
     code: types.CodeType
     module: str
     line: int
     values: Mapping[str, Any]
+    has_caller: bool = False
     wanted: set[str] = field(default_factory=set)
 
     @cached_property
@@ -100,11 +103,18 @@ def _scopes() -> Iterator[_Scope]:
     """Yield the calls of the user's functions on the stack, the innermost first."""
     frame: types.FrameType | None = sys._getframe()
     while frame is not None:
-        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
-        is_users = module.partition(".")[0] not in _FOREIGN and not _is_installed(code.co_filename)
-        if is_users and not code.co_name.startswith("<"):
-            yield _Scope(code, module, frame.f_lineno, frame.f_locals)
-        frame = frame.f_back
+        code, outer = frame.f_code, frame.f_back
+        if _is_users(frame):
+            module = str(frame.f_globals.get("__name__"))
+            has_caller = outer is not None and _is_users(outer)
+            yield _Scope(code, module, frame.f_lineno, frame.f_locals, has_caller)
+        frame = outer
+
+
+def _is_users(frame: types.FrameType) -> bool:
+    package = str(frame.f_globals.get("__name__")).partition(".")[0]
+    code = frame.f_code
+    return package not in _FOREIGN and not _is_installed(code.co_filename) and not code.co_name.startswith("<")
 
 
 def _is_installed(file: str) -> bool:
@@ -254,13 +264,31 @@ class _Factory:
         bindings = ""
         for name in sorted(_global_names(lines, "None") | (scope.wanted - names_assigned(lines))):
             if name in scope.values:
-                written = self._written(scope.values[name], part=True)
+                written = self._value(scope, name)
                 bindings += f"{name} = {written}\n" if written != name else ""
             elif name in scope.body.variables:
                 raise CannotSave(f"{name} of {scope.code.co_name} has no source")
             else:
                 self._note_global(name, scope)
         return bindings + lines
+
+    def _value(self, scope: _Scope, name: str) -> str:
+        """Return the source of a variable's value; for a parameter, else the expression in the call of the function."""
+        before = [set(each.wanted) for each in self._scopes]
+        try:
+            return self._written(scope.values[name], part=True)
+        except CannotSave:
+            if name not in scope.body.parameters or not scope.has_caller:
+                raise
+            for each, wanted in zip(self._scopes, before, strict=True):
+                each.wanted = wanted
+            caller = self._scopes[self._outer]
+            called = type(scope.values.get("self")).__name__ if scope.code.co_name == "__init__" else scope.code.co_name
+            text = argument_text(caller.source, caller.line, called, name, scope.body.positional)
+            if text is None:
+                raise
+            self._want(caller, text)
+            return text
 
 
 def _global_names(lines: str, expression: str) -> set[str]:

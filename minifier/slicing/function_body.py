@@ -22,12 +22,14 @@ _PROBE = "function_of_the_slice"  # a name that no script has
 class FunctionBody:
     """The statements of a function that had run, as the text of a module; its variables, and which are parameters.
 
+    `positional` are the parameters that a call may give by position, in their order.
     Of a block that was running, a loop say, the statements of that block stand in its place.
     """
 
     source: str
     variables: frozenset[str]
     parameters: frozenset[str]
+    positional: tuple[str, ...]
 
     def slice(self, names: Collection[str], known: Collection[str] = ()) -> str:
         """Return the statements that these variables need; empty if there are none.
@@ -77,13 +79,14 @@ def function_body(source: str, name: str, line: int) -> FunctionBody | None:
         return None
     statements = _have_run(function.body.body, line, positions)
     parameters = {node.name.value for node in _parameters(function.params)}
+    positional = tuple(node.name.value for node in (*function.params.posonly_params, *function.params.params))
     variables = set(parameters)
     for scope in wrapper.resolve(ScopeProvider).values():
         if isinstance(scope, FunctionScope) and scope.node is function:
             variables |= {each.name for each in scope.assignments}
     empty = cst.Module([], default_indent=wrapper.module.default_indent)
     text = cst.parse_module("".join(map(empty.code_for_node, statements))).visit(_Declared(cst.Global, variables)).code
-    return FunctionBody(text, frozenset(variables), frozenset(parameters))
+    return FunctionBody(text, frozenset(variables), frozenset(parameters), positional)
 
 
 class _Functions(cst.CSTVisitor):
@@ -197,6 +200,25 @@ def lambda_text(source: str, line: int, parameters: Sequence[str], columns: Coll
     if len(found) > 1:
         found = [node for node in found if node.body.col_offset in columns]
     return ast.get_source_segment(source, found[0]) if len(found) == 1 else None
+
+
+def argument_text(source: str, line: int, called: str, name: str, positional: Sequence[str]) -> str | None:
+    """Return the text of the argument for a parameter, in the only call of a function or class at a line.
+
+    `positional` are the parameters of the function by position: of a method, `self` too. None if there is no such call.
+    """
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and node.lineno <= line <= (node.end_lineno or 0)
+        and called == getattr(node.func, "id", getattr(node.func, "attr", ""))
+    ]
+    if len(calls) != 1 or any(isinstance(each, ast.Starred) for each in calls[0].args):
+        return None
+    names = positional[1:] if positional[:1] == ("self",) else positional
+    given = dict(zip(names, calls[0].args, strict=False)) | {each.arg: each.value for each in calls[0].keywords}
+    return ast.get_source_segment(source, given[name]) if name in given else None
 
 
 def backend_arguments(source: str, name: str, line: int) -> list[str]:

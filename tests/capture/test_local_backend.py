@@ -120,8 +120,27 @@ MODULE = source_of("""
             seen(look, lambda gm: self.made.compile(gm) + SHIFT)
 
 
+    def an_object_in_the_call(look):
+        level = 9
+        with_object(look, 3, what=Lowering(level))
+
+
+    def with_object(look, number, what):
+        seen(look, lambda gm: what.compile(gm) * number)
+
+
+    def an_object_that_a_class_gets(look):
+        Keeper(look, Lowering(9))
+
+
+    class Keeper:
+        def __init__(self, look, what):
+            self.rules = what.rules
+            seen(look, lambda gm: what.compile(gm))
+
+
     def a_tensor(look):
-        with_tensor(look, torch.randn(2))
+        list(map(functools.partial(with_tensor, look), [torch.randn(2)]))
 
 
     def with_tensor(look, weight):
@@ -177,6 +196,8 @@ def made_in(functions, name):
         "values_of_an_outer_function",
         "of_a_factory",
         "an_attribute",
+        "an_object_in_the_call",
+        "an_object_that_a_class_gets",
         "two_lambdas",
     ],
 )
