@@ -36,6 +36,9 @@ from minifier.process.stacks import stack_file
 
 if TYPE_CHECKING:
     from minifier.capturing.baseline import Baseline
+    from minifier.capturing.graph_record import Record
+
+    OnFailure = Callable[[Record, BaseException | None], None]
 
 
 def capture(
@@ -90,7 +93,23 @@ def _capture_once(
     return read_run(folder, end, status.now() - started, status, watch)
 
 
-def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, status: RunningCalls) -> int:
+def run_here(program: Program, folder: Path, terms: Terms, on_failure: OnFailure) -> None:
+    """Run the program in this process, which is a fork made for it; `on_failure` is as in `Observer`."""
+    from minifier.capturing.baseline import baseline_of_a_repro
+
+    folder.mkdir(parents=True, exist_ok=True)
+    baseline = replace(baseline_of_a_repro(), path=ordinary_path())
+    _in_child(program, folder, baseline, terms, RunningCalls(), on_failure)
+
+
+def _in_child(
+    program: Program,
+    folder: Path,
+    baseline: Baseline,
+    terms: Terms,
+    status: RunningCalls,
+    on_failure: OnFailure | None = None,
+) -> int:
     from torch.compiler import set_stance
 
     from minifier.capturing.aot_inductor import ExportedObserver
@@ -117,6 +136,7 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     note_registrations()
     note_inference_mode()
     observer = Observer(folder, program.name, baseline, terms, status)
+    observer.on_failure = on_failure or observer.on_failure
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
     observe_backend_calls(observer)
     note_at_compile(source_at_compile)

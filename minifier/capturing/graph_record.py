@@ -83,7 +83,7 @@ class Record:
         if self.level is Level.AOT_FORWARD:
             self.folder /= ATEN
         self.tensors = TensorFile()
-        self.backend_id = 0  # of the backend's function, among the functions of this process
+        self.backend_object: Any = None  # the backend's function
         self.runs = 0
         self.inference = False
         self.comparing = False

@@ -93,7 +93,7 @@ class Observer:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
-        record.backend_id = id(asked_backend(compiler_fn).function)
+        record.backend_object = asked_backend(compiler_fn).function
         if self._compared_calls is not None or self.terms.silent_fallbacks:
             record.watch = lambda: watch_of(compiler_fn, record.backend)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
@@ -162,7 +162,7 @@ class Observer:
     def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiler for the record's graph, log the outcome and return the result."""
         forward = record.forward.number if record.forward is not None else None
-        facts = {"ops": record.ops, "backend": record.backend.name, "of": record.backend_id, "forward": forward}
+        facts = {"ops": record.ops, "backend": record.backend.name, "of": id(record.backend_object), "forward": forward}
         self.log.write("compiling", number=record.number, **facts)
         begun = time.perf_counter()
         if self._keeps(record, 0):
