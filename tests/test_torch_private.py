@@ -38,6 +38,24 @@ def test_dynamos_own_protocol_is_no_failure():
     )
 
 
+def test_what_is_read_at_a_call_of_torch_compile_is_known_when_the_backend_is_called():
+    found = []
+
+    def noting(gm, example_inputs):
+        return gm.forward
+
+    torch._dynamo.reset()
+    end_watching = private.observe_backend_calls(
+        lambda compiler_fn, gm, inputs, call: found.append(private.asked_backend(compiler_fn).noted) or call()
+    )
+    end = private.note_at_compile(lambda backend: backend.__name__)
+    torch.compile(torch.sin, backend=noting)(X)
+    end()
+    torch.compile(torch.cos, backend=noting)(X)
+    end_watching()
+    assert found == ["noting", None]
+
+
 def test_the_wrapper_around_a_backends_error_comes_off():
     def failing(gm, example_inputs):
         raise LookupError("no lowering")

@@ -107,7 +107,7 @@ class ExportedObserver:
         except Exception:  # noqa: BLE001 - the script continues as without minify
             return call()
         arguments = [*held, *inputs]
-        record = self._observer.record(gm, arguments, lambda: reference_to(configs), program_definition())
+        record = self._observer.record(gm, arguments, lambda: (reference_to(configs), program_definition()))
         path = self._observer.around_compile(record, Stage.COMPILE, arguments, call)
         if isinstance(path, (str, os.PathLike)):
             self._compiled[os.path.realpath(path)] = _ExportedProgram(record, held, inputs, changes)

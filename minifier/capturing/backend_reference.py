@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import inspect
 import os
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from minifier.capturing.local_backend import LocalBackend, local_backend
 from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.case import BackendReference, BackendSource
 from minifier.case.literals import SCRIPT, objects_made, string
@@ -29,27 +31,66 @@ from minifier.torch_private import (
 )
 
 
-def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> BackendReference:
+def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendReference, str]:
     """Return the first possible reference, in the order: registered by an import, entry point, importable object,
-    expression. `ordinary_path` is the import path of any interpreter of this environment.
+    expression, a function of the statements that made it. With the last come its definitions, else "".
+
+    `ordinary_path` is the import path of any interpreter of this environment.
     """
     asked = asked_backend(compiler_fn)
     try:
         options = None if asked.options is None else {str(k): option(v) for k, v in asked.options.items()}
         own_source = None if asked.function is None else from_own_attribute(asked.function)
     except CannotSave as error:
-        return BackendReference(asked.name, BackendSource.NONE, reason=f"of what it is given: {error}")
+        return BackendReference(asked.name, BackendSource.NONE, reason=f"of what it is given: {error}"), ""
     backend = _by_registration(asked) if own_source is None else None
     backend = backend or _by_object(asked, own_source)
+    local: LocalBackend | None = None
+    if backend.reach is BackendSource.NONE or (backend.made_by and _is_local(asked)):
+        local = asked.noted or local_backend(asked.function)
+    if local is not None:
+        backend = replace(
+            backend,
+            reach=BackendSource.DEFINED,
+            expression=local.expression,
+            imports=(),
+            names=local.names,
+            reason="",
+            made_by="",
+        )
     backend = replace(backend, mode=asked.mode, options=options, dynamic=asked.dynamic)
     packages = _top_packages(backend.imports)
     if not backend.distribution:
         distribution, version = _distribution(packages, asked)
         backend = replace(backend, distribution=distribution, version=version)
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
-        return backend
+        return backend, ""
     option_packages = _top_packages(line for source in objects_made(options) for line in source.imports)
-    return replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
+    if local is not None:
+        packages |= _top_packages(local.imports)
+    backend = replace(backend, folders=folders_of(packages | option_packages, ordinary_path))
+    return backend, local.definitions if local is not None else ""
+
+
+def source_at_compile(backend: Any) -> LocalBackend | None:
+    """Return the source of a backend that only the functions around the call of torch.compile can make again.
+
+    When the backend is called, these may have ended. Never raises.
+    """
+    with contextlib.suppress(Exception):
+        asked = AskedBackend(backend, "")
+        if callable(backend) and _is_local(asked) and _by_registration(asked) is None:
+            return local_backend(backend)
+    return None
+
+
+def _is_local(asked: AskedBackend) -> bool:
+    """Whether the backend has no source, or one without all that it has become."""
+    try:
+        write_object(asked.function, whole=True)
+    except CannotSave:
+        return True
+    return False
 
 
 def _top_packages(import_lines: Iterable[str]) -> set[str]:

@@ -36,6 +36,9 @@ from minifier.process.stacks import stack_file
 
 if TYPE_CHECKING:
     from minifier.capturing.baseline import Baseline
+    from minifier.capturing.graph_record import Record
+
+    OnFailure = Callable[[Record, BaseException | None], None]
 
 
 def capture(
@@ -90,14 +93,32 @@ def _capture_once(
     return read_run(folder, end, status.now() - started, status, watch)
 
 
-def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, status: RunningCalls) -> int:
+def run_here(program: Program, folder: Path, terms: Terms, on_failure: OnFailure) -> None:
+    """Run the program in this process, which is a fork made for it; `on_failure` is as in `Observer`."""
+    from minifier.capturing.baseline import baseline_of_a_repro
+
+    folder.mkdir(parents=True, exist_ok=True)
+    baseline = replace(baseline_of_a_repro(), path=ordinary_path())
+    _in_child(program, folder, baseline, terms, RunningCalls(), on_failure)
+
+
+def _in_child(
+    program: Program,
+    folder: Path,
+    baseline: Baseline,
+    terms: Terms,
+    status: RunningCalls,
+    on_failure: OnFailure | None = None,
+) -> int:
     from torch.compiler import set_stance
 
     from minifier.capturing.aot_inductor import ExportedObserver
     from minifier.capturing.backend_reads import note_reads
+    from minifier.capturing.backend_reference import source_at_compile
     from minifier.capturing.observer import Observer
     from minifier.capturing.other_backend import compile_with
     from minifier.torch_private import (
+        note_at_compile,
         note_backward_passes,
         note_inference_mode,
         note_registrations,
@@ -117,8 +138,10 @@ def _in_child(program: Program, folder: Path, baseline: Baseline, terms: Terms, 
     note_registrations()
     note_inference_mode()
     observer = Observer(folder, program.name, baseline, terms, status)
+    observer.on_failure = on_failure or observer.on_failure
     on_loss(lambda sentence: observer.log.write("unsupported", sentence=sentence))
     observe_backend_calls(observer)
+    note_at_compile(source_at_compile)
     observe_tracing(observer.traced)
     exported = ExportedObserver(observer)
     observe_aot_inductor(exported.compiling, exported.loaded)

@@ -27,14 +27,13 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class DynamoGraph:
-    """Dynamo's `place`th graph, 0 if tracing failed. `refer` returns the reference to the graph's backend.
+    """Dynamo's `place`th graph, 0 if tracing failed.
 
-    `definitions` is the source of a backend that the script does not define.
+    `refer` returns the reference to the graph's backend, and the source of what the script's module does not define.
     """
 
-    refer: Callable[[], BackendReference]
+    refer: Callable[[], tuple[BackendReference, str]]
     place: int
-    definitions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

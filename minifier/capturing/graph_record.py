@@ -78,14 +78,14 @@ class Record:
         self.forward: Record | None = None
         self.level, self.place, self.definitions = Level.DYNAMO, 0, ""
         if isinstance(origin, DynamoGraph):
-            self.place, self.definitions = origin.place, origin.definitions
+            self.place = origin.place
         else:
             self.forward, self.level = origin.forward, origin.level
         self.folder = observer.folder / str(number)
         if self.level is Level.AOT_FORWARD:
             self.folder /= ATEN
         self.tensors = TensorFile()
-        self.backend_id = 0  # of the backend's function, among the functions of this process
+        self.backend_object: Any = None  # the backend's function
         self.runs = 0
         self.inference = False
         self.comparing = False
@@ -100,9 +100,11 @@ class Record:
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
         with _guard(self):
             if isinstance(origin, DynamoGraph):
-                self.backend, self.state = origin.refer(), current_state(observer.baseline)
+                self.backend, self.definitions = origin.refer()
+                self.state = current_state(observer.baseline)
             else:
-                self.backend, self.state = origin.forward.backend, origin.forward.state
+                forward = origin.forward
+                self.backend, self.definitions, self.state = forward.backend, forward.definitions, forward.state
             self.graph = read_graph(gm, self.tensors)
             self.sizes = symbolic_sizes(gm, values, any(map(reads_float, self.graph.ops)))
             self.backend, self.state = self.sizes.with_dynamic_once(self.backend, self.state)

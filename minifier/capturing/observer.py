@@ -94,7 +94,7 @@ class Observer:
             self._aot = AotObserver(self)
         original_inputs = list(inputs)  # a backend may replace or remove items of its list
         record = self.record(gm, original_inputs, lambda: reference(compiler_fn, self.baseline.path))
-        record.backend_id = id(asked_backend(compiler_fn).function)
+        record.backend_object = asked_backend(compiler_fn).function
         if self._compared_calls is not None or self.terms.silent_fallbacks:
             record.watch = lambda: watch_of(compiler_fn, record.backend)
         compiled = self.around_compile(record, Stage.COMPILE, original_inputs, lambda: self._watched(record, call, gm))
@@ -119,15 +119,11 @@ class Observer:
         self,
         gm: torch.fx.GraphModule,
         inputs: Sequence[Any],
-        refer: Callable[[], BackendReference],
-        definitions: str = "",
+        refer: Callable[[], tuple[BackendReference, str]],
     ) -> Record:
-        """Create the record of the next graph for a backend.
-
-        `definitions` is the source of a backend that the script does not define.
-        """
+        """Create the record of the next graph for a backend. `refer` is as in `DynamoGraph`."""
         self.count, self.graphs = self.count + 1, self.graphs + 1
-        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs, definitions))
+        return Record(self, self.count, gm, inputs, DynamoGraph(refer, self.graphs))
 
     def traced(self, compiler_fn: Any, find_graph: FindGraph) -> None:
         """Save the graph at whose last op Dynamo raised an exception, with the backend eager.
@@ -145,11 +141,12 @@ class Observer:
             if traced is None:
                 return
             self.count += 1
-            origin = DynamoGraph(lambda: replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic), place=0)
+            backend = replace(TORCH_COMPILE, dynamic=asked_backend(compiler_fn).dynamic)
+            origin = DynamoGraph(lambda: (backend, ""), place=0)
             record = Record(self, self.count, traced.module, traced.inputs, origin)
             record.keep(traced.inputs, 0)
-        backend = record.backend.name
-        self.log.write("traced", number=record.number, ops=record.ops, backend=backend, unsaved=record.unsaved)
+        facts = {"ops": record.ops, "backend": record.backend.name, "unsaved": record.unsaved}
+        self.log.write("traced", number=record.number, **facts)
 
     def close(self) -> None:
         """Stop observing, and remove the hook around AOTAutograd."""
@@ -166,7 +163,7 @@ class Observer:
     def around_compile(self, record: Record, stage: Stage, inputs: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiler for the record's graph, log the outcome and return the result."""
         forward = record.forward.number if record.forward is not None else None
-        facts = {"ops": record.ops, "backend": record.backend.name, "of": record.backend_id, "forward": forward}
+        facts = {"ops": record.ops, "backend": record.backend.name, "of": id(record.backend_object), "forward": forward}
         self.log.write("compiling", number=record.number, **facts)
         begun = time.perf_counter()
         if self._keeps(record, 0):

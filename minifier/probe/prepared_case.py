@@ -228,12 +228,15 @@ def _threads() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def prepare_case(case: Case, imports_in_child: bool = False) -> PreparedCase:
-    """Prepare a Case; import everything unless `imports_in_child`. Raises NoRepro."""
+def prepare_case(case: Case, imports_in_child: bool = False, backend: Any = None) -> PreparedCase:
+    """Prepare a Case; import everything unless `imports_in_child`. Raises NoRepro.
+
+    `backend` is the value of `backend=` if this process has it; None if it is imported.
+    """
     replace_programs_folder(case.import_path)  # a package next to the script hides an installed one here too
     reset_state()
     set_environment(case.state)  # a backend may read it at import
-    prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child)
+    prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child, _backend=backend)
     if not imports_in_child:
         before = _threads()
         prepared.import_all()

@@ -58,7 +58,7 @@ class ReductionTask:
     """A reduction of a Case into `folder`.
 
     `imports_in_child` leaves the import of the backend to each probe. `doubtful` probes the whole Case many times
-    first, because the failure may be flaky.
+    first, because the failure may be flaky. `backend` is the value of `backend=` if this process has it.
     """
 
     case: Case
@@ -66,6 +66,7 @@ class ReductionTask:
     settings: Settings
     imports_in_child: bool = False
     doubtful: bool = False
+    backend: Any = None
 
 
 def reduce_case(
@@ -90,7 +91,7 @@ def reduce_case(
     if settings.measure != Tolerance():
         case = replace(case, measure=settings.measure)
     ops_before = len(case.graph.ops)
-    prepared = prepare_case(case, task.imports_in_child)
+    prepared = prepare_case(case, task.imports_in_child, task.backend)
     runner = _make_runner(prepared, task, show, elsewhere, run_jobs)
     finished = False
     try:

@@ -54,8 +54,10 @@ def with_definitions(case: Case, source: str, literals: Mapping[str, str] = Mapp
     try:
         case = _with_backend(case, source)
         wanted = _wanted(case, case.script.line or None)
-        defined = names_bound(case.definitions) if case.definitions else set()
-        wanted = replace(wanted, names=[name for name in wanted.names if name not in defined])
+        given = ModuleStatements(case.definitions).statements if case.definitions else ()
+        defined = {name for statement in given for name in statement.binds}
+        read = sorted({name for statement in given for name in statement.unbound})
+        wanted = replace(wanted, names=[name for name in (*wanted.names, *read) if name not in defined])
         if not wanted.names and not wanted.ops:
             return case
         definitions = "\n".join(filter(None, (slice_module(source, wanted), case.definitions)))

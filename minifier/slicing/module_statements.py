@@ -177,8 +177,11 @@ class _Effects(cst.CSTVisitor):
             self.statement.function_changes |= {root(call.func)} - {""}
         if not isinstance(call, cst.Call) or not self._is_run():
             return
-        if isinstance(call.func, cst.Attribute):
-            self.statement.changes |= {root(call.func)} - {""}
+        function = call.func
+        while isinstance(function, cst.Call):  # `table.register(op)(function)`, like a decorator
+            function = function.func
+        if isinstance(function, cst.Attribute):
+            self.statement.changes |= {root(function)} - {""}
         while isinstance(call, cst.Call) and dotted(call.func) != _COMPILE:  # each call of register(name="x")(fn)
             for argument in call.args:
                 value = argument.value

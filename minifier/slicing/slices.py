@@ -35,12 +35,14 @@ _MAKE_OPS = ("load_library", "custom_op", "triton_op", _LIBRARY)
 class Wanted:
     """Names of the module and custom ops (`ns::op`) that a slice must define.
 
-    Statements that end at the line `until` or later are ignored: they had not run when the names were used.
+    Statements that end at the line `until` or later are ignored: they had not run when the names were used. Statements
+    are not needed for the names in `known`.
     """
 
     names: Collection[str] = ()
     ops: Collection[str] = ()
     until: int | None = None
+    known: Collection[str] = ()
 
 
 def slice_module(source: str, wanted: Wanted) -> str:
@@ -95,7 +97,7 @@ class _Needed:
             self._add_name(name)
 
     def _add_name(self, name: str) -> None:
-        if name in self.names:
+        if name in self.names or name in self.wanted.known:
             return
         self.names.add(name)
         for statement in self.run:

@@ -32,6 +32,7 @@ from minifier.torch_private.calls import (
     backend_error,
     compiler_for,
     is_failure,
+    note_at_compile,
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config

@@ -51,6 +51,7 @@ _INDUCTOR_INIT = stands_on(
 _INDUCTOR_CONFIG = stands_on("torch:_TorchCompileInductorWrapper.config", loses=OPTIONS)
 _INDUCTOR_DYNAMIC = stands_on("torch:_TorchCompileInductorWrapper.dynamic", loses=OPTIONS)
 _FUNCTION = stands_on("torch:_TorchCompileWrapper.compiler_fn", loses=GRAPHS)
+_INIT = stands_on("torch:_TorchCompileWrapper.__init__", loses=OPTIONS, parameters=("self", "backend"))
 _NAME = stands_on("torch:_TorchCompileWrapper.compiler_name", loses=OPTIONS)
 _KEYWORDS = stands_on("torch:_TorchCompileWrapper.kwargs", loses=OPTIONS)
 _DYNAMIC = stands_on("torch:_TorchCompileWrapper.dynamic", loses=OPTIONS)
@@ -121,6 +122,19 @@ def observe_backend_calls(observe: Observe) -> Callable[[], None]:
     return ending_all(_CALL_COMPILER.replace(read_call, call_compiler), _INDUCTOR_INIT.replace(dict, init))
 
 
+def note_at_compile(read: Callable[[Any], Any]) -> Callable[[], None]:
+    """Call `read(backend)` at each call of torch.compile with another backend than inductor.
+
+    Return a function that ends this. `read` must not raise; what it returns is the backend's `AskedBackend.noted`.
+    """
+
+    def init(call: Arguments, go_on: Call) -> None:
+        go_on()
+        call["self"].minify_noted = read(call["backend"])
+
+    return _INIT.replace(dict, init)
+
+
 def as_dynamo_takes(compiled: Any) -> Any:
     """Return what Dynamo calls in place of a backend's result: of a graph module whose code is not yet written, as
     `gm.forward` is if the backend calls `gm.recompile()`, the method after its code was written.
@@ -140,7 +154,7 @@ def as_dynamo_takes(compiled: Any) -> Any:
 class AskedBackend:
     """The arguments of torch.compile: a backend's callable and name, mode, options and dynamic.
 
-    `function` is None for inductor, which torch.compile knows by its name alone.
+    `function` is None for inductor, which torch.compile knows by its name alone. `note_at_compile` has read `noted`.
     """
 
     function: Any
@@ -148,6 +162,7 @@ class AskedBackend:
     mode: str | None = None
     options: dict[str, Any] | None = None
     dynamic: bool | None = None
+    noted: Any = None
 
 
 def asked_backend(compiler_fn: Any) -> AskedBackend:
@@ -162,7 +177,8 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
     if isinstance(compiler_fn, _TorchCompileWrapper):
         function, keywords = _FUNCTION.of(compiler_fn), _KEYWORDS.of(compiler_fn) or {}
         name = _NAME.of(compiler_fn) or _name(function)
-        return AskedBackend(function, name, keywords.get("mode"), keywords.get("options"), _DYNAMIC.of(compiler_fn))
+        mode, options, noted = keywords.get("mode"), keywords.get("options"), getattr(compiler_fn, "minify_noted", None)
+        return AskedBackend(function, name, mode, options, _DYNAMIC.of(compiler_fn), noted)
     return AskedBackend(compiler_fn, _name(compiler_fn))
 
 

@@ -3,9 +3,9 @@
 Each step has what follows if it fails. `premises.py` lists the other starting points of a reduction.
 
 An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
-that a function made, say. Then there is nothing to reduce, and the script is reduced instead if it shows the failure by
-itself: by an exception or a death. It shows a wrong result only by a check of its own; without one, the reports say why
-there is no repro.
+that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
+death. It shows a wrong result only by a check of its own; without one, the graph is reduced in the script's own process,
+so that the reports name the ops, and say why there is no repro.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from minifier.workflow.keep_case import (
     with_inputs_recorded,
 )
 from minifier.workflow.leftovers import is_unfinished
+from minifier.workflow.live_backend import is_only_live, reduce_with_live_backend
 from minifier.workflow.machine import prepared
 from minifier.workflow.near_failure import has_near_failure, reduce_near_failure
 from minifier.workflow.no_failure import minify_other_failure, minify_source
@@ -234,7 +235,8 @@ def _with_repro(attempt: Attempt) -> Attempt:
 
 
 def _by_other_ways(attempt: Attempt) -> Attempt:
-    """Reduce the script, where no repro of the graph shows the failure or says it as shortly; reduce a near failure."""
+    """Reduce the script, where no repro of the graph shows the failure or says it as shortly, else the graph where the
+    script runs; reduce a near failure."""
     run, shown = attempt.run, f"the repro is in {attempt.folder.shown}"
     if has_transforms(attempt) and is_of_script(attempt):
         run.ui.say(f"{shown}; its ops are what transforms of torch.func do")
@@ -244,6 +246,9 @@ def _by_other_ways(attempt: Attempt) -> Attempt:
         run.ui.say(f"no repro of the graph: {attempt.reason}")
         run.ui.say("reducing the script itself instead")
         attempt = run.after(reduce_script_instead, attempt)
+    if attempt.repro is None and is_only_live(attempt):
+        run.ui.say("reducing the graph in the script's own process, where its backend is")
+        attempt = run.after(reduce_with_live_backend, attempt)
     if has_near_failure(attempt):
         run.ui.say(shown)
         run.ui.say("reducing as well a failure with another message, raised at the same place by fewer ops")

@@ -201,3 +201,57 @@ torch.compile(fn, backend=strict)(torch.randn(4))
 """
     text = minified(tmp_path, HEAD + source_of(defined) + backend, plain=False)
     assert written in text and call in text and "half" not in text and "unrelated" not in text
+
+
+MADE_IN_FUNCTIONS = """
+import torch
+
+
+class Rules:
+    def __init__(self):
+        self.table = {}
+
+    def register(self, op, shift):
+        self.table[op] = shift
+
+
+def lower(gm, rules, log):
+    log.append(gm)
+    shift = sum(rules.table.get(node.target, 0) for node in gm.graph.nodes)
+
+    def run(*args):
+        return tuple(out + shift for out in gm.forward(*args))
+
+    return run
+
+
+def train(model, rules, steps):
+    log = []
+    compiled = torch.compile(model, backend=lambda gm, args: lower(gm, rules, log))
+    with torch.no_grad():
+        for _ in range(steps):
+            compiled(torch.randn(4))
+    return log
+
+
+def main():
+    model = torch.nn.Sequential(torch.nn.Softplus(), torch.nn.Hardtanh())
+    rules = Rules()
+    rules.register(torch.nn.functional.softplus, 0.5)
+    print(len(train(model, rules, steps=2)))
+
+
+main()
+"""
+
+
+def test_a_backend_with_a_wrong_result_that_functions_made(processes, tmp_path):
+    text = minified(tmp_path, MADE_IN_FUNCTIONS, plain=False)
+    (made,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == "make_backend")
+    assert [ast.unparse(statement) for statement in made.body] == [
+        "rules = Rules()",
+        "rules.register(torch.nn.functional.softplus, 0.5)",
+        "log = []",
+        "return lambda gm, args: lower(gm, rules, log)",
+    ]
+    assert "Hardtanh" not in text and "hardtanh" not in text
