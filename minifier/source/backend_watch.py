@@ -19,7 +19,7 @@ from minifier.failure.frames import STDLIB_FOLDERS
 from minifier.fx.script_definitions import FILE
 from minifier.probe.life import tell
 from minifier.source.own_code import code_text, described, digest, nested_codes
-from minifier.torch_private import AskedBackend, asked_backend, observe_backend_calls
+from minifier.torch_private import AskedBackend, as_dynamo_takes, asked_backend, observe_backend_calls
 
 TOLD = "backends"  # the key of what a child tells
 
@@ -103,6 +103,14 @@ class BackendWatch:
             "files": sorted(file for file in files if file != FILE and self.is_own(file)),
         }
         tell(**{TOLD: told})
+
+
+class GraphsInEager:
+    """Answers each backend call of this process with the graph itself: no backend compiles anything."""
+
+    def start(self) -> None:
+        """Answer all backend calls of this process from now on."""
+        observe_backend_calls(lambda _compiler, gm, _inputs, _call: as_dynamo_takes(gm.forward))
 
 
 def _name(asked: AskedBackend) -> str:

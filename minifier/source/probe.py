@@ -20,14 +20,14 @@ from minifier.probe.life import Limits
 from minifier.probe.prepared_case import preload
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
-from minifier.source.backend_watch import BackendWatch
+from minifier.source.backend_watch import BackendWatch, GraphsInEager
 from minifier.source.conditions import Condition, SourceRun
 from minifier.source.missing_names import missing_names
 from minifier.source.other_scripts import OtherScript, keep_aside
 from minifier.source.passes import MODULES
 from minifier.source.recording import instrumented, recording
 from minifier.source.run_facts import Recorded
-from minifier.source.run_source import DRAWN, run_after_control, run_source
+from minifier.source.run_source import DRAWN, Watch, run_after_control, run_source
 
 _FIRST_TIMEOUT_SECONDS = 3600.0  # before any run time is known: the whole script ended when it was captured
 _MIN_TIMEOUT_SECONDS = 5.0
@@ -53,7 +53,9 @@ class SourceLab:
     `missing` are the names that the whole script reads and does not bind. With `passes_in_eager` a text has to pass in
     eager mode. All `conditions` have to be met. The script, whose `__file__` is `file`, has modules in `folders`.
     `first_seconds` is how long the whole script may take, as far as known. With `watches_backends`, runs tell about the
-    backends that they call, and with `watches_runs` about all that runs there. `accepted` gets each text that holds.
+    backends that they call, and with `watches_runs` about all that runs there. With `without_backends`, each graph runs
+    in eager mode in the place of a backend call: a failure of Dynamo needs no compiler. `accepted` gets each text that
+    holds.
     `moved` has (function of the script, function that its statements are in by now). `others` are other failures.
     `warnings` are sentences about this tool's errors in the search, `errors` the traceback of each.
     """
@@ -72,6 +74,7 @@ class SourceLab:
     conditions: list[Condition] = field(default_factory=list)
     watches_backends: bool = False
     watches_runs: bool = True
+    without_backends: bool = False
     phase: str = "check"
     moved: Sequence[tuple[str, str]] = ()
     show: Callable[[Progress], None] = lambda _: None
@@ -120,6 +123,18 @@ class SourceLab:
             is_other = judged.verdict is Verdict.SAME and not self._fails_for_all_draws(run)
             self._record(run, _another(judged) if is_other else judged)
         return [self._verdicts[source] is Verdict.SAME for source in sources]
+
+    def leave_out_backends(self, source: str) -> None:
+        """Answer each backend call with the graph itself from now on, if the source shows the failure then."""
+        self.without_backends = True
+        (run,) = self._run_all([source])
+        self.without_backends = self._judged(run).verdict is Verdict.SAME
+
+    def holds_with_backends(self, source: str) -> bool:
+        """Call the backends themselves from now on, without the verdicts so far; return whether the source holds."""
+        self.without_backends = False
+        self._verdicts.clear()
+        return self.holds([source])[0]
 
     def verdict(self, source: str) -> Verdict | None:
         """Return the verdict on a text; None if `holds` was not asked about it."""
@@ -189,7 +204,11 @@ class SourceLab:
             return False
 
     def _job(self, source: str, *, compiled: bool = True, has_control: bool = False) -> Callable[[], dict[str, Any]]:
-        watch = BackendWatch(self.folders, self.watches_runs) if compiled and self.watches_backends else None
+        watch: Watch | None = None
+        if compiled and self.watches_backends:
+            watch = BackendWatch(self.folders, self.watches_runs)
+        elif compiled and self.without_backends:
+            watch = GraphsInEager()
         if has_control:
             return lambda: run_after_control(source, self.file, watch)
         return lambda: run_source(source, compiled=compiled, file=self.file, watch=watch)

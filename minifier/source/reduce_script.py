@@ -207,6 +207,8 @@ def _reduce(
         reached(script(source, before, _KILLED))
         try:
             reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
+            if lab.without_backends and not lab.holds_with_backends(reduced.source):
+                reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT

@@ -17,22 +17,22 @@ from minifier.failure.observed import describe, text
 from minifier.failure.stage import stage_shown
 from minifier.fx.script_definitions import FILE, define
 from minifier.probe.life import AHEAD, fall_silent, imports_told, tell
-from minifier.source.backend_watch import BackendWatch
+from minifier.source.backend_watch import BackendWatch, GraphsInEager
 from minifier.source.deep_sources import ORDINARY_FRAMES
 from minifier.source.own_check import EXIT_LINE
 from minifier.source.own_code import digest
+
+Watch = BackendWatch | GraphsInEager
 
 _SEED = 0
 DRAWN = "drawn"  # the key of what a child tells: the end of its random numbers
 
 
-def run_source(
-    source: str, *, compiled: bool = True, file: str = FILE, watch: BackendWatch | None = None
-) -> dict[str, Any]:
+def run_source(source: str, *, compiled: bool = True, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
     """Run the source as `__main__`, and return its exception or {"status": "pass"}.
 
     If the source exits with a non-zero status, this process ends with the same status. `compiled=False` makes
-    torch.compile run everything in eager mode. `file` is the script's `__file__`. `watch` watches calls of backends.
+    torch.compile run everything in eager mode. `file` is the script's `__file__`. `watch` takes part in backend calls.
     """
     if watch is not None:
         watch.start()
@@ -45,7 +45,7 @@ def run_source(
     return result
 
 
-def run_after_control(source: str, file: str = FILE, watch: BackendWatch | None = None) -> dict[str, Any]:
+def run_after_control(source: str, file: str = FILE, watch: Watch | None = None) -> dict[str, Any]:
     """Run the source in eager mode, in a fork of this process and in a folder of its own; if it passes, compiled.
 
     Only the compiled run tells facts.

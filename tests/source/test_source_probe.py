@@ -183,3 +183,43 @@ def test_a_source_that_exits_with_an_error_fails(tmp_path):
         return [failure and (failure.fingerprint.kind, failure.fingerprint.message) for failure in found]
 
     assert in_child(work, tmp_path, 90) == [(Kind.EXIT, "exit status 3"), (Kind.EXIT, "exit status 1"), None]
+
+
+CALLS_A_BACKEND = """
+import torch
+
+def backend(gm, inputs):
+    %s
+    open(%r, "a").write("called ")
+    return gm.forward
+
+torch.compile(torch.sin, backend=backend)(torch.ones(2))
+
+@torch.compile(backend=backend, fullgraph=True)
+def f(x):
+    torch._dynamo.graph_break()
+    return x
+
+f(torch.ones(2))
+"""
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("statement", "is_of_dynamo"),
+    [("pass", True), ("torch._dynamo.exc.unimplemented(gb_type='g', context='', explanation='', hints=[])", False)],
+)
+def test_a_failure_of_dynamo_is_looked_for_without_calling_backends(tmp_path, statement, is_of_dynamo):
+    calls = tmp_path / "calls"
+    source = CALLS_A_BACKEND % (statement, str(calls))
+
+    def work():
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        lab.sought = seen(lab.run(source), ()).fingerprint
+        calls.write_text("")
+        lab.leave_out_backends(source)
+        left_out = lab.without_backends, lab.holds([source])[0], calls.read_text()
+        return left_out, lab.holds_with_backends(source), bool(calls.read_text())
+
+    assert in_child(work, tmp_path, 100) == ((is_of_dynamo, True, ""), True, is_of_dynamo)
