@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minifier.case import Case, Node, Scalar, State, Symbolic, TensorMeta
+from minifier.case import Call, Case, Node, Scalar, State, Symbolic, TensorMeta
 from minifier.case.inputs import Input
 from minifier.case.serial import pack, unpack
 from minifier.case.store import graph_from_text, graph_to_text
@@ -106,8 +106,9 @@ def runs(prepared: PreparedCase, case: Case) -> dict[str, Any]:
 
 
 def pack_sections(case: Case) -> dict[str, Any]:
-    """Return the sections of a Case that passes change, as JSON."""
+    """Return the sections of a Case that passes change, as JSON. They change no call of another graph."""
     return {
+        "before": [pack(call) if call.graph is None else None for call in case.before],
         "graph": graph_to_text(case.graph),
         "inputs": [pack(item) for item in case.inputs],
         "symbols": pack(case.symbols),
@@ -122,9 +123,12 @@ def pack_sections(case: Case) -> dict[str, Any]:
 def with_sections(case: Case, sections: dict[str, Any]) -> Case:
     """Return the Case with sections that `pack_sections` packed."""
     options = {key: value for key, value in (case.backend.options or {}).items() if key in sections["options"]}
+    others = (call for call in case.before if call.graph is not None)
+    before = tuple(next(others) if packed is None else unpack(Call, packed) for packed in sections["before"])
     backend = replace(case.backend, mode=sections["mode"], dynamic=sections["dynamic"], options=options or None)
     return replace(
         case,
+        before=before,
         graph=graph_from_text(sections["graph"]),
         inputs=unpack(tuple[Input, ...], sections["inputs"]),
         symbols=unpack(tuple[Symbol, ...], sections["symbols"]),
