@@ -45,15 +45,13 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
         return BackendReference(asked.name, BackendSource.NONE, reason=f"of what it is given: {error}"), ""
     backend = _by_registration(asked) if own_source is None else None
     backend = backend or _by_object(asked, own_source)
-    local: LocalBackend | None = None
-    if backend.reach is BackendSource.NONE or (backend.made_by and _is_local(asked)):
-        local = asked.noted or local_backend(asked.function)
+    local = _local(asked, backend)
     if local is not None:
         backend = replace(
             backend,
             reach=BackendSource.DEFINED,
             expression=local.expression,
-            imports=(),
+            imports=() if local.definitions else local.imports,
             names=local.names,
             reason="",
             made_by="",
@@ -82,6 +80,17 @@ def source_at_compile(backend: Any) -> LocalBackend | None:
         if callable(backend) and _is_local(asked) and _by_registration(asked) is None:
             return local_backend(backend)
     return None
+
+
+def _local(asked: AskedBackend, backend: BackendReference) -> LocalBackend | None:
+    """Return the source of a backend that functions made, where the reference lacks one, or may lack a part of it."""
+    if backend.reach is BackendSource.NONE:
+        local: LocalBackend | None = asked.noted or local_backend(asked.function)
+        return local
+    if not backend.made_by or not _is_local(asked):
+        return None
+    local = asked.noted or local_backend(asked.function)
+    return local if local is not None and local.definitions else None  # else it is of attributes, as the reference is
 
 
 def _is_local(asked: AskedBackend) -> bool:

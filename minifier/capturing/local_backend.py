@@ -125,8 +125,8 @@ def _is_installed(file: str) -> bool:
 class LocalBackend:
     """The expression of a backend that a function made, and the definitions that it needs.
 
-    `imports` are lines of the definitions. `names` are those of the script that the expression needs, and those that
-    the definitions bind for it.
+    `imports` are lines that the definitions have, or without definitions that the expression needs. `names` are those
+    of the script that the expression needs, and those that the definitions bind for it.
     """
 
     expression: str
@@ -239,8 +239,9 @@ class _Factory:
             held.setdefault(module, []).append(name)
         lines = (f"from {module} import {', '.join(names)}" for module, names in held.items() if module != SCRIPT)
         imports = tuple(dict.fromkeys((*self._imports, *lines)))
-        if not any(blocks) and not imports:
-            return LocalBackend(expression, "", (), tuple(sorted({*self._globals, *self._names})))
+        if not any(blocks):
+            of_script = {name for name, module in self._globals.items() if module == SCRIPT}
+            return LocalBackend(expression, "", imports, tuple(sorted({*of_script, *self._names})))
         factory = _FACTORY
         while factory in self._globals or factory in bound or factory in vars(sys.modules[SCRIPT]):
             factory += "_"

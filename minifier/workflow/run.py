@@ -4,8 +4,8 @@ Each step has what follows if it fails. `premises.py` lists the other starting p
 
 An attempt has an error from the start if its graph could not be saved, or if no other process can have its backend, one
 that holds a lock, say. Then the script is reduced instead if it shows the failure by itself: by an exception or a
-death. It shows a wrong result only by a check of its own. Without one, the graph is reduced in the script's process, so
-that the reports name the ops, and say why there is no repro.
+death. It shows a wrong result only by a check of its own; without one, the graph is reduced in the script's own
+process, so that the reports name the ops, and say why there is no repro.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def made_in(functions, name):
 def test_the_definitions_make_a_backend_that_does_the_same(functions, name):
     source, result = made_in(functions, name)
     names = {}
-    exec(source.definitions, names)
+    exec("\n".join([*source.imports, source.definitions]), names)
     assert eval(source.expression, names)(1) == result
     assert "torch.ones" not in source.definitions
 
