@@ -1,6 +1,7 @@
 """Failures of a later call, with other sizes than those of the compilation."""
 
 import pytest
+from clock import SLEEP
 
 BAKES = """
 import torch
@@ -77,7 +78,7 @@ class InBackground:
         threading.Thread(target=self.compile, daemon=True).start()
 
     def compile(self):
-        time.sleep(0.05)
+        SLEEP(0.05)
         graph, copies = torch.fx.Graph(), {}
         for node in self.gm.graph.nodes:
             copies[node] = graph.node_copy(node, copies.__getitem__)
@@ -100,8 +101,8 @@ def f(x):
 with torch.no_grad():
     for _ in range(30):
         f(torch.linspace(-2, 2, 40).view(8, 5))
-        time.sleep(0.01)
-"""
+        SLEEP(0.01)
+""".replace("SLEEP", SLEEP)
 
 
 @pytest.mark.timeout(300)
@@ -109,4 +110,4 @@ def test_compiled_code_that_is_swapped_in_after_a_moment(minify):
     done = minify(SWAPS, timeout=250)
     assert done.code == 0, done.stderr
     assert (done.result["ops_after"], done.result["verified"]["control"]) == (1, "passed")
-    assert "time.sleep(" in done.repro and "for attempt" not in done.repro
+    assert SLEEP in done.repro and "for attempt" not in done.repro
