@@ -84,6 +84,12 @@ class FailsByItself(NothingToReduce):
     cause = "fails-by-itself"
 
 
+class FailsUnobserved(NothingToReduce):
+    """The program fails when Python runs it, and ends well under this tool's hooks."""
+
+    cause = "fails-unobserved"
+
+
 class NoSuchBackend(NothingToReduce):
     """The name of the backend is unknown to torch."""
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minifier.capturing.capture import capture
 from minifier.capturing.captured import Captured, FailingGraph
-from minifier.capturing.script import Program
+from minifier.capturing.script import Program, is_file
 from minifier.capturing.terms import Comparing, Terms
 from minifier.failure import Failure
 from minifier.failure.from_comparison import rank_of
+from minifier.process.child import Child, supervise
 from minifier.process.progress import SILENT, Ui
 from minifier.settings import Settings
 
 _MAX_COMPARING_SHARE = 0.5  # of the script's own time, for all comparisons
 MIN_COMPARING_SECONDS = 10.0  # for them in any case
+_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF = 60.0, 10.0  # limit for a run without hooks; factor of the observed run
 _MAX_COMPARING_RUNS = 3  # each leaves out the graph in whose comparison the previous run died
 
 
@@ -103,6 +107,31 @@ def run_in_eager(found: FoundFailures, ui: Ui = SILENT) -> Captured:
     """Run the script again, as before, with torch.compile running everything in eager mode."""
     terms = replace(found.terms, comparing=None, in_eager=True)
     return capture(found.program, found.work / "in-eager", terms, ui)
+
+
+def run_by_itself(found: FoundFailures, ui: Ui = SILENT) -> str:
+    """Run the script as Python runs it, without any hook of this tool. Return how it failed; "" if it ended well.
+
+    Also "" if it took ten times as long as under the hooks, or cannot be run so: its source was a pipe or generated.
+    """
+    program, captured = found.program, found.captured
+    if program.is_redirected or program.made_of or not (program.is_module or is_file(program.target)):
+        return ""
+    command = [sys.executable, *(["-m"] if program.is_module else []), program.target, *program.arguments]
+    prepare = program.given.set_up if program.given is not None else None
+    errors = found.work / "by-itself.txt"
+    with errors.open("wb") as file:
+        child = Child.launched(command, prepare or (lambda: None), stdout=subprocess.DEVNULL, stderr=file)
+    child.limit(max(_MIN_SECONDS_BY_ITSELF, _FACTOR_BY_ITSELF * captured.seconds))
+    try:
+        supervise([child], ui.tick)
+    finally:
+        child.kill()
+    if child.timed_out or child.code == 0:
+        return ""
+    lines = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
+    last = f": {lines[-1].strip()}" if lines else ""
+    return (f"with exit status {child.code}" if child.status is not None else f"by signal {child.signal}") + last
 
 
 def compiles_nothing(found: FoundFailures) -> bool:

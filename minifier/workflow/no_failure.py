@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from minifier.capturing.captured import Captured, is_of_torch
-from minifier.capturing.find_failures import FoundFailures, run_in_eager
+from minifier.capturing.find_failures import FoundFailures, run_by_itself, run_in_eager
 from minifier.capturing.script import Program
 from minifier.case.run_folder import RunFolder
 from minifier.errors import (
     FailsByItself,
+    FailsUnobserved,
     Interrupted,
     MinifyError,
     NoRepro,
@@ -41,7 +42,8 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
         run.ui.say("torch.compile itself failed, and no graph shows that: reducing the script itself")
         return minify_script(found, folder, run)
     if captured.failure is None or INVALID_BACKEND in captured.traceback:
-        raise nothing_failed(program, captured, found.compared)
+        nothing = nothing_failed(program, captured, found.compared)
+        raise _unobserved(found, nothing, run) if type(nothing) is NothingToReduce else nothing
     run.ui.say("no backend call failed, but the script did: running it in eager mode")
     in_eager = run_in_eager(found, run.ui)
     nothing = nothing_failed(program, captured, found.compared, in_eager)
@@ -52,6 +54,18 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
         return minify_script(found, folder, run, f"{nothing}\n")
     except NothingToReduce as error:
         raise type(error)(f"{nothing}\n{error}") from None
+
+
+def _unobserved(found: FoundFailures, nothing: NothingToReduce, run: Run) -> NothingToReduce:
+    """Return the error for a script that ended well: another one if it fails without this tool's hooks."""
+    run.ui.say("nothing failed: running the script once more, without any hook of minify")
+    how = run_by_itself(found, run.ui)
+    if not how:
+        return nothing
+    return FailsUnobserved(
+        f"{found.program.said} ends {how}\nThat is so only where Python runs it by itself. Under minify it ended well. "
+        f"A hook of minify, or the cache of AOTAutograd, which minify does not read, makes the difference.\n{nothing}"
+    )
 
 
 def minify_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:

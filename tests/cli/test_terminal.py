@@ -284,6 +284,10 @@ COMPILED = "import torch\n\n\n@torch.compile(backend={backend!r})\ndef f(x):\n  
         (COMPILED.format(backend="eager", call="f(torch.ones(2))"), "nothing-failed"),
         (COMPILED.format(backend="eager", call="f(torch.ones(2)) + torch.ones(3)"), "fails-by-itself"),
         (COMPILED.format(backend="egaer", call="f(torch.ones(2))"), "no-such-backend"),
+        (
+            COMPILED.format(backend="eager", call="import sys; f(torch.ones(2)); assert 'minifier' in sys.modules"),
+            "fails-unobserved",
+        ),
     ],
 )
 def test_programs_are_told_why_there_is_no_result(minify, script, cause):
