@@ -92,19 +92,18 @@ def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
             pair.eager.isfinite().logical_not().sum()
         )
         sentence = f"{pair.where} has other NaNs or infinities than eager in {count} of {pair.eager.numel()} elements"
-        return Difference(Aspect.NON_FINITE, pair.where, sentence, error, own, noise, elements=elements)
-    scale = _largest(pair.eager)
+        return Difference(Aspect.NON_FINITE, pair.where, sentence, error, own, noise, elements)
     if not is_float(pair.eager):
         count = int((pair.compiled != pair.eager).sum())
         sentence = f"{pair.where} differs from eager's in {count} of {pair.eager.numel()} elements"
-        return Difference(pair.aspect, pair.where, sentence, error, own, noise, scale, elements)
+        return Difference(pair.aspect, pair.where, sentence, error, own, noise, elements)
     if own:
         sentence = f"{pair.where} is off from double precision by {error:.2g}, eager by {own:.2g}"
     else:
         sentence = f"{pair.where} is off from eager's by {error:.2g}"
     if noise:  # exactly read inputs were not moved
         sentence += f"; a rounding error in the inputs moves eager by {noise:.2g}"
-    return Difference(pair.aspect, pair.where, sentence, error, own, noise, scale, elements)
+    return Difference(pair.aspect, pair.where, sentence, error, own, noise, elements)
 
 
 def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence[Sample]) -> Difference | None:
@@ -139,11 +138,6 @@ def excused_difference(pair: TensorPair, judgement: Judgement, samples: Sequence
     return Difference(
         pair.aspect, pair.where, f"{sentence}; it is off by {own:.3g} from double precision", error, own, noise
     )
-
-
-def _largest(value: torch.Tensor) -> float:
-    numbers = _real(value).double()
-    return float(numbers[numbers.isfinite()].abs().max()) if numbers.isfinite().any() else 0.0
 
 
 def _real(value: torch.Tensor) -> torch.Tensor:

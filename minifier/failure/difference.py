@@ -55,7 +55,6 @@ class Difference:
     sentence: the description for the user.
     error, eager_error: distance of the compiled and the eager result from the reference.
     noise: the change of eager's result under a rounding error.
-    scale: the largest number in eager's result.
     elements: the elements that are furthest from eager's.
 
     Distances are absolute, of the worst element; None if meaningless.
@@ -67,15 +66,7 @@ class Difference:
     error: float | None = None
     eager_error: float | None = None
     noise: float | None = None
-    scale: float | None = None
     elements: tuple[ElementPair, ...] = ()
-
-    @property
-    def relative_errors(self) -> tuple[float, float] | None:
-        """The compiled and the eager result's error, as fractions of the largest number in eager's result, or None."""
-        if self.error is None or self.eager_error is None or not self.scale:
-            return None
-        return self.error / self.scale, self.eager_error / self.scale
 
     def named(self, names: Mapping[str, str]) -> Difference:
         """Return the difference with these names in the place of placeholders' names."""

@@ -81,10 +81,9 @@ def _failed(outcome: Outcome) -> str:
 def _how_wrong(outcome: Outcome) -> str:
     failure = outcome.shown_failure
     first = failure.differences[0] if failure.differences else None
-    if first is None or first.relative_errors is None:
+    if first is None or first.error is None or first.eager_error is None:
         return failure.message
-    error, of_eager = first.relative_errors
-    return f"{first.where}: relative error {error:.1g}, eager's own {of_eager:.1g}"
+    return f"{first.where} is off by {first.error:.2g}, eager by {first.eager_error:.1g}"
 
 
 def _where(outcome: Outcome) -> Iterator[ResultRow]:
