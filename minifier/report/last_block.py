@@ -81,7 +81,7 @@ def _failed(outcome: Outcome) -> str:
 def _how_wrong(outcome: Outcome) -> str:
     failure = outcome.shown_failure
     first = failure.differences[0] if failure.differences else None
-    if first is None or first.error is None or first.eager_error is None:
+    if first is None or not first.error or first.eager_error is None:  # NaN in the place of a number, say
         return failure.message
     return f"{first.where} is off by {first.error:.2g}, eager by {first.eager_error:.1g}"
 
