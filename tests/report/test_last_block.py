@@ -37,10 +37,10 @@ def test_in_a_pipe_each_row_is_a_line():
 
 
 def test_a_wrong_result_says_how_wrong_it_is_beside_eagers_own_error():
-    difference = Difference(Aspect.VALUES, "output 0", "output 0 is off", 0.04, 2e-7, None, 2.0)
+    difference = Difference(Aspect.VALUES, "output 0", "output 0 is off", 0.04, 2e-7)
     fingerprint = Fingerprint(Stage.COMPARE, Kind.WRONG_RESULT, message="values")
     failed = rows(outcome(Failure(fingerprint, "wrong-result", "it is off", differences=(difference,))))["failed"]
-    assert "0.02" in failed and "1e-07" in failed and "torch.tanh" in failed
+    assert "0.04" in failed and "2e-07" in failed and "torch.tanh" in failed
 
 
 def test_a_search_that_was_stopped_goes_on():
