@@ -75,3 +75,28 @@ def test_an_object_that_the_failure_does_not_need_is_left_out(reduced):
     done = reduced("Refuse(torch.tanh)", needs_none)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and "Refuse" not in done.repro and "inductor" not in done.repro
+
+
+REFUSING = """
+class Refuse:
+    def __init__(self, op):
+        self.op = op
+
+    def __call__(self, graph):
+        if any(node.target is self.op for node in graph.nodes):
+            raise NotImplementedError("refused")
+
+    def uuid(self):
+        return b"1"
+"""
+
+
+def test_an_object_of_a_module_in_another_folder_is_imported_from_there(reduced, project):
+    project.write(REFUSING, "passes/refusing.py")
+    script = SCRIPT.replace(
+        "    import acme\n", "    import sys\n    sys.path.append('passes')\n    import acme, refusing\n"
+    )
+    done = reduced("refusing.Refuse(torch.tanh)", script)
+    assert done.code == 0, done.stderr
+    assert done.ops[1] == 1 and done.result["verified"]["control"] == "passed", done.stderr
+    assert "refusing" in done.repro
