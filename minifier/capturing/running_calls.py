@@ -21,6 +21,7 @@ _HEAD = struct.Struct("=Qd")  # how far the program has come; seconds of the slo
 _RUNS, _EXITS, _HAS_ENDED = range(3)  # its own code; threads and exit handlers, after that; it ended by itself
 _CALL = struct.Struct("=QQQQd")  # stage from 1 (0: nothing runs), graph, call, thread, when it began
 _NO_CALL = bytes(_CALL.size)
+_STAGE_BYTES = 8
 _MAX_THREADS = 100  # in backend calls at the same time; calls of further threads are not recorded
 _FIRST_SLOT_OFFSET = 64
 
@@ -85,7 +86,7 @@ class RunningCalls:
                 return None
             slot.offset, outer = offset, b""
         now = self.now()
-        _CALL.pack_into(memory, offset, _NUMBERS[stage], number, call, threading.get_ident(), now)
+        self._write(offset, _CALL.pack(_NUMBERS[stage], number, call, threading.get_ident(), now))
         return offset, outer, now
 
     def leave(self, token: Token | None, *, counts: bool = True) -> None:
@@ -96,7 +97,7 @@ class RunningCalls:
         if token is None:
             return
         offset, outer, begun = token
-        self._memory[offset : offset + _CALL.size] = outer or _NO_CALL
+        self._write(offset, outer or _NO_CALL)
         if not outer:
             self._own_slot.offset = 0
             self._free.append(offset)
@@ -104,6 +105,13 @@ class RunningCalls:
         if counts and lasted > self._slowest:
             self._slowest = lasted
             _HEAD.pack_into(self._memory, 0, self._state, lasted)
+
+    def _write(self, offset: int, content: bytes) -> None:
+        """Write a slot, its stage last: a reader meanwhile sees no call, and never one that began at 0."""
+        stage = slice(offset, offset + _STAGE_BYTES)
+        self._memory[stage] = _NO_CALL[:_STAGE_BYTES]
+        self._memory[stage.stop : offset + _CALL.size] = content[_STAGE_BYTES:]
+        self._memory[stage] = content[:_STAGE_BYTES]
 
     def exits(self) -> None:
         """Record that the program's own code has ended: its threads and exit handlers still run."""
