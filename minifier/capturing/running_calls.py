@@ -21,9 +21,11 @@ _HEAD = struct.Struct("=Qd")  # how far the program has come; seconds of the slo
 _RUNS, _EXITS, _HAS_ENDED = range(3)  # its own code; threads and exit handlers, after that; it ended by itself
 _CALL = struct.Struct("=QQQQd")  # stage from 1 (0: nothing runs), graph, call, thread, when it began
 _NO_CALL = bytes(_CALL.size)
-_STAGE_BYTES = 8
 _MAX_THREADS = 100  # in backend calls at the same time; calls of further threads are not recorded
+_VERSION = struct.Struct("=Q")  # of a slot's content: odd while it is written
+_SLOT_BYTES = _VERSION.size + _CALL.size
 _FIRST_SLOT_OFFSET = 64
+_SLOT_OFFSETS = range(_FIRST_SLOT_OFFSET, _FIRST_SLOT_OFFSET + _MAX_THREADS * _SLOT_BYTES, _SLOT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class RunningCalls:
     """
 
     def __init__(self, path: Path | None = None, now: Callable[[], float] = time.monotonic) -> None:
-        size = _FIRST_SLOT_OFFSET + _MAX_THREADS * _CALL.size
+        size = _SLOT_OFFSETS.stop
         if path is None:
             self._memory = mmap.mmap(-1, size)  # no file that the script could close
         else:  # for a reader after the process has ended
@@ -67,7 +69,7 @@ class RunningCalls:
                 if path.stat().st_size < size:
                     file.truncate(size)
                 self._memory = mmap.mmap(file.fileno(), size)
-        self._free = [_FIRST_SLOT_OFFSET + i * _CALL.size for i in reversed(range(_MAX_THREADS))]
+        self._free = list(reversed(_SLOT_OFFSETS))
         self._own_slot = _OwnSlot()
         self.now = now
         self._slowest = 0.0
@@ -75,10 +77,10 @@ class RunningCalls:
 
     def enter(self, stage: Stage, number: int, call: int) -> Token | None:
         """Record that a backend call begins in this thread; must not be called in the script's own forks."""
-        slot, memory = self._own_slot, self._memory
+        slot = self._own_slot
         offset = slot.offset
         if offset:
-            outer = memory[offset : offset + _CALL.size]
+            outer = self._memory[offset + _VERSION.size : offset + _SLOT_BYTES]
         else:
             try:
                 offset = self._free.pop()
@@ -107,11 +109,20 @@ class RunningCalls:
             _HEAD.pack_into(self._memory, 0, self._state, lasted)
 
     def _write(self, offset: int, content: bytes) -> None:
-        """Write a slot, its stage last: a reader meanwhile sees no call, and never one that began at 0."""
-        stage = slice(offset, offset + _STAGE_BYTES)
-        self._memory[stage] = _NO_CALL[:_STAGE_BYTES]
-        self._memory[stage.stop : offset + _CALL.size] = content[_STAGE_BYTES:]
-        self._memory[stage] = content[:_STAGE_BYTES]
+        """Write a slot. Each slice is copied at once, as `pack_into` is not."""
+        memory, start = self._memory, offset + _VERSION.size
+        (version,) = _VERSION.unpack_from(memory, offset)
+        memory[offset:start] = _VERSION.pack(version + 1)
+        memory[start : offset + _SLOT_BYTES] = content
+        memory[offset:start] = _VERSION.pack(version + 2)
+
+    def _read(self, offset: int) -> bytes:
+        """Return the content of a slot; no call if it is being written, or was written meanwhile."""
+        memory, start = self._memory, offset + _VERSION.size
+        version = memory[offset:start]
+        content = memory[start : offset + _SLOT_BYTES]
+        is_whole = memory[offset:start] == version and _VERSION.unpack(version)[0] % 2 == 0
+        return content if is_whole else _NO_CALL
 
     def exits(self) -> None:
         """Record that the program's own code has ended: its threads and exit handlers still run."""
@@ -143,8 +154,8 @@ class RunningCalls:
     def running(self) -> list[Running]:
         """Return the calls that have not returned, the last begun first."""
         calls = []
-        for i in range(_MAX_THREADS):
-            stage, number, call, thread, begun = _CALL.unpack_from(self._memory, _FIRST_SLOT_OFFSET + i * _CALL.size)
+        for offset in _SLOT_OFFSETS:
+            stage, number, call, thread, begun = _CALL.unpack(self._read(offset))
             if 0 < stage <= len(_STAGES):
                 calls.append(Running(_STAGES[stage - 1], number, call, thread, begun))
         return sorted(calls, key=lambda running: -running.begun)

@@ -23,4 +23,5 @@ def test_a_call_that_is_being_written_is_whole_or_not_there():
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    assert calls
     assert all((call.stage, call.number, call.call) == (Stage.RUN, 7, 3) and call.begun > 0 for call in calls)
