@@ -84,13 +84,12 @@ def source_at_compile(backend: Any) -> LocalBackend | None:
 
 def _local(asked: AskedBackend, backend: BackendReference) -> LocalBackend | None:
     """Return the source of a backend that functions made, where the reference lacks one, or may lack a part of it."""
-    if backend.reach is BackendSource.NONE:
-        local: LocalBackend | None = asked.noted or local_backend(asked.function)
-        return local
-    if not backend.made_by or not _is_local(asked):
+    has_none = backend.reach is BackendSource.NONE
+    if not has_none and (not backend.made_by or not _is_local(asked)):
         return None
-    local = asked.noted or local_backend(asked.function)
-    return local if local is not None and local.definitions else None  # else it is of attributes, as the reference is
+    local: LocalBackend | None = asked.noted or local_backend(asked.function)
+    # Without definitions it is of attributes, as a reference is.
+    return local if has_none or (local is not None and local.definitions) else None
 
 
 def _is_local(asked: AskedBackend) -> bool:

@@ -49,6 +49,11 @@ class Drawn:
     storage: str | None = None
 
     @property
+    def is_random(self) -> bool:
+        """Whether random numbers are drawn; constants and listed values take none."""
+        return self.how in ("randn", "rand", "randint", "bools")
+
+    @property
     def spread(self) -> float:
         """Width of rand's interval, without floating-point noise."""
         low, high = self.low or 0.0, 1.0 if self.high is None else self.high

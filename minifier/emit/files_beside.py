@@ -10,6 +10,7 @@ from pathlib import Path
 from minifier.case import BackendReference
 
 MAX_FILE_BYTES = 2**20
+_SETTING = 'os.environ["{name}"] = str(pathlib.Path(__file__).with_name("{name}{suffix}"))'
 _NAMED = re.compile(
     r'os\.environ\["(?P<name>\w+)"\] = str\(pathlib\.Path\(__file__\)\.with_name\("(?P<file>(?P=name)(?:\.\w+)?)"\)\)'
 )
@@ -28,6 +29,11 @@ def files_read(backend: BackendReference) -> dict[str, Path]:
     """Return the files that a backend read in its current folder, by name, as far as they may lie next to a repro."""
     names = (name for name in backend.files if _NAME.fullmatch(name) and not _OWN.fullmatch(name))
     return {name: Path(name).absolute() for name in names if may_lie_beside(Path(name))}
+
+
+def setting_of_file(name: str, suffix: str) -> str:
+    """Return the statement that leads a variable to a file of its name, which lies next to the repro."""
+    return _SETTING.format(name=name, suffix=suffix)
 
 
 def may_lie_beside(path: Path) -> bool:

@@ -15,7 +15,6 @@ from minifier.fx.tensors import is_stored_as_bytes
 from minifier.interfaces.names import ZEROS_WITHOUT_MEMORY
 
 TENSOR_FILE = "inputs.safetensors"
-_CONSTANT = ("zeros", "ones", "full", "list", "no memory")  # ways of drawing that use no random numbers
 _RANDN_DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128")
 
 
@@ -202,7 +201,7 @@ def input_lines(case: Case, names: dict[str, str], *, seeded: bool = False) -> t
             statements.append(f"with torch.no_grad():\n    {statement}" if without_grad else statement)
             continue
         stored = stored or isinstance(item.source, Stored)
-        random = random or (isinstance(item.source, Drawn) and item.source.how not in _CONSTANT)
+        random = random or (isinstance(item.source, Drawn) and item.source.is_random)
         if isinstance(item.source, Drawn) and (storage := item.source.storage) is not None:
             if storage not in written:
                 written.add(storage)

@@ -14,9 +14,8 @@ from pathlib import Path
 from minifier.case import State
 from minifier.case.literals import literal
 from minifier.case.variables import is_secret, may_be_written
-from minifier.emit.files_beside import may_lie_beside
+from minifier.emit.files_beside import may_lie_beside, setting_of_file
 
-_BESIDE = 'os.environ["{name}"] = str(pathlib.Path(__file__).with_name("{name}{suffix}"))'
 _SUFFIX = re.compile(r"\.\w+")
 
 
@@ -44,7 +43,7 @@ def variables_source(state: State) -> VariablesSource:
             lines.append(f"os.environ[{literal(name)}] = {literal(value)}")
         elif (suffix := _suffix_of_file(name, value)) is not None:
             files[name + suffix] = Path(value)
-            lines.append(_BESIDE.format(name=name, suffix=suffix))
+            lines.append(setting_of_file(name, suffix))
         else:
             elsewhere.append((name, value))
     return VariablesSource(tuple(lines), ("import pathlib",) if files else (), files, tuple(elsewhere))

@@ -33,6 +33,7 @@ def _is_float(dtype: str) -> bool:
 
 
 def is_integer(dtype: str) -> bool:
+    """Return whether the dtype has integers only; a boolean is none."""
     return dtype != "bool" and not _is_float(dtype)
 
 
@@ -81,12 +82,14 @@ def data_rows(case: Case, facts: dict[str, Facts]) -> list[Row]:
     tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
     rows = []
     for views in drawn_storages(case.inputs).values():
-        rows += [row(f"memory of {view.name}", _with_own_memory(view.name)) for view in views]
+        rows += [row(f"memory of {view.name}", _alone(view.name)) for view in views]
     for item in tensors:
         if not isinstance(item.source, Drawn):
             rows.append(row(f"values of {item.name}", *_edits(item, facts.get(item.name))))
         elif item.source.how == "no memory":
-            rows.append(row(f"values of {item.name}", *_edits(item, None)[:1], _with_source(item.name, Drawn("zeros"))))
+            rows.append(
+                row(f"values of {item.name}", *_edits(item, None)[:1], with_source({item.name}, Drawn("zeros")))
+            )
         elif item.source.how == "zeros" and not is_integer(item.meta.dtype):  # a value at a cut
             rows.append(row(f"values of {item.name}", *_edits(item, None)[:1]))
     return [*rows, *_storage_rows(tensors, facts)]
@@ -119,7 +122,7 @@ def _edits_of_storage(key: str, views: Sequence[TensorInput], facts: dict[str, F
     names = {view.name for view in views}
     return [
         *(_drawn_apart(source, names) for source in drawn[:1]),
-        *(edit for source in drawn for edit in (_drawn_without_gaps(source, names), _drawn_in_place(source, names))),
+        *(edit for source in drawn for edit in (_drawn_without_gaps(source, names), with_source(names, source))),
     ]
 
 
@@ -149,36 +152,32 @@ def _drawn_apart(source: Drawn, names: Collection[str]) -> Edit:
     return edit
 
 
-def _drawn_in_place(source: Drawn, names: Collection[str]) -> Edit:
-    """Return an edit that generates the storage, and leaves each view where it is."""
-
-    def change(item: TensorInput) -> TensorInput:
-        return replace(item, source=source) if item.name in names else item
-
-    return lambda case: with_tensors(case, change)
-
-
 def _drawn_without_gaps(source: Drawn, names: Collection[str]) -> Edit:
-    return lambda case: without_gaps(_drawn_in_place(source, names)(case))
+    return lambda case: without_gaps(with_source(names, source)(case))
 
 
-def _with_own_memory(name: str) -> Edit:
-    def change(item: TensorInput) -> TensorInput:
-        if item.name != name or not isinstance(item.source, Drawn):
-            return item
-        return replace(item, source=replace(item.source, storage=None), meta=replace(item.meta, offset=0, storage=None))
+def _alone(name: str) -> Edit:
+    return lambda case: with_tensors(case, lambda item: with_own_memory(item) if item.name == name else item)
 
-    return lambda case: with_tensors(case, change)
+
+def with_own_memory(item: TensorInput) -> TensorInput:
+    """Return the input with generated values of its own, if it is a view of a generated storage; else itself."""
+    source = item.source
+    if not isinstance(source, Drawn) or source.storage is None:
+        return item
+    return replace(item, source=replace(source, storage=None), meta=replace(item.meta, offset=0, storage=None))
 
 
 def _edits(item: TensorInput, facts: Facts | None) -> list[Edit]:
     sources = dict.fromkeys(rung(item, facts) for rung in _LADDER)
-    return [_with_source(item.name, source) for source in sources if source is not None]
+    return [with_source({item.name}, source) for source in sources if source is not None]
 
 
-def _with_source(name: str, source: Drawn) -> Edit:
+def with_source(names: Collection[str], source: Drawn) -> Edit:
+    """Return an edit that generates the values of the named inputs in this way."""
+
     def change(item: TensorInput) -> TensorInput:
-        return replace(item, source=source) if item.name == name else item
+        return replace(item, source=source) if item.name in names else item
 
     return lambda case: with_tensors(case, change)
 

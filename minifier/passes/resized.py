@@ -83,7 +83,8 @@ def with_tensors(case: Case, change: Callable[[TensorInput], TensorInput]) -> Ca
         return case
     views = {view.name for views in drawn_storages(case.inputs).values() for view in views}
     changed = {new.name for new, old in zip(inputs, case.inputs, strict=True) if new != old}
-    return _with_inputs(case, _placed(case.inputs, inputs, views & changed))
+    moved = views & changed
+    return _with_inputs(case, _placed(case.inputs, inputs, moved) if moved else inputs)
 
 
 def _with_inputs(case: Case, inputs: tuple[Input, ...]) -> Case:

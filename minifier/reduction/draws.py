@@ -13,8 +13,6 @@ from minifier.passes.resized import with_tensors
 
 DRAWS = 8  # of a variant, before it is said to pass
 _MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Case
-_RANDOM = ("randn", "rand", "randint", "bools")
-_CONSTANT = ("zeros", "ones", "full", "no memory")
 
 
 def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:
@@ -27,8 +25,9 @@ def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:
 def _can_be_drawn(item: TensorInput) -> bool:
     if not isinstance(item.source, Drawn) or item.source.storage is not None:  # a draw would end the sharing
         return False
-    is_small = _elements(item) <= _MAX_ELEMENTS and not item.meta.dtype.startswith("complex")
-    return item.source.how in _CONSTANT or (item.source.how in _RANDOM and is_small)
+    if not item.source.is_random:
+        return item.source.how != "list"
+    return _elements(item) <= _MAX_ELEMENTS and not item.meta.dtype.startswith("complex")
 
 
 def _elements(item: TensorInput) -> int:
@@ -43,7 +42,7 @@ def redrawn(case: Case, number: int, among: Collection[str] | None = None) -> Ca
 
     def draw(item: TensorInput) -> TensorInput:
         source = item.source
-        if not isinstance(source, Drawn) or source.how not in _RANDOM or item.name not in (among or places):
+        if not isinstance(source, Drawn) or not source.is_random or item.name not in (among or places):
             return item
         random = Random(number * len(places) + places[item.name])
         values = tuple(_value(random, source) for _ in range(_elements(item)))

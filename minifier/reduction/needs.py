@@ -15,7 +15,7 @@ from minifier.case.inputs import bases, views_among
 from minifier.case.ops import atoms, with_ops
 from minifier.case.script_floats import floats_in_tensors
 from minifier.failure import Verdict
-from minifier.passes.data import plain
+from minifier.passes.data import plain, with_own_memory, with_source
 from minifier.passes.edits import Edit
 from minifier.passes.layout import dtype_edits, dtypes_like
 from minifier.passes.resized import with_tensors
@@ -203,7 +203,7 @@ class _Measurement:
         if isinstance(item.source, Stored) and item.source.shared:
             return  # draws would lose the shared memory as well
         for kind in kinds_of(item):
-            programs = self.simplifier.programs([_with_source(item.name, kind)])
+            programs = self.simplifier.programs([with_source({item.name}, kind)])
             if not programs or not can_be_drawn(programs[0], {item.name}):
                 return
             draws = [redrawn(programs[0], number, {item.name}) for number in range(DRAWS)]
@@ -215,20 +215,14 @@ class _Measurement:
         self.needs.sentences.append(sentences.get(how, ""))
 
 
-def _with_source(name: str, source: Drawn) -> Edit:
-    return lambda case: with_tensors(case, lambda item: replace(item, source=source) if item.name == name else item)
-
-
 def _without_sharing(case: Case) -> Case:
     """Give each view memory of its own, with the same values or as random ones."""
 
     def own(item: TensorInput) -> TensorInput:
-        source, meta = item.source, item.meta
-        if isinstance(source, Drawn) and source.storage is not None:
-            return replace(item, source=replace(source, storage=None), meta=replace(meta, offset=0, storage=None))
+        source = item.source
         if not isinstance(source, Stored) or source.base is None:
-            return item
-        return replace(item, source=replace(source, base=None), meta=replace(meta, storage=None))
+            return with_own_memory(item)
+        return replace(item, source=replace(source, base=None), meta=replace(item.meta, storage=None))
 
     return with_tensors(case, own)
 

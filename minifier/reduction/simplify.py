@@ -125,7 +125,7 @@ class Simplifier:
             return True
         self.runner.part = ""
         self._answers.forget([key])
-        return self._holds(self.case)
+        return self.holds(self.case)
 
     def has_become_flaky(self) -> bool:
         """Probe the simplest Case again; return whether its failure comes and goes, so that the passes must run again.
@@ -182,7 +182,7 @@ class Simplifier:
             self._runs_eagerly = True
             return
         case = with_cut_values(self.runner, self.whole, self.case)
-        if case != self.case and self._is_runnable(case) and self._holds(case):
+        if case != self.case and self._is_runnable(case) and self.holds(case):
             self._accept(case)
             self._runs_eagerly = True
 
@@ -273,7 +273,7 @@ class Simplifier:
         (candidate,) = self._runnable([steps])
         if candidate is None or candidate == self.case:
             return False
-        if not self._holds(candidate, later):
+        if not self.holds(candidate, later):
             return False
         self._accept(candidate)
         return True
@@ -298,17 +298,13 @@ class Simplifier:
         candidates = self._runnable([[[edit]] for edit in self._distinct(edits)])
         return [each for each in candidates if each is not None and each != self.case]
 
-    def holds(self, case: Case) -> bool:
-        """Probe a candidate, unless it has answered; return whether the failure shows."""
-        return self._holds(case)
-
     def passed(self, case: Case) -> bool:
         """Return whether a probed candidate passed: no other failure showed either."""
         return self.runner.key_of(case) in self._answers.passed
 
     def shows(self, edits: Alternatives) -> bool:
         """Return whether the failure stays after any of these edits."""
-        return any(map(self._holds, self.programs(edits)))
+        return any(map(self.holds, self.programs(edits)))
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
         """Return for each try the Case after its steps that leave a runnable program; None if there is none."""
@@ -345,7 +341,11 @@ class Simplifier:
         (result,) = self.runner.run([lambda: runs(self.runner.prepared, case)])
         return result is not None and result["case"] is not None
 
-    def _holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
+    def holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
+        """Probe a candidate, unless it has answered; return whether the failure shows.
+
+        Idle workers probe the next candidates of the tries in `later`.
+        """
         key = self.runner.key_of(case)
         if key not in self._answers:
             remaining = self.budget.after(self.runner.total).max_probes

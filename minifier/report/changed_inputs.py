@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from minifier.case import Case, Drawn, TensorInput
 from minifier.case.values import TensorMeta, is_permuted
 
-_RANDOM = ("randn", "rand", "randint", "bools")  # constants may be the captured values
 _Pair = tuple[TensorMeta, TensorInput]  # the value as captured, and the input as it is now
 
 
@@ -29,7 +28,8 @@ def free_aspects(captured: Case, minimal: Case) -> tuple[str, ...]:
         ("size", lambda pair: minimal.symbolic is None and _other_size(*pair)),
         ("dtype", lambda pair: pair[0].dtype != pair[1].meta.dtype),
         ("stride", lambda pair: is_permuted(pair[0].shape, pair[0].stride) and not _is_permuted(pair[1])),
-        ("value", lambda pair: isinstance(pair[1].source, Drawn) and pair[1].source.how in _RANDOM),
+        # Constants may be the captured values.
+        ("value", lambda pair: isinstance(pair[1].source, Drawn) and pair[1].source.is_random),
     )
     return tuple(name for name, is_other in tests if all(map(is_other, pairs)))
 
