@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import faulthandler
+import importlib
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -160,6 +162,22 @@ def soak(processes: None) -> None:
 @pytest.fixture
 def project(tmp_path: Path, processes: None) -> Project:
     return Project(tmp_path)
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str, str], ModuleType]]:
+    """`imported(name, text)` is the module with this text, which is forgotten after the test."""
+    names: list[str] = []
+
+    def write_and_import(name: str, text: str) -> ModuleType:
+        (tmp_path / f"{name}.py").write_text(text)
+        names.append(name)
+        return importlib.import_module(name)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield write_and_import
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture

@@ -49,3 +49,19 @@ def f(x):
 
 torch.compile(f, backend="oddlib_slow")(torch.randn(4, 8))
 """
+
+# The end of a backend that has read, in its module or from a file, the name of the op that it refuses.
+REFUSES_WHAT_IT_READ = """
+
+@torch._dynamo.register_backend
+def acme(gm, example_inputs):
+    if any(node.target is getattr(torch, refused, None) for node in gm.graph.nodes):
+        raise NotImplementedError(f"no lowering for {refused}")
+    return gm.forward
+"""
+CALLS_ACME = """
+import acme
+import torch
+
+torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend="acme")(torch.ones(3))
+"""

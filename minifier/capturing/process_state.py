@@ -14,6 +14,7 @@ from minifier.capturing.object_source import option
 from minifier.case import State
 from minifier.case.literals import SCRIPT
 from minifier.case.switches import AUTOCAST_CACHE, DEFAULT_DEVICE, changed_switches, implied_config
+from minifier.case.texts import text
 from minifier.case.variables import may_be_set, variables
 from minifier.errors import CannotSave
 from minifier.fx.node_arguments import short
@@ -71,10 +72,10 @@ def _is_relative_file(value: str) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    """Whether JSON can have the value: bytes that are no text cannot be encoded."""
+    """Whether a Case can have the value: bytes that are no text cannot be encoded."""
     try:
-        value.encode()
-    except UnicodeEncodeError:
+        text(value)
+    except ValueError:
         return False
     return True
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from failing_scripts import CALLS_ACME, REFUSES_WHAT_IT_READ
 
 from minifier.errors import NoRepro
 
@@ -13,20 +14,8 @@ import torch
 
 path, fast = os.environ.get("ACME_CONFIG"), "ACME_FAST" in os.environ
 refused = json.load(open(path))["refused"] if path else ""
-
-
-@torch._dynamo.register_backend
-def acme(gm, example_inputs):
-    if any(node.target is getattr(torch, refused, None) for node in gm.graph.nodes):
-        raise NotImplementedError(f"no lowering for {refused}")
-    return gm.forward
 """
-CALL = """
-import acme
-import torch
-
-torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend="acme")(torch.ones(3))
-"""
+ACME += REFUSES_WHAT_IT_READ
 
 
 def test_what_the_backend_read_is_named_where_the_failure_does_not_come_back(bureau):
@@ -35,7 +24,7 @@ def test_what_the_backend_read_is_named_where_the_failure_does_not_come_back(bur
     (bureau.folder / "settings.json").write_text(json.dumps({"refused": "tanh"}))
     bureau.capture(
         "import os\nos.environ['ACME_CONFIG'] = os.path.join(os.path.dirname(__file__), 'settings.json')\n"
-        + CALL.replace("import torch\n", "import torch\ndel os.environ['ACME_CONFIG']\n", 1)
+        + CALLS_ACME.replace("import torch\n", "import torch\ndel os.environ['ACME_CONFIG']\n", 1)
     )
     assert set(bureau.case().backend.variables) == {"ACME_CONFIG", "ACME_FAST"}
     with pytest.raises(NoRepro) as error:

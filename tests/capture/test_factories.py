@@ -1,8 +1,5 @@
 """Which functions are called again to make a backend that they have made: those that give it back, and no others."""
 
-import importlib
-import sys
-
 import pytest
 
 from minifier.capturing.object_source import write_object
@@ -79,11 +76,8 @@ MADE = []
 
 
 @pytest.fixture
-def factories(monkeypatch, tmp_path):
-    (tmp_path / "odd_factories.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("odd_factories")
-    del sys.modules["odd_factories"]
+def factories(imported):
+    return imported("odd_factories", SOURCE)
 
 
 @pytest.mark.parametrize("name", ["gives", "a_lambda", "branches"])

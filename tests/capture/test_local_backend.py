@@ -1,8 +1,5 @@
 """Backends that a function made while it runs: the definitions that make such a backend again, run elsewhere."""
 
-import importlib
-import sys
-
 import pytest
 from vocabulary import source_of
 
@@ -164,11 +161,8 @@ MODULE = source_of("""
 
 
 @pytest.fixture
-def functions(monkeypatch, tmp_path):
-    (tmp_path / "odd_locals.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("odd_locals")
-    del sys.modules["odd_locals"]
+def functions(imported):
+    return imported("odd_locals", MODULE)
 
 
 def made_in(functions, name):

@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import pytest
+from failing_scripts import CALLS_ACME, REFUSES_WHAT_IT_READ
 
 from minifier.case.variables import may_be_set, may_be_written, ordinary, others
 
@@ -21,20 +22,8 @@ import torch
 
 path, token = os.environ.get("ACME_CONFIG"), os.environ.get("ACME_TOKEN", "")
 refused = json.load(open(path))["refused"] if path else "tanh" if token.startswith("acme-") else ""
-
-
-@torch._dynamo.register_backend
-def acme(gm, example_inputs):
-    if any(node.target is getattr(torch, refused, None) for node in gm.graph.nodes):
-        raise NotImplementedError(f"no lowering for {refused}")
-    return gm.forward
 """
-CALL = """
-import acme
-import torch
-
-torch.compile(lambda x: torch.tanh(torch.sin(x)) + 1, backend="acme")(torch.ones(3))
-"""
+ACME += REFUSES_WHAT_IT_READ
 TOKEN = "acme-9f8e7d6c5b4a39281706"
 
 
@@ -81,7 +70,7 @@ def test_a_file_that_a_variable_leads_to_goes_next_to_the_repro(project):
     config = project.write(json.dumps({"refused": "tanh"}), "settings/acme.json")
     project.write(ACME, "acme.py")
     paths = f'import os\nos.environ.update(ACME_CONFIG="{config}", ACME_LOG_DIR="/var/tmp/acme")\n'
-    done = project.run(paths + CALL)
+    done = project.run(paths + CALLS_ACME)
     assert (done.code, done.ops) == (0, (3, 1))
     assert "ACME_CONFIG" in done.repro and "ACME_LOG_DIR" not in done.repro and str(project.folder) not in done.repro
     assert (done.out / "ACME_CONFIG.json").read_text() == config.read_text()
@@ -97,7 +86,7 @@ def test_a_file_that_a_variable_leads_to_goes_next_to_the_repro(project):
 def test_a_secret_that_the_script_sets_is_named_and_shown_to_nobody(project):
     project.write(ACME, "acme.py")
     secrets = f'import os\nos.environ.update(ACME_TOKEN="{TOKEN}", OTHER_TOKEN="{TOKEN}-2")\n'
-    done = project.run(secrets + CALL)
+    done = project.run(secrets + CALLS_ACME)
     assert (done.code, done.ops) == (0, (3, 1))
     assert "ACME_TOKEN" in done.repro and TOKEN not in done.repro and TOKEN not in done.stderr
     with zipfile.ZipFile(done.out / "bundle.zip") as bundle:
@@ -115,7 +104,7 @@ def test_a_file_in_the_current_folder_goes_next_to_the_repro(project, at_import)
     later = reads + ' if os.path.exists("acme.json") else ""'
     source = head + (f"{reads}\n\n\n{function}" if at_import else function.replace("    if", f"    {later}\n    if"))
     project.write(source, "acme.py")
-    done = project.run(CALL)
+    done = project.run(CALLS_ACME)
     assert (done.code, done.ops) == (0, (3, 1))
     assert (done.out / "acme.json").read_text() == (project.folder / "acme.json").read_text()
     assert project.minify("check", done.out, path=[project.folder]).code == 1  # still there
