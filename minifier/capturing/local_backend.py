@@ -138,8 +138,8 @@ class LocalBackend:
 def local_backend(function: Any) -> LocalBackend | None:
     """Return the source of a backend that the user's functions on the stack made.
 
-    Its definitions lack what the script's module binds. None if there is no such source, since a variable holds what no
-    statement makes again, a parameter's tensor say.
+    The definitions lack the names that the script's module binds. None if a needed variable holds an object that no
+    statement makes again: a tensor that was passed as an argument, say.
     """
     scopes = list(_scopes())
     outwards = [scopes[n:] for n in range(len(scopes))]

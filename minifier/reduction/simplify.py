@@ -283,7 +283,7 @@ class Simplifier:
         self.accepted.append(case)
 
     def begin_needs(self) -> None:
-        """Give the measurement of what the failure needs some time of its own, within that of the whole reduction."""
+        """Set the time limit of the measurement of needs, which the whole reduction's limit bounds."""
         spent = self._spent()
         self._max_spent = spent + min(max(_MIN_NEEDS_SECONDS, _MAX_NEEDS_RATIO * spent), self.seconds - spent)
         self.runner.phase, self.runner.part = "simplify", "needs"

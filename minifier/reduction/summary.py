@@ -20,9 +20,9 @@ class Summary:
     """The result of a reduction in numbers and sentences.
 
     `divergent` are the ops whose compiled results differ from eager's, each with the difference.
-    `unanswered` is the number of candidates that gave no answer, however often they were asked; `unanswered_ops` are
-    those of the proof of the ops, and `invalid_ops` those on which eager failed as well. `innocent` are the fewer ops
-    that fail too if all results are compared, also results that the whole graph's results do not depend on.
+    `unanswered` is the number of candidates that gave no answer, however often they were asked. Of the candidates that
+    prove the ops, `unanswered_ops` gave no answer, and eager failed on `invalid_ops`. `innocent` are the functions of a
+    smaller graph that fails too, in a result that the whole graph's results do not depend on.
     `unrecorded` is the number of the graph's values that were too large to keep: the ops that read them were not cut
     off from the ops that make them. `hidden` are passes whose candidates all showed another failure. `guilt` says of a
     wrong result whether the reduced graph's ops make the whole graph's results wrong (`reduction/guilt.py`). `cause` is

@@ -61,7 +61,7 @@ _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"(?P<name>\w+=)", "`torch.compile` without the argument {name}."),
     ),
 }
-# Of the needs that were measured: sizes, dtypes, and inputs in relation to each other.
+# The sentence for each measured need: of a size, of a dtype, of shared memory, of a compilation with another size.
 _OF_CASE = (
     (r"a size of exactly (\d+)", "A size other than {0}: {0} alone fails, of the sizes around it and its multiples."),
     (r"a size of (\d+) or more", "A size below {0}: {0} and larger sizes fail."),

@@ -23,7 +23,7 @@ class FunctionBody:
     """The statements of a function that had run, as the text of a module; its variables, and which are parameters.
 
     `positional` are the parameters that a call may give by position, in their order.
-    Of a block that was running, a loop say, the statements of that block stand in its place.
+    A block that was still running, a loop say, is replaced by the statements in it.
     """
 
     source: str
