@@ -106,7 +106,7 @@ class RunningCalls:
         lasted = self.now() - begun
         if counts and lasted > self._slowest:
             self._slowest = lasted
-            _HEAD.pack_into(self._memory, 0, self._state, lasted)
+            self._write_head()
 
     def _write(self, offset: int, content: bytes) -> None:
         """Write a slot. Each slice is copied at once, as `pack_into` is not."""
@@ -134,7 +134,10 @@ class RunningCalls:
 
     def _enter_state(self, state: int) -> None:
         self._state = state
-        _HEAD.pack_into(self._memory, 0, state, self._slowest)
+        self._write_head()
+
+    def _write_head(self) -> None:
+        self._memory[: _HEAD.size] = _HEAD.pack(self._state, self._slowest)
 
     @property
     def is_exiting(self) -> bool:
