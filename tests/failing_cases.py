@@ -9,6 +9,7 @@ from case_samples import call, graph, meta, method, output, placeholder
 from minifier.case import (
     BackendReference,
     BackendSource,
+    Call,
     Case,
     Drawn,
     Level,
@@ -159,6 +160,7 @@ VIEW = Case(
 )
 WRONG = differs(Aspect.VALUES, error=0.02, eager_error=1e-8, noise=1e-8)
 BACKWARD = backend("faulty_wrong", level="backward", op="tanh_backward")
+OVER = "output 0 is written over the result of an earlier call"
 FLAKY = backend("faulty_flaky", probability=0.6)
 ATEN = BackendReference("aten", BackendSource.IMPORTED, "aten", ("from oddlib.backends import aten",))
 DETACHED = differs(Aspect.AUTOGRAD, sentence="output 0 does not require grad, in eager it does")
@@ -189,6 +191,9 @@ CASES = {
         BACKWARD, differs(Aspect.GRADIENT, "gradient of x", error=0.02), grad=True, backward=True
     ),
     "aliasing": VIEW,
+    "overwritten": of_op(
+        backend("oddlib_buffers"), differs(Aspect.OVERWRITTEN, sentence=OVER), before=(Call(times=2),)
+    ),
     "no exception": replace(
         CHOLESKY,
         graph=graph(

@@ -60,6 +60,7 @@ TEMPLATES = {
     Template.COMPARE_INPUTS: "mutation",
     Template.COMPARE_GRADIENTS: "gradient",
     Template.COMPARE_STORAGES: "aliasing",
+    Template.KEEP_RESULT: "overwritten",
     Template.EXPECT_EXCEPTION: "no exception",
     Template.ASK_PREDICATE: "predicate",
     Template.CALL_COMPILER: "ATen backward",

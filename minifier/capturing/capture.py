@@ -151,6 +151,7 @@ def _in_child(
     path_before = {os.path.abspath(folder) for folder in sys.path}
 
     def ended(end: ScriptEnd) -> None:
+        observer.look_back()
         given = variables(baseline.environment)
         environment = [pair for pair in variables(os.environ) if pair not in given]
         calls = list(observer.calls.items())

@@ -19,6 +19,7 @@ from minifier.capturing.backend_reference import folders_of, operator_imports
 from minifier.capturing.call_inputs import inputs_by_shape, inputs_of_call
 from minifier.capturing.graph_origin import AotGraph, DynamoGraph, ScriptCall
 from minifier.capturing.hints import hints
+from minifier.capturing.kept_results import KeptResults
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
 from minifier.capturing.terms import Comparing
@@ -42,9 +43,11 @@ from minifier.case.source_names import source_names
 from minifier.case.store import ATEN, load, save
 from minifier.case.stored import TENSORS
 from minifier.case.variables import is_secret
+from minifier.compare.overwritten import not_in_eager
 from minifier.errors import CannotSave
-from minifier.failure import Failure, Fingerprint, Kind, Stage
+from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of, of_line
+from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.observed import describe, text
 from minifier.fx.read import read_graph
 from minifier.fx.script_definitions import line_of_script
@@ -97,6 +100,7 @@ class Record:
         self.unsaved = ""
         self.has_failed = False
         self._worst = WorstResult(self.folder)
+        self.kept_results = KeptResults()
         self._kept_call = 0  # the call whose inputs were saved before it began; 0 if none
         with _guard(self):
             if isinstance(origin, DynamoGraph):
@@ -227,6 +231,22 @@ class Record:
         self._worst.clear()
         self.folder = self._worst.home
         return is_wrong
+
+    def overwritten(self, differences: Sequence[Difference]) -> bool:
+        """Log and save that a later call wrote over the results of a call whose inputs are kept.
+
+        Return whether it did: a result that eager writes over as well does not count.
+        """
+        with spare_memory(), _guard(self):
+            from minifier.capturing.comparing import eager_calls
+
+            case, call = load(self.folder), self.kept_results.call
+            if differences := not_in_eager(differences, eager_calls(case)):
+                self._kept_call = call
+                save(called(case, call), self.folder)
+                self.observer.log.write("kept", number=self.number, call=call, unsaved="")
+                self._note(failure_of_differences(differences), (), call, False)
+        return self.has_failed
 
     @property
     def may_be_worse(self) -> bool:

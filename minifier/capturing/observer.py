@@ -68,6 +68,7 @@ class Observer:
         self.baseline, self.terms, self.keep = baseline, terms, terms.keep
         self.status = status or RunningCalls()
         self.log = EventLog(folder / EVENTS, forgiving=terms.in_place)
+        self._compared: dict[Record, None] = {}
         self._compared_calls = ComparedCalls(terms.comparing, self.log) if terms.comparing is not None else None
         self.logged_lines = LoggedLines(self.log, terms.match_log)
         self.reserve = Reserve()
@@ -211,6 +212,7 @@ class Observer:
         def run(*args: Any) -> Any:
             if not self.is_watching:
                 return compiled(*args)
+            self._look_back(record)
             chosen = self._chooses(record, args, compares)
             if chosen:
                 record.keep(args, record.runs + 1)
@@ -222,6 +224,7 @@ class Observer:
                 record, Stage.RUN, args, (lambda: self._watched(record, run_it)) if first else run_it
             )
             seconds = time.perf_counter() - begun
+            record.kept_results.look(args, result, record.runs)
             self.training.after(record.number, args, result, nodes_before)
             if chosen:
                 self._compare(record, compiled, ScriptCall(args, result, random), seconds)
@@ -244,6 +247,7 @@ class Observer:
         The status is COMPARE meanwhile: a crash then is not the script's failure.
         """
         assert self._compared_calls is not None and self.terms.comparing is not None
+        self._compared[record] = None
         self.mine.comparing = record.comparing = True
         token = self.status.enter(Stage.COMPARE, record.number, 0)
         try:
@@ -254,6 +258,27 @@ class Observer:
             self._compared_calls.compared(seconds)
         if is_wrong:
             self.on_failure(record, None)
+        elif not record.has_failed:
+            record.kept_results.keep(call.result)
+
+    def _look_back(self, record: Record) -> None:
+        """Note a result of the graph that the script still has, and that a later call has written over."""
+        differences = record.kept_results.lost()
+        if not differences or record.has_failed:
+            return
+        self.mine.comparing = True
+        try:
+            is_lost = record.overwritten(differences)
+        finally:
+            self.mine.comparing = False
+        if is_lost:
+            self.on_failure(record, None)
+
+    def look_back(self) -> None:
+        """Look at the results of all graphs, at the end of the script."""
+        if self.is_watching:
+            for record in self._compared:
+                self._look_back(record)
 
     def around_run(self, record: Record, stage: Stage, args: Sequence[Any], call: Callable[[], Any]) -> Any:
         """Call the compiled graph, log the outcome and return the result. The call may empty the list `args`."""

@@ -226,12 +226,11 @@ def run_program(
 ) -> int:
     """Run the program to its end, with its threads and exit handlers; return the exit status.
 
-    `before` is called ahead of the program's own code, with its import path, and `ended` when that is done. The
-    exception of either goes to `sys.excepthook`.
+    `before` is called ahead of the program's own code, with its import path. `ended` is called when that is done, and
+    while its exception holds the variables of its functions.
     """
     sys.argv = [program.target, *program.arguments]
-    status, line, text = 0, "", ""
-    links: list[dict[str, Any]] = []
+    status = 0
     try:
         if not os.environ.get("PYTHONSAFEPATH"):
             folder = os.getcwd() if program.is_module else str(Path(program.target).resolve().parent)
@@ -244,6 +243,7 @@ def run_program(
             _run_script(program.target)
     except SystemExit as error:
         status = _exit_code(error.code)
+        ended(ScriptEnd(status))
     except BaseException as error:  # noqa: BLE001 - printed as Python prints it
         with spare_memory():  # after a MemoryError, the frames still hold all memory
             for linked in _chain(error):
@@ -254,7 +254,9 @@ def run_program(
             links = describe(error)
             status = _show(error, trace)
             del trace
-    ended(ScriptEnd(status, line, text, tuple(links)))
+            ended(ScriptEnd(status, line, text, tuple(links)))
+    else:
+        ended(ScriptEnd())
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     with spare_memory():

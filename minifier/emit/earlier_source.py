@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from minifier.case import Call, Case, ScalarInput, Symbolic
-from minifier.case.earlier_calls import shares_function
+from minifier.case.earlier_calls import called, shares_function
 from minifier.case.literals import literal
 from minifier.emit.forms import Form, Template
 from minifier.emit.graph_source import function_source
@@ -46,7 +46,7 @@ class _Writer:
     arguments: tuple[str, ...]
     reserved: Collection[str]
     inputs: Mapping[str, str]
-    copies: bool
+    repeat: str  # the source of an earlier call with the same inputs; "": the template's own statements, once more
     functions: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
 
@@ -61,10 +61,9 @@ class _Writer:
             return _loop(call.times, self._other(call))
         if call.sizes:
             return _loop(call.times, call_with_sizes(self.case, call, self.inputs))
-        if not self.copies:
-            return call.times
-        self.imports.append("import copy")
-        return _loop(call.times, _COPIED)
+        if self.repeat == _COPIED:
+            self.imports.append("import copy")
+        return _loop(call.times, self.repeat) if self.repeat else call.times
 
     def _other(self, call: Call) -> str:
         assert call.graph is not None, "a call of another graph"
@@ -125,9 +124,11 @@ def earlier_source(
         arguments = (*(text for text in arguments if not text.startswith("dynamic=")), "dynamic=False")
     has_more = not all(shared)  # calls of torch.compile
     name = unused("backend", reserved) if has_more and _makes_object(backend) else backend
-    copies = template in _COPIES
-    writer = _Writer(case, name, arguments, reserved, inputs, copies)
-    in_a_row = 1 if copies else case.calls_in_a_row
+    repeat = _COPIED if template in _COPIES else ""
+    if template is Template.KEEP_RESULT:  # which makes two of the calls itself
+        case, repeat = called(case, case.calls - 1), f"compiled({', '.join(inputs.values())})"
+    writer = _Writer(case, name, arguments, reserved, inputs, repeat)
+    in_a_row = 1 if repeat else case.calls_in_a_row
     before = case.before if in_a_row == 1 else case.before[:-1]
     statements = [statement for call in before for statement in writer.statements(call)]
     if variant.symbolic is Symbolic.AUTOMATIC and template is not Template.CALL_BACKEND:

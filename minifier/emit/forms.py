@@ -32,6 +32,7 @@ class Template(str, Enum):
     COMPARE_INPUTS = "compare_inputs"
     COMPARE_GRADIENTS = "compare_gradients"
     COMPARE_STORAGES = "compare_storages"
+    KEEP_RESULT = "keep_result"
     EXPECT_EXCEPTION = "expect_exception"
     ASK_PREDICATE = "ask_predicate"
     CALL_COMPILER = "call_compiler"
@@ -96,6 +97,7 @@ def _comparison_templates(case: Case) -> tuple[Template, ...]:
     special = {
         Aspect.NO_EXCEPTION.value: Template.EXPECT_EXCEPTION,
         Aspect.ALIASING.value: Template.COMPARE_STORAGES,
+        Aspect.OVERWRITTEN.value: Template.KEEP_RESULT,
     }.get(case.failure.fingerprint.message)
     if special is not None:
         return (special,)
@@ -146,6 +148,7 @@ def _variants(case: Case, template: Template, first: Variant) -> Iterator[Varian
         Template.ASK_PREDICATE,
         Template.EXPECT_EXCEPTION,
         Template.COMPARE_STORAGES,
+        Template.KEEP_RESULT,
     ):
         yield from _other_tolerances(first)
     if case.symbolic is not None and template is not Template.CALL_BACKEND:

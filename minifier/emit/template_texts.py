@@ -104,6 +104,10 @@ def _comparison(case: Case, template: Template, variant: Variant, inputs: dict[s
         return TemplateChanges(replacements, draws=True)
     if template is Template.COMPARE_STORAGES and several:
         replacements |= {"(x, actual)": "(x, *actual)", "(x, expected)": "(x, *expected)"}
+    if template is Template.KEEP_RESULT and several:
+        addresses = "{y.data_ptr() for y in %s}"
+        old = "first.data_ptr() != second.data_ptr()"
+        replacements[old] = f"not {addresses % 'first'} & {addresses % 'second'}"
     if is_random and template in (Template.COMPARE_RESULTS, Template.ASK_PREDICATE):
         replacements |= {"expected = ": f"{_SEED}expected = ", "actual = ": f"{_SEED}actual = "}
     if is_random and template is Template.COMPARE_INPUTS:

@@ -19,6 +19,7 @@ class Aspect(str, Enum):
     DEVICE = "device"
     ALIASING = "aliasing"
     MUTATION = "mutation"
+    OVERWRITTEN = "overwritten"
     GRADIENT = "gradient"
     AUTOGRAD = "autograd"
     NO_EXCEPTION = "no-exception"

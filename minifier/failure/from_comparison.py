@@ -20,6 +20,7 @@ _RANKS = {
             Aspect.GRADIENT,
             Aspect.AUTOGRAD,
             Aspect.MUTATION,
+            Aspect.OVERWRITTEN,
             Aspect.SHAPE,
             Aspect.STRUCTURE,
             Aspect.DTYPE,

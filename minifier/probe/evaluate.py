@@ -15,6 +15,7 @@ from minifier.case.graph import refs_in, tensor_keys
 from minifier.case.inputs import bases
 from minifier.case.serial import pack
 from minifier.compare import BackwardPass, compare
+from minifier.compare.overwritten import not_in_eager, overwritten
 from minifier.failure import Difference, Kind, Stage
 from minifier.failure.observed import describe, text
 from minifier.fx.build import build_graph
@@ -79,10 +80,20 @@ def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgr
     progress.enter(Stage.RUN)
     for device in case.accelerators:
         torch.empty(0, device=device)  # the generator of a device has a state only once the device is in use
+    over: list[Difference] = []
+
+    def call(*args: Any) -> Any:
+        result = compiled(args)
+        over.extend(overwritten(program.kept, args, result))
+        return result
+
+    def inputs() -> list[Any]:
+        return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
+
     comparison = compare(
-        lambda *args: compiled(args),
+        call,
         case.graph,
-        lambda: make_inputs(case.inputs, prepared.tensors, prepared.recorded),
+        inputs,
         lambda graph: build_graph(graph, prepared.tensors),
         case.measure,
         backward=BackwardPass(before=lambda: progress.enter(Stage.BACKWARD_RUN)) if case.backward else None,
@@ -90,7 +101,10 @@ def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgr
     if comparison.compiled_error is not None:
         progress.stage = comparison.compiled_stage
         return progress.failure(comparison.compiled_error)
-    if differences := _of_results(prepared, case, comparison.differences):
+    if over and comparison.eager_error is None:
+        module = build_graph(case.graph, prepared.tensors)
+        over = list(not_in_eager(over, lambda: ((values := inputs()), module(*values))))
+    if differences := _of_results(prepared, case, (*comparison.differences, *over)):
         return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
     if (error := comparison.eager_error) is not None:
         return {"status": "invalid", "links": describe(error), "traceback": text(error)}

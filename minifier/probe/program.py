@@ -12,7 +12,7 @@ from minifier.case.as_function import as_function
 from minifier.case.compiled_sizes import inputs_of
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.compare.results import leaves, wait_for_devices
-from minifier.failure import Stage
+from minifier.failure import Aspect, Stage
 from minifier.failure.observed import describe, text
 from minifier.failure.stage import stage_shown
 from minifier.fx.recorded_values import make_inputs, without_sharing
@@ -81,7 +81,8 @@ class ProgramOfCalls:
     """The calls of a candidate in this process, up to `stage`, that of the sought failure.
 
     An answer is a failure of the Case's own graph, or "invalid" for any other exception before the last call. It is
-    None after a call that returns.
+    None after a call that returns. `kept` are the outputs of the earlier calls of the Case's own graph, if the sought
+    failure is that a call writes over them.
     """
 
     def __init__(self, prepared: PreparedCase, case: Case, stage: Stage, progress: JobProgress) -> None:
@@ -91,6 +92,8 @@ class ProgramOfCalls:
         self._compiling, self._running = _STAGES[case.level]
         self._ready: Sequence[Any] | None = self._made(self.case.calls > 1)
         self.compiled: Compiled | None = None
+        self._keeps = prepared.case.failure.fingerprint.message == Aspect.OVERWRITTEN.value
+        self.kept: list[Any] = []
 
     def compile(self) -> Answer | None:
         """Compile the Case's own graph, unless that is done. Dynamo compiles at the first call."""
@@ -141,6 +144,7 @@ class ProgramOfCalls:
                 self._progress.enter(Stage.BACKWARD_RUN)
                 run_backward(result)
             wait_for_devices([*ready, *leaves(result)[0]])
+            self.kept += leaves(result)[0] if self._keeps else []
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
             if self._by_dynamo and self._progress.stage in (self._compiling, self._running):
                 self._progress.stage = stage_shown(describe(error))

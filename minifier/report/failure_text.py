@@ -47,6 +47,7 @@ _WRONG = {  # before the names of the ops
     Aspect.DEVICE: "wrong device of the result of",
     Aspect.ALIASING: "wrong aliasing of the result of",
     Aspect.MUTATION: "wrong value of an input after",
+    Aspect.OVERWRITTEN: "overwritten result of",
     Aspect.GRADIENT: "wrong gradient of",
     Aspect.AUTOGRAD: "wrong requires_grad of the result of",
     Aspect.NO_EXCEPTION: "missing exception of",

@@ -44,6 +44,7 @@ _ASPECT_PHRASES = (
     ("length of the sequences mismatch", Aspect.STRUCTURE),
     ("keys of the mappings do not match", Aspect.STRUCTURE),
     ("do not share memory as in eager", Aspect.ALIASING),
+    ("written over the result of an earlier call", Aspect.OVERWRITTEN),
     ("requires_grad or is_leaf is not as in eager", Aspect.AUTOGRAD),
     ("eager raises", Aspect.NO_EXCEPTION),
     ("differs from", Aspect.PREDICATE),

@@ -14,6 +14,7 @@ ASPECTS = (
     Aspect.GRADIENT,
     Aspect.AUTOGRAD,
     Aspect.MUTATION,
+    Aspect.OVERWRITTEN,
     Aspect.SHAPE,
     Aspect.STRUCTURE,
     Aspect.DTYPE,

@@ -17,6 +17,6 @@ def test_names_that_are_kept_in_files_do_not_change():
     ]  # fmt: skip
     assert [each.value for each in Verdict] == ["SAME", "OTHER", "PASS", "INVALID", "UNRESOLVED"]
     assert [each.value for each in Aspect] == [
-        "values", "non-finite", "shape", "dtype", "stride", "device", "aliasing", "mutation", "gradient",
-        "autograd", "no-exception", "structure", "predicate",
+        "values", "non-finite", "shape", "dtype", "stride", "device", "aliasing", "mutation", "overwritten",
+        "gradient", "autograd", "no-exception", "structure", "predicate",
     ]  # fmt: skip

@@ -90,6 +90,7 @@ def test_any_aspect_of_a_result_is_the_failure(name, tmp_path):
     ("sentence", "aspect"),
     [
         ("the results do not share memory as in eager", Aspect.ALIASING),
+        ("the result is written over the result of an earlier call", Aspect.OVERWRITTEN),
         ("eager raises, the compiled function does not", Aspect.NO_EXCEPTION),
         ("the compiled result differs from the eager one", Aspect.PREDICATE),
     ],

@@ -115,6 +115,20 @@ def oddlib_overwrites(gm, example_inputs):
 
 
 @register_backend
+def oddlib_buffers(gm, example_inputs):
+    """The results of a graph with a tanh are in the same memory after each call."""
+    buffers = {}
+
+    def run(*args):
+        outputs = gm.forward(*args)
+        if "tanh" not in set(called(gm)):
+            return outputs
+        return tuple(buffers.setdefault(i, torch.empty_like(y)).copy_(y).view(y.shape) for i, y in enumerate(outputs))
+
+    return run
+
+
+@register_backend
 def oddlib_no_grad(gm, example_inputs):
     if not torch.is_grad_enabled():
         refuse(gm, "tanh")
