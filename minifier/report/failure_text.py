@@ -74,7 +74,8 @@ def event_of(case: Case) -> str:
     """Return what happens, and to which ops: `SIGFPE compiling torch.matmul`, `wrong gradient of torch.tanh`."""
     failure, stage = case.failure, case.failure.fingerprint.stage
     if case.level is Level.SOURCE:
-        return _event(failure) if _has_message(case) else f"{_event(failure)} under torch.compile"
+        event = "the script's own check fails" if is_own_check(failure) else _event(failure)
+        return event if _has_message(case) else f"{event} under torch.compile"
     if stage is Stage.COMPARE:
         return f"{_wrong(failure.fingerprint.message)} {_ops(case)}"
     return f"{_event(failure)} {_DOING[stage]} {_ops(case)}"
@@ -82,6 +83,11 @@ def event_of(case: Case) -> str:
 
 def _has_message(case: Case) -> bool:
     return case.failure.fingerprint.kind is Kind.EXCEPTION and bool(headline(case.failure.message))
+
+
+def is_own_check(failure: Failure) -> bool:
+    """Whether the script ended itself, and its message says where."""
+    return failure.fingerprint.kind is Kind.EXIT and failure.message != failure.fingerprint.message
 
 
 def _wrong(aspect: str) -> str:
@@ -117,6 +123,8 @@ def sentence_of(outcome: Outcome) -> str:
     failure, fingerprint = outcome.shown_failure, case.failure.fingerprint
     program = _program(outcome)
     where = code(f"torch.compile(..., backend={_written(case.backend)})")
+    if case.level is Level.SOURCE and is_own_check(failure):
+        return f"Under `torch.compile` the script ends with {code(failure.message)}; without it the script runs."
     if case.level is Level.SOURCE:
         return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
     first = headline(failure.message).rstrip(".")

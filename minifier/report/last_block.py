@@ -65,14 +65,14 @@ def lines_of(rows: Sequence[ResultRow], width: int | None) -> Iterator[tuple[str
 
 
 def _failed(outcome: Outcome) -> str:
-    from minifier.report.failure_text import event_of
+    from minifier.report.failure_text import event_of, is_own_check
 
     case, failure = outcome.minimal or outcome.case, outcome.shown_failure
     fingerprint = case.failure.fingerprint
     event = f"{case.backend.name}: {event_of(case)}"
     if fingerprint.stage is Stage.COMPARE:
         return f"{event}; {_how_wrong(outcome)}"
-    says = fingerprint.kind in (Kind.EXCEPTION, Kind.SILENT_FALLBACK)
+    says = fingerprint.kind in (Kind.EXCEPTION, Kind.SILENT_FALLBACK) or is_own_check(failure)
     message = shortened(headline(failure.message), _MAX_MESSAGE_CHARACTERS) if says else ""
     rate = f" (in about {case.rate:.0%} of attempts)" if case.rate < 1 else ""
     return f"{event}: {message}{rate}" if message else event + rate

@@ -15,6 +15,7 @@ from minifier.source.conditions import Condition, SourceRun
 
 EXIT_LINE = "exit line"  # the key of what a child tells: where the script exits
 _CHECKS = re.compile(r"assert\w*|_?exit|quit|abort")
+_EXITS = re.compile(r"(sys\.|os\.)?_?exit\(|raise SystemExit\b|quit\(")
 _TESTING = ("torch.testing", "numpy.testing", "unittest")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -134,3 +135,20 @@ def _tests_around(node: ast.AST, values: Values) -> Iterator[tuple[ast.expr, boo
             for each in parent.body:
                 yield from _own_tests(each, values)
         node = parent
+
+
+def said_of_exit(source: str) -> str:
+    """Say where a script ends itself: "where not torch.equal(x, y)", "at sys.exit(f())"; "" if at several places."""
+    tree = ast.parse(source)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Call, ast.Raise)))
+    ends = [node for node in nodes if _EXITS.match(ast.unparse(node))]
+    if len(ends) != 1:
+        return ""
+    node: ast.AST = ends[0]
+    while not isinstance(node, (ast.Module, *FUNCTIONS)):
+        inner, node = node, parents[node]
+        if isinstance(node, ast.If) and inner is not node.test:
+            test = node.test if inner in node.body else ast.UnaryOp(ast.Not(), node.test)
+            return f"where {ast.unparse(test)}"
+    return f"at {ast.unparse(ends[0])}"

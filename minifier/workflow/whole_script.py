@@ -27,6 +27,7 @@ from minifier.report.outcome import Outcome
 from minifier.settings import Settings
 from minifier.slicing.data_read import with_literals
 from minifier.source.first_runs import KnownRun, shows_failure_of_call
+from minifier.source.own_check import said_of_exit
 from minifier.source.probe import TIMEOUT_FACTOR
 from minifier.source.reduce_script import ReducedScript, as_run, reduce_script
 from minifier.source.run_source import in_eager, seeded
@@ -115,6 +116,8 @@ def reduce_to_script(
     if of_backend is not None:  # a run of the script does not tell the stage
         stage = of_backend.failure.fingerprint.stage
         failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
+    if failure.fingerprint.kind is Kind.EXIT and (where := said_of_exit(reduced.source)):
+        failure = replace(failure, message=f"{failure.fingerprint.message} {where}")
     backend = replace(backend, folders=())  # the script's are those that what is left of it imports from
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs

@@ -7,7 +7,7 @@ import pytest
 from minifier.fx.script_definitions import FILE
 from minifier.probe.children import ChildEnd
 from minifier.source.conditions import SourceRun
-from minifier.source.own_check import EXIT_LINE, SameCheck, failing_line
+from minifier.source.own_check import EXIT_LINE, SameCheck, failing_line, said_of_exit
 
 HEAD = """\
 import torch
@@ -124,3 +124,18 @@ def test_the_failing_line_is_the_scripts_own(further, line):
 def test_the_failing_line_of_an_exit():
     assert failing_line(SourceRun("", ChildEnd(None, 1.0, status=1, told={EXIT_LINE: 4}))) == 4
     assert failing_line(SourceRun("", ChildEnd(None, 1.0, signal=9))) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("if not close(x, y):\n    print('wrong')\n    sys.exit(1)\n", "where not close(x, y)"),
+        ("if close(x, y):\n    pass\nelse:\n    raise SystemExit(3)\n", "where not close(x, y)"),
+        ("def main():\n    return 1\nsys.exit(main())\n", "at sys.exit(main())"),
+        ("if __name__ == '__main__':\n    def end():\n        os._exit(2)\n    end()\n", "at os._exit(2)"),
+        ("if a:\n    sys.exit(1)\nif b:\n    sys.exit(2)\n", ""),
+        ("loop.exit()\n", ""),
+    ],
+)
+def test_where_a_script_ends_itself_is_said(source, said):
+    assert said_of_exit(source) == said
