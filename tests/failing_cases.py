@@ -136,6 +136,19 @@ def _symbolic(how: Symbolic) -> Case:
     return Case(nodes, inputs, backend("faulty_dynamic"), NO_SYMBOL, symbolic=how)
 
 
+def _second_number() -> Case:
+    """x / n, n being another float in each call; the backend empties x."""
+    nodes = graph(
+        placeholder("n", Scalar(2.0, "zf0")),
+        placeholder("x"),
+        call("div", "operator.truediv", Ref("x"), Ref("n"), value=meta(2, 3)),
+        output("div"),
+    )
+    inputs = (ScalarInput("n", 2.0, "zf0"), TensorInput("x", meta(2, 3), Drawn("randn")))
+    failure = differs(Aspect.MUTATION, "input x after the call", "input x after the call is off by 1", error=1.0)
+    return Case(nodes, inputs, backend("oddlib_overwrites"), failure, symbolic=Symbolic.AUTOMATIC)
+
+
 def _aten(backend: BackendReference, failure: Failure) -> Case:
     """The backward pass of a tanh, as AOTAutograd traces it."""
     names = ("tangents_1", "tanh")
@@ -233,6 +246,7 @@ CASES = {
     "dynamic=True": _symbolic(Symbolic.GIVEN),
     "a size marked dynamic": _symbolic(Symbolic.MARKED),
     "a second size": _symbolic(Symbolic.AUTOMATIC),
+    "a second number, inputs after the call": _second_number(),
     "silent fallback": of_op(backend("oddlib_gives_up"), GIVES_UP),
     "ATen backward": _aten(ATEN, REFUSED),
     "ATen backward by a function": _aten(

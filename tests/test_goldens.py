@@ -69,6 +69,7 @@ TEMPLATES = {
 VARIANTS = {
     **{name: CASES[name] for name in ("a small error", "random", "stride", "no gradient", "flaky", "hang")},
     **{name: CASES[name] for name in ("no more memory", "dynamic=True", "a size marked dynamic", "a second size")},
+    "inputs after a second number": CASES["a second number, inputs after the call"],
     "state": replace(EXCEPTION, state=STATE),
     "calls ahead": replace(EXCEPTION, backend=ACME, before=(EARLIER, Call(times=2), EARLIER)),
     "a pause": replace(CASES["values"], before=(Call(pause=0.3),)),

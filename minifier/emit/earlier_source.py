@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -135,6 +136,12 @@ def earlier_source(
         ahead = itertools.takewhile(lambda call: call.graph is not None, before)
         first = sum(2 if call.pause else 1 for call in ahead)
         statements.insert(first, call_that_makes_symbols(case, inputs))
+    if template in _COPIES and inputs:  # whose own calls need no names of inputs
+        named = re.compile(rf"compiled\(.*\b(?:{'|'.join(inputs.values())})\b")
+        place = next((i for i, each in enumerate(statements) if isinstance(each, str) and named.search(each)), None)
+        if place is not None:
+            names = ", ".join(inputs.values())
+            statements.insert(place, f"{names} = inputs()" if len(inputs) > 1 else f"({names},) = inputs()")
     bindings = (f"{name} = {backend}",) if name != backend else ()
     return EarlierSource(
         name, arguments, bindings, tuple(writer.functions), tuple(statements), tuple(writer.imports), in_a_row
