@@ -268,9 +268,9 @@ PATCHES = {
     f"{_AOT}.graph_compile:aot_stage2_autograd": (observe_aot, train),
     f"{_AOT}.runtime_wrappers:call_func_at_runtime_with_args": (observe_aot, train),
     f"{_AOT}.autograd_cache:AOTAutogradCache._lookup": (observe_aot, look_into_the_cache),
-    "torch.library:Library.__init__": (
+    "torch.library:Library.define": (
         torch_private.note_registrations,
-        lambda: torch.library.Library("of_this_test", "FRAGMENT"),
+        lambda: torch.library.Library("of_this_test", "FRAGMENT").define("same(Tensor x) -> Tensor"),
     ),
     **dict.fromkeys(_PACKAGE, (observe_packages, compile_and_run_a_package)),
 }

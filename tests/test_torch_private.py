@@ -241,9 +241,9 @@ def test_arguments_of_aot_autograd_are_had_back():
     assert private.aot_autograd_arguments(passing) is None
 
 
-def test_who_registered_a_backend_or_made_a_library_is_known(forked):
+def test_who_registered_a_backend_or_defined_an_operator_is_known(forked):
     def work():
-        assert private.registration_stack("surely_new") == private.library_stack("surelynew") == ()
+        assert private.registration_stack("surely_new") == private.operator_stack("surelynew::same") == ()
         private.note_registrations()
         private.note_registrations()
 
@@ -253,7 +253,7 @@ def test_who_registered_a_backend_or_made_a_library_is_known(forked):
             torch.library.custom_op("surelynew::same", lambda x: x.clone(), mutates_args=(), schema=schema)
 
         register_it()
-        stacks = private.registration_stack("surely_new"), private.library_stack("surelynew")
+        stacks = private.registration_stack("surely_new"), private.operator_stack("surelynew::same")
         return stacks, private.registered_names(passing), private.registered_names(register_it)
 
     stacks, names, none = forked(work)
@@ -322,6 +322,9 @@ def test_inductor_compiles_in_this_process_and_from_no_cache(forked):
         import torch._functorch.config as functorch_config
         import torch._inductor.config as inductor_config
 
+        before = inductor_config.fx_graph_cache
+        private.compile_in_this_process()
+        assert (inductor_config.compile_threads, inductor_config.fx_graph_cache) == (1, before)
         private.tame_inductor()
         return (
             inductor_config.compile_threads, inductor_config.fx_graph_cache,

@@ -25,7 +25,7 @@ from minifier.torch_private import (
     Stack,
     asked_backend,
     entry_point_of,
-    library_stack,
+    operator_stack,
     registered_names,
     registration_stack,
 )
@@ -160,12 +160,15 @@ def operator_imports(targets: Iterable[str]) -> tuple[tuple[str, ...], tuple[str
         if not target.startswith("torch.ops."):
             continue
         namespace, _, name = target.removeprefix("torch.ops.").partition(".")
-        stack = library_stack(namespace)
+        operator = f"{namespace}::{name.partition('.')[0]}"
+        stack = operator_stack(operator)
         module = importing_module(stack)
-        if stack and module is None:
-            defined[f"{namespace}::{name.partition('.')[0]}"] = None
-        elif module not in (None, "torch"):
+        if module == "torch":  # `import torch` had not defined it
+            module = next(name for name, function in stack if function == "<module>")
+        if module is not None:
             imports[f"import {module}"] = None
+        elif stack:
+            defined[operator] = None
     return tuple(imports), tuple(defined)
 
 

@@ -164,4 +164,8 @@ PARAMETER_SOURCES = _text(_OUTPUT_GRAPH, "_param_name_to_source")
 USER_STACKS = _text(_OUTPUT_GRAPH, "_source_to_user_stacks")
 BACKEND_ID = _text(_OUTPUT_GRAPH, "backend_id", since=(2, 9))
 MACHINE_CHECK = _text("torch._inductor.cpu_vec_isa", "_chk_kernel")  # in sources that check for vector instructions
+CACHES_OF_GRAPHS = (  # folders in inductor's cache
+    _text("torch._functorch._aot_autograd.autograd_cache", "aotautograd"),
+    _text("torch._inductor.codecache", "fxgraph"),
+)
 ENTRY_POINTS = _text("torch._dynamo.backends.registry", "torch_dynamo_backends")  # the group of backends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from minifier.interfaces.names import CACHES_OF_GRAPHS
 from minifier.probe.life import STACKS, Job, Limits, run_job
 from minifier.process.child import Child, supervise
 from minifier.process.descriptors import out_of_the_way
@@ -137,6 +139,8 @@ def run_children(
     An interrupt leaves no child behind."""
     probes: list[_Probe] = []
     folders = [_cache_folder(scratch, number) for number in range(len(jobs))]  # copied before any child writes
+    for cached in itertools.product(folders, CACHES_OF_GRAPHS):  # a run finds the graphs that it has compiled itself
+        shutil.rmtree(Path(*cached), ignore_errors=True)
     looks = [MemoryWatch()] if limits.memory is None else []
     try:
         for job, compiled in zip(jobs, folders, strict=True):

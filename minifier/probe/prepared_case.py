@@ -27,6 +27,7 @@ from minifier.process.import_path import replace_programs_folder
 from minifier.torch_private import (
     as_dynamo_calls,
     asking_for_no_device,
+    compile_in_this_process,
     compiler_for,
     complete_module,
     fake_tensor,
@@ -35,7 +36,6 @@ from minifier.torch_private import (
     local_source,
     new_fake_mode,
     static_context,
-    tame_inductor,
     warm_up_inductor,
 )
 
@@ -95,13 +95,13 @@ class PreparedCase:
         return tensor.clone() if is_whole else torch.ops.aten.alias.default(tensor)
 
     def prepare(self) -> None:
-        """Build the whole graph and the inputs that are stored unchanged, once for all children.
-        A child changes only its own copy."""
+        """Build the whole graph and the inputs that are stored unchanged, once for all children, each with its copy."""
         for number, item in enumerate(filter(is_as_stored, self.case.inputs)):
             (tensor,) = make_inputs((item,), self.tensors, None, own=False)
             self._inputs[id(item)] = item, tensor
             self._contexts[id(tensor)] = static_context(tensor, local_source(f"ready{number}"))
-        self._whole = self.case.graph, self._built(self.case.graph)
+        if not self.imports_in_child:  # what the graph calls may only be known there
+            self._whole = self.case.graph, self._built(self.case.graph)
 
     def ready(self, item: Input) -> torch.Tensor | None:
         """Return the tensor that was made before the fork, or None. A child that calls the compiled object twice needs
@@ -191,7 +191,7 @@ def preload(modules: Sequence[str]) -> None:
     """Import modules of torch that a child had to import, for later children."""
     if not modules:
         return
-    tame_inductor()  # an import would start its workers
+    compile_in_this_process()  # an import would start its workers
     link_headers()
     with imports_refused_devices():
         for name in modules:

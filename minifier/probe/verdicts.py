@@ -41,7 +41,7 @@ def seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None = Non
 
 
 def _seen(ended: ChildEnd, nodes: Sequence[str], sought: Fingerprint | None) -> Failure | None:
-    stage = Stage(ended.stage or Stage.COMPILE.value)
+    stage = Stage.COMPILE if ended.stage in (None, AHEAD) else Stage(ended.stage)
     if ended.timed_out:
         return hang(stage, ended.seconds, ended.output)
     if ended.exhausted or (ended.signal == signal.SIGABRT and aborted_without_memory(sought, ended.written)):

@@ -57,6 +57,7 @@ from minifier.torch_private.fakes import (
 )
 from minifier.torch_private.inductor import (
     INDUCTOR,
+    compile_in_this_process,
     forget_threads,
     inductor_cache,
     inductor_folder,
@@ -83,8 +84,8 @@ from minifier.torch_private.registrations import (
     Stack,
     backend_table,
     entry_point_of,
-    library_stack,
     note_registrations,
+    operator_stack,
     registered_names,
     registration_stack,
 )

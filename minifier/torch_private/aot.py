@@ -70,8 +70,8 @@ def observe_aot_compilers(
     whose token is not None. Both must return the result of `call()`. `token` is the result of `begin()`, which is
     called when AOTAutograd has traced the graph. The backward graph may be compiled much later, on demand.
 
-    Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is not read: the graph of a cached
-    backward is unknown. The compilers' own caches still save time.
+    Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
+    Of a backward that another process has cached, the graph is unknown. The compilers' own caches still save time.
 
     Return a function that ends this. Observers must end in reverse order.
     """
@@ -102,8 +102,16 @@ def observe_aot_compilers(
         token, args = read
         return go_on() if token is None else on_run(token, args, go_on)
 
-    never_found = _CACHE_LOOKUP.replace(lambda _: None, lambda _, __: None)
-    return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), never_found)
+    compiled_here: set[Any] = set()  # a graph that is not found is compiled
+
+    def look_up(key: Any, go_on: Call) -> Any:
+        if key in compiled_here:
+            return go_on()
+        compiled_here.add(key)
+        return None
+
+    found_again = _CACHE_LOOKUP.replace(lambda call: call["key"], look_up)
+    return ending_all(end, _CALL_COMPILED.replace(read_call, call_compiled_part), found_again)
 
 
 def note_backward_passes(note: Callable[[Sequence[Any]], None]) -> None:

@@ -11,15 +11,15 @@ from pathlib import Path
 from minifier.interfaces.declared import CACHES, InterfaceState, stands_on
 from minifier.interfaces.names import MACHINE_CHECK
 
-_TAME = {
-    stands_on(place, loses=CACHES): value
-    for place, value in (
-        ("torch._inductor.config:compile_threads", 1),
-        ("torch._inductor.config:fx_graph_cache", False),
-        ("torch._inductor.config:fx_graph_remote_cache", False),
-        ("torch._functorch.config:enable_autograd_cache", False),
+_COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
+_CACHES_OF_GRAPHS = [
+    stands_on(place, loses=CACHES)
+    for place in (
+        "torch._inductor.config:fx_graph_cache",
+        "torch._inductor.config:fx_graph_remote_cache",
+        "torch._functorch.config:enable_autograd_cache",
     )
-}
+]
 _THREADS = stands_on(
     "torch._inductor.async_compile:AsyncCompile.pool", loses="inductor in a fork of a process that has compiled"
 )
@@ -29,14 +29,20 @@ _VECTORS = stands_on("torch._inductor.cpu_vec_isa:valid_vec_isa_list", loses=CAC
 INDUCTOR = "inductor"
 
 
+def compile_in_this_process() -> None:
+    """Make inductor compile in this process: its worker processes would outlive a probe."""
+    _COMPILE_THREADS.assign(1)
+
+
 def tame_inductor() -> None:
     """Make inductor compile in this process and without its cache of graphs.
 
-    Its worker processes would outlive a probe. A cached graph could be the compilation of another candidate. Its cache
-    of compiled C++ is sound: the key is a hash of the source.
+    A cached graph could be the compilation of another candidate. Its cache of compiled C++ is sound: the key is a hash
+    of the source.
     """
-    for setting, value in _TAME.items():
-        setting.assign(value)
+    compile_in_this_process()
+    for setting in _CACHES_OF_GRAPHS:
+        setting.assign(False)
 
 
 def forget_threads() -> None:

@@ -1,4 +1,4 @@
-"""The registry of backends, and the code that registered each of them."""
+"""The registry of backends, and the code that registered each of them and each operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minifier.interfaces.names import ENTRY_POINTS
 
 _FUNCTIONS = stands_on("torch._dynamo.backends.registry:_COMPILER_FNS", loses=REGISTRATIONS)
 _ENTRY_POINTS = stands_on("torch._dynamo.backends.registry:_BACKENDS", loses="the entry points of backends")
-_LIBRARY = stands_on("torch.library:Library.__init__", loses=REGISTRATIONS, parameters=("ns",))
+_DEFINE = stands_on("torch.library:Library.define", loses=REGISTRATIONS, parameters=("self", "schema"))
 
 Stack = tuple[tuple[str, str], ...]  # (module, function) of each frame, innermost first
 
@@ -46,7 +46,7 @@ class _Registrations(dict[str, Any]):
 
 
 def note_registrations() -> None:
-    """Record which code registers each backend and each library of operators, from now on."""
+    """Record which code registers each backend and defines each operator, from now on."""
     table = _FUNCTIONS.find()
     if isinstance(table, _Registrations):
         return
@@ -55,19 +55,24 @@ def note_registrations() -> None:
     elif table is not None:
         _FUNCTIONS.tell_loss(f"{_FUNCTIONS.place} is no longer a dict")
 
-    def init(namespace: str, go_on: Callable[[], Any]) -> Any:
-        _libraries.setdefault(namespace, _stack())
+    def define(name: str, go_on: Callable[[], Any]) -> Any:
+        _operators.setdefault(name, _stack())
         return go_on()
 
-    _LIBRARY.replace(lambda call: call["ns"], init)
+    _DEFINE.replace(lambda call: f"{call['self'].ns}::{_operator(call['schema'])}", define)
 
 
-_libraries: dict[str, Stack] = {}
+_operators: dict[str, Stack] = {}
 
 
-def library_stack(namespace: str) -> Stack:
-    """Return the stack of the first library with this namespace (`torch.ops.<namespace>`); empty if unknown."""
-    return _libraries.get(namespace, ())
+def _operator(schema: str) -> str:
+    """Return the name of the operator, without its overload, that a schema like `op.Tensor(Tensor x) -> Tensor` has."""
+    return schema.partition("(")[0].partition(".")[0].strip()
+
+
+def operator_stack(name: str) -> Stack:
+    """Return the stack that defined the operator `ns::op`; empty if unknown."""
+    return _operators.get(name, ())
 
 
 def registration_stack(name: str) -> Stack:

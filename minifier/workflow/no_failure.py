@@ -64,7 +64,7 @@ def _unobserved(found: FoundFailures, nothing: NothingToReduce, run: Run) -> Not
         return nothing
     return FailsUnobserved(
         f"{found.program.said} ends {how}\nThat is so only where Python runs it by itself. Under minify it ended well. "
-        f"A hook of minify, or the cache of AOTAutograd, which minify does not read, makes the difference.\n{nothing}"
+        f"A hook of minify makes the difference, or what earlier runs have left in AOTAutograd's cache.\n{nothing}"
     )
 
 

@@ -34,3 +34,25 @@ def test_the_last_of_several_is_found(bureau: Bureau):
     )
     assert (found.position, found.probes["total"], found.probes["SAME"]) == (4, 5, 1)
     assert (nothing.position, nothing.probes["OTHER"]) == (-1, 4)
+
+
+LATE = """
+import torch
+
+@torch.library.custom_op("late::same", mutates_args=(), schema="(Tensor x) -> Tensor")
+def same(x):
+    return x.clone()
+
+same.register_fake(torch.empty_like)
+"""
+
+
+def test_a_graph_with_an_op_that_only_an_import_defines(bureau: Bureau):
+    """This process does not import it: only the children know the op."""
+    (bureau.folder / "late.py").write_text(LATE)
+    text = SCRIPT.replace("import torch\n", "import late\nimport torch\n")
+    bureau.capture(text.replace("x.sin()", "torch.ops.late.same(x)"))
+    case = bureau.case()
+    assert case.script.imports == ("import late",)
+    found = in_child(lambda: first_shown([case], 1, Settings(), lambda _: None), bureau.folder, 90)
+    assert found.position == 0
