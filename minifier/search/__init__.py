@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .delete import gallop_over
+from .fewest import fewest
 from .masks import mask_of
 from .phases import plan, proving
 from .problem import Atoms, Budget, Ending, KnownAnswers, Oracle, Problem
@@ -26,6 +27,7 @@ __all__ = [
     "Result",
     "SearchPhase",
     "SearchProgress",
+    "fewest",
     "gallop",
     "reduce",
 ]

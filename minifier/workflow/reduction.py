@@ -39,6 +39,7 @@ from minifier.process.progress import Channel, Phase, Progress, counted, run_for
 from minifier.reduction.first_shown import FirstShown, first_shown
 from minifier.reduction.reduce_case import ReductionTask, reduce_case
 from minifier.reduction.summary import Summary
+from minifier.search import fewest
 from minifier.settings import Settings
 from minifier.workflow.attempt import Attempt, Reduced
 
@@ -109,20 +110,10 @@ def _with_variables_of_import(attempt: Attempt, whole: Case, minimal: Case) -> C
     def shows(pairs: Variables) -> bool:
         return find_first_shown(attempt, [with_variables(pairs)], 1).position == 0
 
-    def fewest(pairs: Variables, others: Variables) -> Variables:
-        """Return those of the pairs without which the failure does not show, next to the others."""
-        if not pairs or shows(others):
-            return ()
-        if len(pairs) == 1:
-            return pairs
-        middle = len(pairs) // 2
-        first = fewest(pairs[:middle], (*pairs[middle:], *others))
-        return (*first, *fewest(pairs[middle:], (*first, *others)))
-
     try:
         if not dropped or shows(()) or not shows(dropped):
             return minimal
-        return with_variables(fewest(dropped, ()))
+        return with_variables(fewest(dropped, shows, len(dropped)))
     except StoppedAtOnce:
         raise
     except MinifyError:  # an interrupt, or the process died: a repro sets all of them

@@ -24,6 +24,7 @@ from minifier.process.interpreters import Interpreters
 from minifier.process.memory import cores
 from minifier.process.orphans import kill_orphans
 from minifier.process.progress import SILENT, Phase, Progress, Ui
+from minifier.search import fewest
 from minifier.settings import Settings
 from minifier.source.run_source import in_eager
 from minifier.verify import RUNS, Conditions, Verification, verify
@@ -146,28 +147,14 @@ class ReproSearch:
                 repro = write_repro(self.case, template, variant, self.settings.memory)
             except NoRepro:  # reported when this form was tried without variables
                 continue
-            for group in dict.fromkeys(filter(None, (read, names))):
-                if self.verified(repro, group, runs=1).agrees:
-                    return self._bisected(repro, group)
-        return ()
 
-    def _bisected(self, repro: Repro, names: Sequence[str]) -> tuple[str, ...]:
-        """Find the needed variables by halving `names`, with which the script shows the failure."""
-        needed: list[str] = []
-        remaining = list(names)
-        while len(needed) < _MAX_VARIABLES and remaining:
-            if needed and self.verified(repro, needed, runs=1).agrees:
-                break
-            without, enough = 0, len(remaining)
-            while enough - without > 1:  # of the first `enough`, the last is needed
-                middle = (without + enough) // 2
-                if self.verified(repro, [*needed, *remaining[:middle]], runs=1).agrees:
-                    enough = middle
-                else:
-                    without = middle
-            needed.append(remaining[enough - 1])
-            remaining = remaining[: enough - 1]
-        return tuple(needed)
+            def shows(variables: tuple[str, ...], repro: Repro = repro) -> bool:
+                return bool(variables) and self.verified(repro, variables, runs=1).agrees
+
+            for group in dict.fromkeys(filter(None, (read, tuple(names)))):
+                if shows(group):
+                    return fewest(group, shows, _MAX_VARIABLES)
+        return ()
 
     def verified(self, repro: Repro, variables: Sequence[str], runs: int, control: Repro | None = None) -> Verification:
         """Run the script, and the control once, in fresh interpreters with these variables of this process's
