@@ -17,7 +17,17 @@ def script_name(expression: str) -> str:
     return f"{_MARK}{expression}"
 
 
-class _AddMarks(cst.CSTTransformer):
+class _Variables(cst.CSTTransformer):
+    """Leaves the names of attributes and of keyword arguments as they are."""
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+
+class _AddMarks(_Variables):
     def __init__(self, names: Collection[str]) -> None:
         super().__init__()
         self.names = names
@@ -33,18 +43,12 @@ def mark_names(expression: str, names: Collection[str]) -> str:
     return code_of(marked)
 
 
-class _ResolveMarks(cst.CSTTransformer):
+class _ResolveMarks(_Variables):
     """Removes the marks, and renames the template's names that clash with the script's."""
 
     def __init__(self, script_names: Collection[str]) -> None:
         super().__init__()
         self.script_names = script_names
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        return updated_node.with_changes(keyword=original_node.keyword)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
         name = original_node.value

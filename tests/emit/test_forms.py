@@ -10,6 +10,7 @@ from failing_cases import CASES, PREDICATE, differs
 from minifier.case import Symbolic, TensorInput
 from minifier.case.compiled_sizes import size_of
 from minifier.case.earlier_calls import called
+from minifier.emit.definitions import mark_names
 from minifier.emit.footer import needed_folder
 from minifier.emit.predicate_source import predicate_source
 from minifier.emit.repro import Template, Variant, forms_for, is_worth_trying, templates_for, write_repro
@@ -174,3 +175,8 @@ def test_modules_that_lie_in_the_scripts_folders_are_named(tmp_path):
     (line,) = needed_folder({"torch", "passes", "backend"}, [str(tmp_path)])
     assert "backend, passes" in line and "PYTHONPATH" in line
     assert needed_folder({"torch"}, [str(tmp_path)]) == [] == needed_folder({"backend"}, [])
+
+
+def test_only_variables_are_marked_as_the_scripts():
+    marked = mark_names("partial(f, options=options, a=x.options)", {"options"})
+    assert marked == "partial(f, options=of_the_script__options, a=x.options)"
