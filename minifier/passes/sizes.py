@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from minifier.case import Case, Level, ScalarInput, TensorInput, TensorMeta
+from minifier.case import Call, Case, Level, ScalarInput, TensorInput, TensorMeta
 from minifier.case.graph import with_leaves
 from minifier.case.symbolic_sizes import as_dynamo_would, has_symbols, specialised
 from minifier.interfaces.names import FLEX, LAUNCH
@@ -52,8 +52,11 @@ def smaller(number: int) -> list[int]:
     return sorted({n for n in candidates if n < number})
 
 
-def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
-    """Return an edit of the inputs' sizes; with `literals`, of the numbers in arguments of ops as well."""
+def _replaced(change: Callable[[int], int], *, literals: bool, earlier: bool = False) -> Edit:
+    """Return an edit of the inputs' sizes; with `literals`, of the numbers in arguments of ops as well.
+
+    With `earlier`, the edit is made in earlier calls of other graphs too.
+    """
 
     def number(leaf: object) -> object:
         return change(leaf) if type(leaf) is int else leaf
@@ -61,8 +64,19 @@ def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
     def sized(item: TensorInput) -> TensorInput:
         return reshaped(item, tuple(map(change, item.meta.shape)))
 
+    def with_earlier(case: Case) -> Case:
+        def resized(call: Call) -> Call:
+            if call.graph is None:
+                return call
+            changed = with_tensors(case.of(call), sized)
+            graph = with_leaves(changed.graph, number) if literals else changed.graph
+            return replace(call, inputs=changed.inputs, graph=graph)
+
+        before = tuple(map(resized, case.before))
+        return case if before == case.before else replace(case, before=before)
+
     def edit(case: Case) -> Case:
-        resized = with_tensors(case, sized)
+        resized = with_tensors(with_earlier(case) if earlier else case, sized)
         inputs = tuple(
             replace(item, value=change(item.value))
             if isinstance(item, ScalarInput) and item.symbol is not None and type(item.value) is int
@@ -77,10 +91,15 @@ def _replaced(change: Callable[[int], int], *, literals: bool) -> Edit:
     return edit
 
 
-def to_number(old: int, new: int) -> tuple[Edit, ...]:
+def size_edits(case: Case, old: int, new: int) -> tuple[Edit, ...]:
+    """Return the edits that replace a number in the Case: first in all calls, then in that of its own graph alone."""
+    return (*(to_number(old, new, earlier=True) if case.others else ()), *to_number(old, new))
+
+
+def to_number(old: int, new: int, earlier: bool = False) -> tuple[Edit, ...]:
     """Return the edits that replace a number: with and without arguments of ops, then its multiples as well.
 
-    Multiples cover a size that is the product of two other sizes."""
+    Multiples cover a size that is the product of two other sizes. `earlier`: in earlier calls of other graphs too."""
 
     def same(n: int) -> int:
         return new if n == old else n
@@ -88,11 +107,10 @@ def to_number(old: int, new: int) -> tuple[Edit, ...]:
     def multiples(n: int) -> int:
         return n // old * new if n >= old and n % old == 0 else n
 
-    return (
-        _replaced(same, literals=True),
-        _replaced(same, literals=False),
-        _replaced(multiples, literals=True),
-        _replaced(multiples, literals=False),
+    return tuple(
+        _replaced(change, literals=literals, earlier=earlier)
+        for change in (same, multiples)
+        for literals in (True, False)
     )
 
 
@@ -103,7 +121,7 @@ def _sizes(case: Case) -> list[Row]:
     def fits(n: int) -> bool:
         return not symbolic or (n >= _MIN_SYMBOLIC_SIZE and n not in sizes)  # equal sizes would share a symbol
 
-    rows = [Row(f"size {n}", tuple(to_number(n, m) for m in smaller(n) if fits(m))) for n in sizes]
+    rows = [Row(f"size {n}", tuple(size_edits(case, n, m) for m in smaller(n) if fits(m))) for n in sizes]
     if symbolic:
         return [*rows, *_sizes_before(case)]
     return [*rows, *(_one_by_one(case) if sizes else ()), *_empty_to_one(case)]
@@ -165,8 +183,8 @@ def all_sizes(case: Case) -> Iterator[Edit]:
     if not has_symbols(case.inputs):
         changes = [lambda n: 1 if n in distinct else n, lambda n: 2 if n in distinct else n, *changes]
     for change in changes:
-        yield _replaced(change, literals=True)
-        yield _replaced(change, literals=False)
+        yield _replaced(change, literals=True, earlier=True)
+        yield _replaced(change, literals=False, earlier=True)
 
 
 def _dims(case: Case) -> list[Row]:

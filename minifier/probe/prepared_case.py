@@ -44,6 +44,13 @@ class StartsThreads(MinifyError):
     """The import of the backend started threads. Forks of the process lack them, and may fail or hang for that."""
 
 
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the script has removed it, and the files in it
+        return Path("/")
+
+
 @dataclass
 class PreparedCase:
     """Objects that every probe of a Case needs; children inherit them by the fork.
@@ -62,7 +69,7 @@ class PreparedCase:
     innocent: frozenset[str] = frozenset()
     recorded: RecordedValues | None = None
     preloaded: int = 0
-    home: Path = field(default_factory=Path.cwd)
+    home: Path = field(default_factory=_current_folder)
     fakes: Any = field(default_factory=new_fake_mode)
     _backend: Any = None
     _examples: dict[tuple[str, int], tuple[Value, Any]] = field(default_factory=dict)

@@ -93,10 +93,24 @@ def run_without_backend(prepared: PreparedCase, case: Case, steps: Sequence[Sequ
         for edit in edits:
             candidate = edit(changed)
             eager = _run(prepared, candidate) if candidate != changed else None
-            if eager is not None and (first is None or eager.warnings <= first.warnings):
-                changed = eager.case
+            before = _earlier_calls(prepared, candidate, changed.before) if eager is not None else None
+            if eager is not None and before is not None and (first is None or eager.warnings <= first.warnings):
+                changed = replace(eager.case, before=before)
                 break
     return {"status": "pass", "case": None if changed is case else pack_sections(changed)}
+
+
+def _earlier_calls(prepared: PreparedCase, case: Case, known: Sequence[Call]) -> tuple[Call, ...] | None:
+    """Return the Case's earlier calls with the values of an eager run; None if one that is not known raises."""
+    calls = []
+    for call in case.before:
+        if call.graph is None or call in known:
+            calls.append(call)
+        elif (eager := _run(prepared, case.of(call))) is not None:
+            calls.append(replace(call, graph=eager.case.graph))
+        else:
+            return None
+    return tuple(calls)
 
 
 def runs(prepared: PreparedCase, case: Case) -> dict[str, Any]:
@@ -106,9 +120,9 @@ def runs(prepared: PreparedCase, case: Case) -> dict[str, Any]:
 
 
 def pack_sections(case: Case) -> dict[str, Any]:
-    """Return the sections of a Case that passes change, as JSON. They change no call of another graph."""
+    """Return the sections of a Case that passes change, as JSON."""
     return {
-        "before": [pack(call) if call.graph is None else None for call in case.before],
+        "before": [_pack_call(call) for call in case.before],
         "graph": graph_to_text(case.graph),
         "inputs": [pack(item) for item in case.inputs],
         "symbols": pack(case.symbols),
@@ -120,11 +134,25 @@ def pack_sections(case: Case) -> dict[str, Any]:
     }
 
 
+def _pack_call(call: Call) -> dict[str, Any]:
+    """Return the call as JSON, its graph as text and apart."""
+    if call.graph is None:
+        return {"call": pack(call)}
+    inputs = [pack(item) for item in call.inputs]
+    return {"call": pack(replace(call, graph=None, inputs=())), "graph": graph_to_text(call.graph), "inputs": inputs}
+
+
+def _unpack_call(packed: dict[str, Any]) -> Call:
+    call: Call = unpack(Call, packed["call"])
+    if "graph" not in packed:
+        return call
+    return replace(call, graph=graph_from_text(packed["graph"]), inputs=unpack(tuple[Input, ...], packed["inputs"]))
+
+
 def with_sections(case: Case, sections: dict[str, Any]) -> Case:
     """Return the Case with sections that `pack_sections` packed."""
     options = {key: value for key, value in (case.backend.options or {}).items() if key in sections["options"]}
-    others = (call for call in case.before if call.graph is not None)
-    before = tuple(next(others) if packed is None else unpack(Call, packed) for packed in sections["before"])
+    before = tuple(map(_unpack_call, sections["before"]))
     backend = replace(case.backend, mode=sections["mode"], dynamic=sections["dynamic"], options=options or None)
     return replace(
         case,

@@ -86,14 +86,15 @@ def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) 
     """Return the Case with a pause before the failing call, if the failure is then certain; None if it is not.
 
     A backend may swap in what it compiled in the background, a moment after the first call: `f(x); sleep(1); f(x)`.
-    The script made `calls` calls of the graph: if only one, time passed between its compilation and this call. Without
-    a pause, the Case shows the failure at this rate.
+    The script made `calls` calls of the graph: if only one, time passed between its compilation and this call. Then a
+    second call without a pause is tried first. Without all that, the Case shows the failure at this rate.
     """
-    if case.script.waited and not case.failure.fingerprint.stage.compiles:
-        calls = max(calls, 2)
+    is_single = calls == 1 and bool(case.script.waited) and not case.failure.fingerprint.stage.compiles
+    calls = 2 if is_single else calls
     longest = longest_pause(case)
     twice = [called(case, min(calls, 2))] if calls > 1 or case.others else []
-    candidates = [paused(each, pause) for each in twice for pause in _PAUSES if pause <= longest]
+    candidates = twice if is_single else []
+    candidates = [*candidates, *(paused(each, pause) for each in twice for pause in _PAUSES if pause <= longest)]
     numbers = sorted({min(calls, 2**power + 1) for power in range(1, calls.bit_length() + 1)}) if calls > 2 else []
     candidates += [paused(called(case, number), longest) for number in numbers]
     if calls > 2:
@@ -113,6 +114,8 @@ def longest_pause(case: Case) -> float:
 
 def _with_margin(case: Case) -> Case:
     """Return the Case with the next longer pause, if that is short: a busy machine needs more time than this one."""
+    if not case.pauses:
+        return case
     longer = (pause for pause in _PAUSES if case.before[-1].pause < pause <= _MAX_CHEAP_PAUSE)
     return paused(case, next(longer, case.before[-1].pause))
 

@@ -19,7 +19,7 @@ from minifier.passes.data import plain, with_own_memory, with_source
 from minifier.passes.edits import Edit
 from minifier.passes.layout import dtype_edits, dtypes_like
 from minifier.passes.resized import with_tensors
-from minifier.passes.sizes import numbers, to_number
+from minifier.passes.sizes import numbers, size_edits
 from minifier.passes.table import DATA
 from minifier.reduction.draws import DRAWS, can_be_drawn, kinds_of, redrawn
 from minifier.reduction.simplify import Simplifier, Spent
@@ -166,14 +166,14 @@ class _Measurement:
         taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
 
         def shows(other: int) -> bool | None:
-            return self._any_shows(to_number(size, other))
+            return self._any_shows(size_edits(self.case, size, other))
 
         def passes(*others: int) -> bool:
             return all(shows(other) is False for other in others)
 
         if size - 1 in taken or not passes(*{1, size - 1}):
             return ""
-        if self.simplifier.shows([_at_an_end(to_number(size, 1)[0], end) for end in range(_ENDS)]):
+        if self.simplifier.shows([_at_an_end(size_edits(self.case, size, 1)[0], end) for end in range(_ENDS)]):
             return ""  # a smaller size failed to show it for its only draw
         more = next(n for n in itertools.count(size + 1) if n not in taken and n % size)
         free = (n for n in itertools.count(2 * size, size) if not {n - 1, n, n + 1}.intersection(taken))

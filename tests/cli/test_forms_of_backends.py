@@ -136,8 +136,8 @@ FORMS = {
         loss.backward()
         optimizer.step()
         """,
-        1,
-        ("rsqrt", "backward()"),
+        2,
+        ("rsqrt", ".backward("),
         "exception",
     ),
     "programs": Form(

@@ -6,9 +6,10 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made, names, pass_named
 
-from minifier.case import Adapted, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case import Adapted, Call, Drawn, Level, Recorded, Stored, TensorInput, TensorMeta
+from minifier.case.earlier_calls import call_of
 from minifier.passes.resized import converted, is_fixed, reshaped, restride, without_dim
-from minifier.passes.sizes import all_sizes, numbers, to_number, without_ones
+from minifier.passes.sizes import all_sizes, numbers, size_edits, to_number, without_ones
 
 MATMUL = """
     x: float32[4, 6]
@@ -117,6 +118,17 @@ def test_a_number_changes_with_or_without_arguments_and_with_or_without_multiple
         ((2, 4), ((4, -4), True), (0, 2)),
         ((2, 4), ((8, -4), True), (0, 4)),
     ]
+
+
+def test_a_number_changes_in_earlier_calls_of_other_graphs_first():
+    earlier = case_of("x: float32[4, 8]\ny: float32[4, 8] = torch.sin(x)\nreturn y,")
+    case = case_of("x: float32[4, 4]\ny: float32[4, 4] = torch.cos(x)\nreturn y,")
+    case = replace(case, before=(call_of(earlier), Call(times=2)))
+    first, *_, last = (edit(case) for edit in size_edits(case, 4, 2))
+    assert first.inputs[0].meta.shape == last.inputs[0].meta.shape == (2, 2)
+    assert [changed.before[0].inputs[0].meta.shape for changed in (first, last)] == [(2, 8), (4, 8)]
+    assert first.before[1] == case.before[1]
+    assert len(size_edits(earlier, 4, 2)) == 4, "there is no other graph"
 
 
 def test_single_dimensions_are_those_above_one_whose_size_occurs_again():

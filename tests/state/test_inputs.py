@@ -54,7 +54,7 @@ CALLS = {
     ),
     "one storage": (
         script("oddlib_overlapping", "x = torch.randn(12)", "f(x[:6], x[3:9])"),
-        "as_strided",
+        "base[1]",
     ),
 }
 
