@@ -97,7 +97,7 @@ def test_the_second_call_in_the_process(project):
     done = project.run(COUNTING + NET + calls)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and "Net" not in done.repro
-    assert done.repro.count("compiled(x)") == 2 and "sleep" not in done.repro, "two calls of one graph, at once"
+    assert "for _ in range(2):\n    compiled(x)" in done.repro, "two calls of one graph, at once"
 
 
 @pytest.mark.usefixtures("soak")
