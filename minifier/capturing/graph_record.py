@@ -232,10 +232,10 @@ class Record:
         self.folder = self._worst.home
         return is_wrong
 
-    def overwritten(self, differences: Sequence[Difference]) -> bool:
+    def note_overwritten(self, differences: Sequence[Difference]) -> None:
         """Log and save that a later call wrote over the results of a call whose inputs are kept.
 
-        Return whether it did: a result that eager writes over as well does not count.
+        What eager writes over as well does not count.
         """
         with spare_memory(), _guard(self):
             from minifier.capturing.comparing import eager_calls
@@ -246,7 +246,6 @@ class Record:
                 save(called(case, call), self.folder)
                 self.observer.log.write("kept", number=self.number, call=call, unsaved="")
                 self._note(failure_of_differences(differences), (), call, False)
-        return self.has_failed
 
     @property
     def may_be_worse(self) -> bool:

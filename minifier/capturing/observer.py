@@ -32,7 +32,7 @@ from minifier.capturing.terms import Terms
 from minifier.capturing.training import Training
 from minifier.case import TORCH_COMPILE, BackendReference
 from minifier.compare.results import call_and_wait, random_states
-from minifier.failure import Stage
+from minifier.failure import Difference, Stage
 from minifier.failure.observed import text
 from minifier.process.descriptors import Reserve
 from minifier.process.logs import LogLine
@@ -224,7 +224,8 @@ class Observer:
                 record, Stage.RUN, args, (lambda: self._watched(record, run_it)) if first else run_it
             )
             seconds = time.perf_counter() - begun
-            record.kept_results.look(args, result, record.runs)
+            with record.undisturbed():
+                record.kept_results.look(args, result, record.runs)
             self.training.after(record.number, args, result, nodes_before)
             if chosen:
                 self._compare(record, compiled, ScriptCall(args, result, random), seconds)
@@ -259,19 +260,20 @@ class Observer:
         if is_wrong:
             self.on_failure(record, None)
         elif not record.has_failed:
-            record.kept_results.keep(call.result)
+            with record.undisturbed():
+                record.kept_results.keep(call.result)
 
     def _look_back(self, record: Record) -> None:
         """Note a result of the graph that the script still has, and that a later call has written over."""
-        differences = record.kept_results.lost()
+        differences: tuple[Difference, ...] = ()
+        with record.undisturbed():
+            differences = record.kept_results.lost()
         if not differences or record.has_failed:
             return
         self.mine.comparing = True
-        try:
-            is_lost = record.overwritten(differences)
-        finally:
-            self.mine.comparing = False
-        if is_lost:
+        record.note_overwritten(differences)
+        self.mine.comparing = False
+        if record.has_failed:
             self.on_failure(record, None)
 
     def look_back(self) -> None:
