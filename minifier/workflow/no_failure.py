@@ -26,7 +26,7 @@ from minifier.interfaces.names import INVALID_BACKEND
 from minifier.report.outcome import Outcome
 from minifier.workflow.attempt import Run
 from minifier.workflow.backend_fallbacks import backend_fallbacks
-from minifier.workflow.whole_script import minify_script
+from minifier.workflow.whole_script import minify_failing_source, minify_script
 
 _MAX_LOG_LINES = 3
 _MAX_LINE_CHARACTERS = 600
@@ -43,7 +43,9 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
         return minify_script(found, folder, run)
     if captured.failure is None or INVALID_BACKEND in captured.traceback:
         nothing = nothing_failed(program, captured, found.compared)
-        raise _unobserved(found, nothing, run) if type(nothing) is NothingToReduce else nothing
+        if type(nothing) is NothingToReduce:
+            return _minify_unobserved(found, folder, run, nothing)
+        raise nothing
     run.ui.say("no backend call failed, but the script did: running it in eager mode")
     in_eager = run_in_eager(found, run.ui)
     nothing = nothing_failed(program, captured, found.compared, in_eager)
@@ -56,16 +58,24 @@ def minify_other_failure(found: FoundFailures, folder: RunFolder, run: Run) -> O
         raise type(error)(f"{nothing}\n{error}") from None
 
 
-def _unobserved(found: FoundFailures, nothing: NothingToReduce, run: Run) -> NothingToReduce:
-    """Return the error for a script that ended well: another one if it fails without this tool's hooks."""
+def _minify_unobserved(found: FoundFailures, folder: RunFolder, run: Run, nothing: NothingToReduce) -> Outcome:
+    """Reduce a script that ended well, if it fails without this tool's hooks: runs of its source have only some.
+
+    Raises `nothing` if it ends well then too, and FailsUnobserved if the script cannot be reduced.
+    """
     run.ui.say("nothing failed: running the script once more, without any hook of minify")
     how = run_by_itself(found, run.ui)
     if not how:
-        return nothing
-    return FailsUnobserved(
-        f"{found.program.said} ends {how}\nThat is so only where Python runs it by itself. Under minify it ended well. "
-        f"A hook of minify makes the difference, or what earlier runs have left in AOTAutograd's cache.\n{nothing}"
-    )
+        raise nothing
+    run.ui.say(f"without any hook {found.program.said} ends {how}: reducing the script itself")
+    try:
+        return minify_failing_source(found, folder, run)
+    except (NoRepro, NothingToReduce) as error:
+        raise FailsUnobserved(
+            f"{found.program.said} ends {how}\nThat is so only where Python runs it by itself. Under minify it ended "
+            "well. A hook of minify makes the difference, or what earlier runs have left in AOTAutograd's cache.\n"
+            f"{nothing}\nThe script itself was not reduced: {error}"
+        ) from None
 
 
 def minify_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:

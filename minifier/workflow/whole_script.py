@@ -67,6 +67,23 @@ def minify_script(found: FoundFailures, folder: RunFolder, run: Run, before: str
         raise
 
 
+def minify_failing_source(found: FoundFailures, folder: RunFolder, run: Run) -> Outcome:
+    """Reduce a script whose first run, `found`, showed no failure, and report. Nothing is written without a repro.
+
+    Raises NoRepro, or NothingToReduce, if the script shows no failure where it is reduced, or fails in eager mode too.
+    """
+    folder, captured = make_folder(folder), found.captured
+    try:
+        with contextlib.closing(EnvironmentCollector()) as collector:
+            attempt = reduce_to_script(found.program, folder, run, _named_backend(captured), captured=captured)
+            if attempt.repro is None:
+                raise NoRepro(attempt.reason)
+            return report(replace(attempt, capture_seconds=captured.seconds, fallbacks=found.fallbacks), collector)
+    except (NoRepro, NothingToReduce):
+        folder.clear(keep=folder.was_there)
+        raise
+
+
 def _named_backend(captured: Captured) -> BackendReference:
     """Return the backend whose call ended the script; also the only one, if the script failed outside of Dynamo."""
     failure, trace = captured.failure, captured.traceback

@@ -25,3 +25,25 @@ def test_only_a_check_that_eager_mode_passes_is_reduced(project):
     assert done.code == 0, done.stdout + done.stderr
     assert "SystemExit" in done.repro and "is_compiling" in done.repro and "print" not in done.repro
     assert done.result["level"] == "source" and done.result["failure"]["kind"] == "exit"
+
+
+UNOBSERVED = """
+import torch
+
+@torch.compile(backend="eager")
+def scale(x):
+    return x * (2 if torch.compiler.is_compiling() else 1)
+
+x = torch.ones(3)
+y = x.sin() + 1
+scaled = scale(x)
+if torch.library.Library.define.__code__.co_filename.endswith("library.py"):
+    torch.testing.assert_close(scaled, x)
+"""
+
+
+def test_a_script_that_fails_only_without_the_hooks_of_the_tool_is_reduced(project):
+    done = project.run(UNOBSERVED)
+    assert done.code == 0, done.stderr
+    assert done.result["level"] == "source" and done.result["failure"]["type"] == "AssertionError"
+    assert "is_compiling" in done.repro and "sin" not in done.repro
