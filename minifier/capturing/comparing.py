@@ -88,21 +88,6 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     return _judged(case, comparison, comparing, failed, backward)
 
 
-def eager_calls(case: Case) -> Callable[[], tuple[list[Any], Any]]:
-    """Return a function that calls the Case's graph eagerly with new inputs, and returns these and the result.
-
-    All calls share the tensors that the graph holds.
-    """
-    tensors = StoredTensors(case.tensors)
-    module = build_graph(case.graph, tensors)
-
-    def call() -> tuple[list[Any], Any]:
-        inputs = make_inputs(case.inputs, tensors, None)
-        return inputs, module(*inputs)
-
-    return call
-
-
 def _collective(graph: Graph) -> str:
     """Return the first collective op of the graph and of the graphs in it; "" if there is none."""
     own = (node.target for node in graph.ops if "c10d" in node.target)

@@ -49,9 +49,11 @@ from minifier.failure import Difference, Failure, Fingerprint, Kind, Stage
 from minifier.failure.fingerprint import failure_of, of_line
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.observed import describe, text
+from minifier.fx.build import build_graph
 from minifier.fx.read import read_graph
+from minifier.fx.recorded_values import make_inputs
 from minifier.fx.script_definitions import line_of_script
-from minifier.fx.tensors import TensorFile
+from minifier.fx.tensors import StoredTensors, TensorFile
 from minifier.process.caught import CallWatch
 from minifier.process.memory import spare_memory
 from minifier.torch_private import backend_error, is_fake
@@ -238,10 +240,12 @@ class Record:
         What eager writes over as well does not count.
         """
         with spare_memory(), _guard(self):
-            from minifier.capturing.comparing import eager_calls
-
             case, call = load(self.folder), self.kept_results.call
-            if differences := not_in_eager(differences, eager_calls(case)):
+            tensors = StoredTensors(case.tensors)
+            differences = not_in_eager(
+                differences, lambda: build_graph(case.graph, tensors), lambda: make_inputs(case.inputs, tensors, None)
+            )
+            if differences:
                 self._kept_call = call
                 save(called(case, call), self.folder)
                 self.observer.log.write("kept", number=self.number, call=call, unsaved="")

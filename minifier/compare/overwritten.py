@@ -28,16 +28,17 @@ def overwritten(earlier: Sequence[Any], inputs: Sequence[Any], result: Any) -> t
 
 
 def not_in_eager(
-    differences: Sequence[Difference], call: Callable[[], tuple[Sequence[Any], Any]]
+    differences: Sequence[Difference], build: Callable[[], Callable[..., Any]], make_inputs: Callable[[], Sequence[Any]]
 ) -> tuple[Difference, ...]:
     """Leave out what `overwritten` finds in eager as well: a result that is a tensor of the graph's own, say.
 
-    `call` calls the graph eagerly with new inputs, and returns them and the result.
+    `build` makes the graph's module, which is called twice, with new inputs each time.
     """
     if not differences:
         return ()
-    _, first = call()
-    in_eager = {each.where for each in overwritten(leaves(first)[0], *call())}
+    module = build()
+    first, inputs = module(*make_inputs()), make_inputs()
+    in_eager = {each.where for each in overwritten(leaves(first)[0], inputs, module(*inputs))}
     return tuple(each for each in differences if each.where not in in_eager)
 
 

@@ -64,28 +64,27 @@ def _replaced(change: Callable[[int], int], *, literals: bool, earlier: bool = F
     def sized(item: TensorInput) -> TensorInput:
         return reshaped(item, tuple(map(change, item.meta.shape)))
 
-    def with_earlier(case: Case) -> Case:
-        def resized(call: Call) -> Call:
-            if call.graph is None:
-                return call
-            changed = with_tensors(case.of(call), sized)
-            graph = with_leaves(changed.graph, number) if literals else changed.graph
-            return replace(call, inputs=changed.inputs, graph=graph)
+    def with_sizes(case: Case) -> Case:
+        changed = with_tensors(case, sized)
+        return replace(changed, graph=with_leaves(changed.graph, number)) if literals else changed
 
-        before = tuple(map(resized, case.before))
+    def with_earlier(case: Case) -> Case:
+        def changed(call: Call) -> Call:
+            of_call = with_sizes(case.of(call)) if call.graph is not None else None
+            return call if of_call is None else replace(call, inputs=of_call.inputs, graph=of_call.graph)
+
+        before = tuple(map(changed, case.before))
         return case if before == case.before else replace(case, before=before)
 
     def edit(case: Case) -> Case:
-        resized = with_tensors(with_earlier(case) if earlier else case, sized)
+        resized = with_sizes(with_earlier(case) if earlier else case)
         inputs = tuple(
             replace(item, value=change(item.value))
             if isinstance(item, ScalarInput) and item.symbol is not None and type(item.value) is int
             else item
             for item in resized.inputs
         )
-        graph = with_leaves(resized.graph, number) if literals else resized.graph
-        if graph is not resized.graph or inputs != resized.inputs:
-            resized = replace(resized, graph=graph, inputs=inputs)
+        resized = resized if inputs == resized.inputs else replace(resized, inputs=inputs)
         return as_dynamo_would(resized) if resized != case and has_symbols(case.inputs) else resized
 
     return edit

@@ -90,20 +90,22 @@ def _compare(prepared: PreparedCase, program: ProgramOfCalls, progress: JobProgr
     def inputs() -> list[Any]:
         return make_inputs(case.inputs, prepared.tensors, prepared.recorded)
 
+    def build(graph: Graph) -> torch.fx.GraphModule:
+        return build_graph(graph, prepared.tensors)
+
     comparison = compare(
         call,
         case.graph,
         inputs,
-        lambda graph: build_graph(graph, prepared.tensors),
+        build,
         case.measure,
         backward=BackwardPass(before=lambda: progress.enter(Stage.BACKWARD_RUN)) if case.backward else None,
     )
     if comparison.compiled_error is not None:
         progress.stage = comparison.compiled_stage
         return progress.failure(comparison.compiled_error)
-    if over and comparison.eager_error is None:
-        module = build_graph(case.graph, prepared.tensors)
-        over = list(not_in_eager(over, lambda: ((values := inputs()), module(*values))))
+    if comparison.eager_error is None:
+        over = list(not_in_eager(over, lambda: build(case.graph), inputs))
     if differences := _of_results(prepared, case, (*comparison.differences, *over)):
         return {"status": "failure", "stage": Stage.COMPARE.value, "differences": pack(differences)}
     if (error := comparison.eager_error) is not None:

@@ -93,8 +93,8 @@ def with_pauses(runner: ProbeRunner, case: Case, calls: int, rate: float = 0.0) 
     calls = 2 if is_single else calls
     longest = longest_pause(case)
     twice = [called(case, min(calls, 2))] if calls > 1 or case.others else []
-    candidates = twice if is_single else []
-    candidates = [*candidates, *(paused(each, pause) for each in twice for pause in _PAUSES if pause <= longest)]
+    candidates = [*twice] if is_single else []
+    candidates += [paused(each, pause) for each in twice for pause in _PAUSES if pause <= longest]
     numbers = sorted({min(calls, 2**power + 1) for power in range(1, calls.bit_length() + 1)}) if calls > 2 else []
     candidates += [paused(called(case, number), longest) for number in numbers]
     if calls > 2:

@@ -71,7 +71,7 @@ def observe_aot_compilers(
     called when AOTAutograd has traced the graph. The backward graph may be compiled much later, on demand.
 
     Compiled code is not kept alive. With `on_run`, AOTAutograd's cache on disk is only read for graphs compiled since.
-    Of a backward that another process has cached, the graph is unknown. The compilers' own caches still save time.
+    The graph of a backward from another process's cache is unknown. The compilers' own caches still save time.
 
     Return a function that ends this. Observers must end in reverse order.
     """
