@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from clock import Clock, is_alive, wait_until
@@ -17,10 +18,10 @@ pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("processes")]
 HANGS = "import signal; signal.pause()"
 
 
-def started(code: str, seconds: float) -> Child:
+def started(code: str, seconds: float, **how: Any) -> Child:
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     process.returncode = 0  # supervise waits for it
-    return Child(process.pid, seconds)
+    return Child(process.pid, seconds, **how)
 
 
 def wait_for_the_end_of(pid: int) -> None:
@@ -71,7 +72,8 @@ def test_a_started_program_can_be_ended_by_signals():
 
 
 def test_a_look_is_made_as_often_as_one_asks_for():
-    child, ticks, seen = started(HANGS, 30), [], []
+    clock = Clock()
+    child, ticks, seen = started(HANGS, 30, now=clock), [], []
 
     def asks_for_more(running):
         seen.append((len(ticks), running))
@@ -83,7 +85,6 @@ def test_a_look_is_made_as_often_as_one_asks_for():
         clock.move(0.1)  # a quarter of a second is three rounds
         ticks.append(None)
 
-    clock = Clock()
     supervise([child], tick, [lambda _: None, asks_for_more], clock)
     first, second, third = (rounds for rounds, _ in seen[:3])
     assert seen[0][1] == [child] and (second, third) == (first + 1, first + 2)

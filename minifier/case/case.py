@@ -123,6 +123,16 @@ class Script:
     graphs: int = 1
 
 
+class Ones(str, Enum):
+    """Which tensors have ones in an earlier call; zeros if their dtype is an integer's or bool.
+
+    Parameters have the same values in each call, as in a script that calls a module, unless the script changes them.
+    """
+
+    INPUTS = "inputs"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call before the failing call, of what the backend makes of a graph when the graph is first called.
@@ -130,6 +140,7 @@ class Call:
     graph: None for the Case's own graph.
     inputs: of another graph; the Case's own graph has the inputs of the failing call.
     sizes: (symbol, value) pairs of the Case's own graph: the symbols that have another value in this call.
+    ones: of the Case's own graph: the tensors that have ones in this call, instead of the failing call's values.
     times: the number of such calls in a row.
     backward: whether a backward pass follows each call of another graph.
     pause: seconds to wait after these calls: a backend may compile in the background meanwhile.
@@ -138,6 +149,7 @@ class Call:
     graph: Graph | None = None
     inputs: tuple[Input, ...] = ()
     sizes: tuple[tuple[str, int], ...] = ()
+    ones: Ones | None = None
     times: int = 1
     backward: bool = False
     pause: float = 0.0
@@ -145,7 +157,12 @@ class Call:
     @property
     def is_repeat(self) -> bool:
         """Whether it is the failing call, made before."""
-        return self.graph is None and not self.sizes
+        return self.graph is None and not self.has_other_inputs
+
+    @property
+    def has_other_inputs(self) -> bool:
+        """Whether it calls the Case's own graph with other sizes or values than the failing call."""
+        return bool(self.sizes) or self.ones is not None
 
 
 @dataclass(frozen=True)
@@ -213,9 +230,9 @@ class Case:
         return any(call.pause for call in self.before)
 
     @property
-    def has_other_sizes(self) -> bool:
-        """Whether an earlier call of the Case's own graph has other sizes."""
-        return any(call.sizes for call in self.before)
+    def has_other_inputs(self) -> bool:
+        """Whether an earlier call of the Case's own graph has other sizes or values."""
+        return any(call.has_other_inputs for call in self.before)
 
     @property
     def others(self) -> tuple[Call, ...]:

@@ -1,4 +1,4 @@
-"""Calls of a Case's own graph with other sizes than those of the failing call: the one that compiled it, above all."""
+"""Calls of a Case's own graph with other inputs than the failing call's: the one that compiled it, above all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from minifier.case.case import Call, Case, Level
+from minifier.case.case import Call, Case, Level, Ones
 from minifier.case.expressions import is_plain, is_unbacked, value_of
-from minifier.case.inputs import Drawn, Input, ScalarInput, TensorInput
+from minifier.case.inputs import Drawn, Input, ScalarInput, TensorInput, with_ones
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value, contiguous_stride, restride
 from minifier.errors import NoRepro
 
@@ -70,12 +70,13 @@ def inputs_of(case: Case, call: Call) -> tuple[Input, ...]:
     if call.graph is not None:
         return call.inputs
     values = {**values_of_symbols(case.inputs), **dict(call.sizes)}
-    return inputs_with(case.inputs, values) if call.sizes else case.inputs
+    inputs = inputs_with(case.inputs, values) if call.sizes else case.inputs
+    return inputs if call.ones is None else tuple(_with_ones(item, call.ones) for item in inputs)
 
 
-def without_other_sizes(case: Case) -> Case:
-    """Return the Case without the calls of its own graph that have other sizes than the failing call."""
-    return replace(case, before=tuple(call for call in case.before if not call.sizes))
+def without_other_inputs(case: Case) -> Case:
+    """Return the Case without the calls of its own graph that have other inputs than the failing call."""
+    return replace(case, before=tuple(call for call in case.before if not call.has_other_inputs))
 
 
 def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Input, ...]:
@@ -101,6 +102,12 @@ def _with(item: Input, values: Mapping[str, int]) -> Input:
     is_transposed = not meta.is_contiguous and meta.stride == (1, meta.shape[0])
     stride = (1, shape[0]) if is_transposed else contiguous_stride(shape)
     return replace(item, meta=replace(meta, shape=shape, stride=stride, offset=0, storage=None), source=_drawn(item))
+
+
+def _with_ones(item: Input, ones: Ones) -> Input:
+    if isinstance(item, ScalarInput) or (item.parameter and ones is Ones.INPUTS):
+        return item
+    return with_ones(item)
 
 
 def size_of(expression: str, values: Mapping[str, int]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from minifier.case.case import Call, Case
 from minifier.case.graph import Graph
-from minifier.case.inputs import Drawn, Input, TensorInput
+from minifier.case.inputs import Input, TensorInput, with_ones
 
 
 def called(case: Case, times: int) -> Case:
@@ -41,14 +41,8 @@ def call_of(case: Case, like: Call | None = None) -> Call:
 
     `like` gives the number of calls and the other settings. The default is a single call.
     """
-    return replace(like or Call(), graph=case.graph, inputs=tuple(map(_drawn, case.inputs)), sizes=())
-
-
-def _drawn(item: Input) -> Input:
-    if not isinstance(item, TensorInput):
-        return item
-    how = "ones" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros"
-    return replace(item, meta=replace(item.meta, storage=None, offset=0), source=Drawn(how))
+    inputs = tuple(with_ones(item) if isinstance(item, TensorInput) else item for item in case.inputs)
+    return replace(like or Call(), graph=case.graph, inputs=inputs, sizes=(), ones=None)
 
 
 def shares_function(case: Case, call: Call) -> bool:

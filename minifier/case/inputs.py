@@ -96,6 +96,12 @@ class TensorInput:
         return replace(self.meta, shape=(self.storage,), stride=(1,), offset=0)
 
 
+def with_ones(item: TensorInput) -> TensorInput:
+    """Return the input in memory of its own, with ones; with zeros if its dtype is an integer's or bool."""
+    how = "ones" if item.meta.dtype.startswith(("float", "bfloat", "complex")) else "zeros"
+    return replace(item, meta=replace(item.meta, storage=None, offset=0), source=Drawn(how))
+
+
 @dataclass(frozen=True, slots=True)
 class ScalarInput:
     """A number, string or None. `symbol` is the expression of a symbolic number."""

@@ -134,8 +134,8 @@ def _call(call: Call) -> None:
         fits(call.graph, call.inputs)
     elif call.inputs:
         raise Defect("expected no inputs of the Case's own graph", ".inputs")
-    if call.graph is not None and call.sizes:
-        raise Defect("expected no sizes of another graph", ".sizes")
+    if call.graph is not None and call.has_other_inputs:
+        raise Defect("expected inputs of another graph", ".sizes" if call.sizes else ".ones")
 
 
 def fits(graph: Graph, inputs: tuple[Input, ...]) -> None:

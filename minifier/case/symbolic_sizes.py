@@ -21,7 +21,7 @@ from minifier.case import (
     TensorInput,
     TensorMeta,
 )
-from minifier.case.compiled_sizes import values_of_symbols, without_other_sizes
+from minifier.case.compiled_sizes import values_of_symbols, without_other_inputs
 from minifier.case.expressions import is_plain, is_unbacked, symbols_in, value_of
 from minifier.case.graph import map_refs
 from minifier.case.script_floats import floats_in_tensors, is_known_float
@@ -44,7 +44,8 @@ def goes_through_dynamo(case: Case) -> bool:
     Dynamo alone makes symbols as Dynamo does. A graph without symbols is handed to the backend as it is, which takes
     half the time, unless the failure was found to need torch.compile.
     """
-    return case.through_dynamo or (case.level is Level.DYNAMO and (case.symbolic is not None or is_symbolic(case)))
+    is_forced = case.through_dynamo or any(call.ones is not None for call in case.before)
+    return is_forced or (case.level is Level.DYNAMO and (case.symbolic is not None or is_symbolic(case)))
 
 
 def _expressions(value: Value) -> Iterator[str]:
@@ -275,7 +276,7 @@ def specialised(case: Case) -> Case:
         inputs=inputs,
         symbolic=None,
         symbols=(),
-        before=without_other_sizes(case).before,
+        before=without_other_inputs(case).before,
         backend=replace(case.backend, dynamic=None),
     )
 

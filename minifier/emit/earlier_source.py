@@ -15,7 +15,7 @@ from minifier.emit.forms import Form, Template
 from minifier.emit.graph_source import function_source
 from minifier.emit.input_source import tensor_source
 from minifier.emit.naming import Names
-from minifier.emit.symbolic_source import call_that_makes_symbols, call_with_sizes
+from minifier.emit.symbolic_source import call_that_makes_symbols, call_with_other_inputs
 from minifier.errors import NoRepro
 
 _COPIES = (Template.COMPARE_FRESH, Template.COMPARE_INPUTS)  # whose earlier calls get inputs that share no memory
@@ -60,8 +60,8 @@ class _Writer:
     def _calls(self, call: Call) -> str | int:
         if call.graph is not None:
             return _loop(call.times, self._other(call))
-        if call.sizes:
-            return _loop(call.times, call_with_sizes(self.case, call, self.inputs))
+        if call.has_other_inputs:
+            return _loop(call.times, call_with_other_inputs(self.case, call, self.inputs))
         if self.repeat == _COPIED:
             self.imports.append("import copy")
         return _loop(call.times, self.repeat) if self.repeat else call.times

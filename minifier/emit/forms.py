@@ -159,7 +159,7 @@ def _origins(case: Case) -> list[Symbolic | None]:
     """Return the ways to make sizes symbolic, the Case's own first. Marks would have to be in the first call."""
     if case.symbolic is None:
         return [None]
-    marked = [] if case.has_other_sizes else [Symbolic.MARKED]
+    marked = [] if case.has_other_inputs else [Symbolic.MARKED]
     ways = [Symbolic.GIVEN, *marked, Symbolic.AUTOMATIC]
     return sorted(ways, key=lambda way: way is not case.symbolic)
 

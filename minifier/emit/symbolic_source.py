@@ -35,9 +35,13 @@ def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
     return _call(case, tuple(others), names, f"another {what}: from now on it is a symbol")
 
 
-def call_with_sizes(case: Case, call: Call, names: Mapping[str, str]) -> str:
-    """Return an earlier call of the Case's function with other sizes. Raises NoRepro if a size has no known form."""
-    return _call(case, inputs_of(case, call), names, "compiles it with this size")
+def call_with_other_inputs(case: Case, call: Call, names: Mapping[str, str]) -> str:
+    """Return an earlier call of the Case's function with other sizes or values.
+
+    Raises NoRepro if a size has no known form.
+    """
+    what = "this size" if call.sizes else "these values"
+    return _call(case, inputs_of(case, call), names, f"compiles it with {what}")
 
 
 def _other(item: Input) -> Input:

@@ -116,7 +116,8 @@ class ProgramOfCalls:
     def make_earlier_calls(self) -> Answer | None:
         """Make all calls before the last; return the answer of the first that raises."""
         for call in self.case.before:
-            make = self._call_other if call.graph is not None else self._call_with_sizes if call.sizes else self._repeat
+            own = self._call_with_other_inputs if call.has_other_inputs else self._repeat
+            make = self._call_other if call.graph is not None else own
             if (answer := make(call)) is not None:
                 return answer
             if call.pause:
@@ -164,7 +165,7 @@ class ProgramOfCalls:
         answers = (self._call() for _ in range(call.times))
         return next((answer for answer in answers if answer is not None), None)
 
-    def _call_with_sizes(self, call: Call) -> Answer | None:
+    def _call_with_other_inputs(self, call: Call) -> Answer | None:
         if (answer := self.compile()) is not None:
             return answer
         assert self.compiled is not None, "compiled just now"

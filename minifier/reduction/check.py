@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Node, Scalar, TensorMeta
-from minifier.case.compiled_sizes import without_other_sizes
+from minifier.case.compiled_sizes import without_other_inputs
 from minifier.case.ops import atoms, with_ops
 from minifier.case.symbolic_sizes import is_unbacked_value, specialised
 from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
@@ -239,7 +239,7 @@ def calibrate_without_hang(runner: ProbeRunner, case: Case) -> None:
 def _without_symbols(runner: ProbeRunner, case: Case) -> Case:
     """Make symbolic sizes concrete if the failure stays, as in most cases: every probe is cheaper then."""
     simpler = [specialised(case)] if specialised(case) != case else []
-    simpler += [without_other_sizes(case)] if case.has_other_sizes else []
+    simpler += [without_other_inputs(case)] if case.has_other_inputs else []
     return next((each for each in simpler if runner.probe([each])[0].verdict is Verdict.SAME), case)
 
 

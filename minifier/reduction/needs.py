@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from minifier.case import Case, Drawn, Stored, TensorInput
-from minifier.case.compiled_sizes import without_other_sizes
+from minifier.case.compiled_sizes import without_other_inputs
 from minifier.case.edit import edit_from
 from minifier.case.inputs import bases, views_among
 from minifier.case.ops import atoms, with_ops
@@ -75,7 +75,7 @@ class _Measurement:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
         rows = [(family, name) for family, name in self.simplifier.rejected if family not in ("data", *_OPS)]
         views, values = views_among(self.case.inputs), self._inputs_with_values()
-        if not (rows or views or values or self.case.has_other_sizes) or not self._is_steady():
+        if not (rows or views or values or self.case.has_other_inputs) or not self._is_steady():
             return
         for family, name in rows:
             if family == "sizes" and name.startswith(_SIZE):
@@ -90,8 +90,9 @@ class _Measurement:
                 if name.startswith(_STRIDE) and self._passes(self._edits(family, name)):
                     self.needs.sentences.append("an input that is not contiguous")
         passed = self.simplifier.passed
-        if self.case.has_other_sizes and self._is_gone([without_other_sizes], passed):
-            self.needs.sentences.append("code that was compiled with another size")
+        if self.case.has_other_inputs and self._is_gone([without_other_inputs], passed):
+            other = "another size" if any(call.sizes for call in self.case.before) else "other values"
+            self.needs.sentences.append(f"code that was compiled with {other}")
         if views and self._is_gone([_without_sharing], passed):
             self.needs.sentences.append("inputs that share memory")
         for item in values:

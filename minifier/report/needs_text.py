@@ -61,7 +61,7 @@ _SENTENCES: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"(?P<name>\w+=)", "`torch.compile` without the argument {name}."),
     ),
 }
-# The sentence for each measured need: of a size, of a dtype, of shared memory, of a compilation with another size.
+# The sentence for each measured need: of a size, of a dtype, of shared memory, of a first call with other inputs.
 _OF_CASE = (
     (r"a size of exactly (\d+)", "A size other than {0}: {0} alone fails, of the sizes around it and its multiples."),
     (r"a size of (\d+) or more", "A size below {0}: {0} and larger sizes fail."),
@@ -70,6 +70,7 @@ _OF_CASE = (
     (r"((?:bfloat|float|int|uint|complex)\d+(?: or \w+)*)", "Each other dtype of its kind: only {0} fails."),
     (r"inputs that share memory", "Inputs with the same values, each in memory of its own."),
     (r"code that was compiled with another size", "Code that was compiled for the sizes that it is called with."),
+    (r"code that was compiled with other values", "Code whose first call has the values of the failing one."),
 )
 _DIMENSION = re.compile(r"Dimensions? (?P<number>\d+)[\d, and]* of (?P<input>.+) cut to 1\b.*")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 
 from minifier.capturing.captured_ahead import CapturedCallAhead, read_calls_ahead, with_calls_ahead
-from minifier.case import Case, Level
-from minifier.case.earlier_calls import paused
+from minifier.case import Call, Case, Level, Ones
+from minifier.case.earlier_calls import called, paused
 from minifier.case.store import load
 from minifier.case.symbolic_sizes import goes_through_dynamo
 from minifier.errors import NoRepro, OtherMessage, StoppedAtOnce, StoppedEarly
@@ -27,6 +27,8 @@ from minifier.workflow.script_data import literals_of
 
 _MIN_OPS = 6  # of a reduced graph; a smaller one is read all the same
 _MIN_PROPORTION = 0.5  # of its ops: so many parts of it fail with messages of their own
+
+_OTHER_VALUES = ((Ones.INPUTS, "its inputs"), (Ones.ALL, "its inputs and parameters"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ def premises(attempt: Attempt) -> Iterator[Premise]:
                     "torch.compile after the calls ahead of the failing one",
                     lambda case: with_calls(_through_dynamo(case)),
                 )
+        if attempt.case.level is Level.DYNAMO and attempt.case.calls > 1:
+            for ones, named in _OTHER_VALUES:
+                change = functools.partial(_with_other_values, ones=ones)
+                yield Premise(f"an earlier call of the same code with other values of {named}", change)
     if attempt.folder.has_aten:
         aten = attempt.folder.aten
         yield Premise("the ATen graph that AOTAutograd made of Dynamo's", lambda _: load(aten), replaces=False)
@@ -141,6 +147,12 @@ def _with_imports(case: Case, lines: tuple[str, ...]) -> Case:
 def _with_pause(case: Case) -> Case:
     """Let as much time pass before the failing call as in the script: a backend may compile in the background."""
     return paused(case, longest_pause(case)) if case.before else case
+
+
+def _with_other_values(case: Case, ones: Ones) -> Case:
+    """Make one earlier call, with other values: compiled code may keep those of the call that compiled it."""
+    case = called(case, 1)
+    return replace(case, before=(*case.before, Call(ones=ones)))
 
 
 def _through_dynamo(case: Case) -> Case:

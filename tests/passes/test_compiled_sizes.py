@@ -1,12 +1,14 @@
-"""Failures of code that was compiled for other sizes than those of the failing call."""
+"""Failures of code that was compiled for other sizes, or with other values, than those of the failing call."""
+
+from dataclasses import replace
 
 import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.case import Call, Level, Symbol, Symbolic, TensorInput
-from minifier.case.compiled_sizes import as_called, inputs_of, without_other_sizes
-from minifier.case.symbolic_sizes import as_dynamo_would
+from minifier.case import Call, Level, Ones, Symbol, Symbolic, TensorInput
+from minifier.case.compiled_sizes import as_called, inputs_of, without_other_inputs
+from minifier.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo
 from minifier.emit.forms import Template, Variant
 from minifier.emit.repro import write_repro
 
@@ -43,7 +45,7 @@ def test_what_a_later_call_tells_of_its_symbols_and_sizes():
 def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():
     case = compiled_with('n: 16 @ "2*s0"\nx: float32[8 @ "s0", 3]\ny = torch.f(x, n)\nreturn y,')
     assert shapes(inputs_of(case, WITH_5)) == [10, (5, 3)]
-    assert without_other_sizes(case).before == ()
+    assert without_other_inputs(case).before == ()
 
 
 def test_a_symbol_keeps_its_size_at_compilation_under_another_name():
@@ -57,7 +59,7 @@ def test_the_size_at_compilation_becomes_small():
     case = compiled_with()
     rows = made("sizes", case)
     assert [dict(made.before[0].sizes) for made in rows["compiled s0"]] == [{"s0": size} for size in (2, 3, 4)]
-    assert "compiled s0" not in made("sizes", without_other_sizes(case))
+    assert "compiled s0" not in made("sizes", without_other_inputs(case))
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,21 @@ def test_the_repro_compiles_it_with_that_size_first(how, calls):
     lines = write_repro(case, Template.COMPILE_FUNCTION, Variant(symbolic=how)).text.splitlines()
     assert [line.strip() for line in lines if line.strip().startswith("compiled(")] == calls
     assert lines.count("with torch.no_grad():") == 1
+
+
+@pytest.mark.parametrize(
+    ("ones", "second"),
+    [
+        (Ones.INPUTS, "y"),
+        (Ones.ALL, "torch.nn.Parameter(torch.ones(3), requires_grad=False)"),
+    ],
+)
+def test_the_repro_compiles_it_with_other_values_first(ones, second):
+    case = case_of("x: float32[8, 3]\ny: float32[3]\nz: int64[2]\nout = torch.f(x, y, z)\nreturn out,")
+    inputs = tuple(replace(item, parameter=item.name == "y") for item in case.inputs)
+    case = replace(case, inputs=inputs, before=(Call(ones=ones),))
+    assert goes_through_dynamo(case) and without_other_inputs(case).before == ()
+    lines = write_repro(case, Template.COMPILE_FUNCTION, Variant()).text.splitlines()
+    made = [line.strip() for line in lines if line.strip().startswith("compiled(")]
+    arguments = f"torch.ones(8, 3), {second}, torch.zeros(2, dtype=torch.int64)"
+    assert made == [f"compiled({arguments})  # compiles it with these values", "compiled(x, y, z)"]

@@ -129,6 +129,20 @@ def oddlib_buffers(gm, example_inputs):
 
 
 @register_backend
+def oddlib_keeps_inputs(gm, example_inputs):
+    """The second operand of a graph with a mul has the values of the first call in each call."""
+    kept = []
+
+    def run(*args):
+        if "mul" not in set(called(gm)):
+            return gm.forward(*args)
+        kept.extend(value.clone() for value in args[1:2] if not kept)
+        return gm.forward(*args[:1], *kept, *args[2:])
+
+    return run
+
+
+@register_backend
 def oddlib_no_grad(gm, example_inputs):
     if not torch.is_grad_enabled():
         refuse(gm, "tanh")
