@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import warnings
 from pathlib import Path
 
@@ -403,10 +404,26 @@ def test_a_graph_is_traced_with_symbols_as_dynamo_traces_it():
 
 def test_nobody_asks_for_a_device_that_torch_was_built_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: -1)  # there is no NVML
     question = torch.cuda.is_available
     with private.imports_refused_devices(), pytest.raises(ImportError):
         torch.cuda.is_available()
     assert torch.cuda.is_available is question
+    with private.asking_nvml() as answers:
+        assert not answers
+
+
+def test_nvml_tells_which_devices_there_are(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 2)
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: pytest.fail("the driver was asked"), raising=False)
+    with private.imports_refused_devices():
+        assert torch.cuda.is_available() and torch.cuda.device_count() == 2
+        with pytest.raises(ImportError):
+            torch.cuda._lazy_init()
+    with private.asking_nvml() as answers:
+        assert answers and torch.cuda.is_available()
+    assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in os.environ
 
 
 def test_aotautograd_takes_sizes_for_numbers_where_the_context_says_so():

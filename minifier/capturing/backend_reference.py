@@ -15,7 +15,7 @@ from typing import Any
 from minifier.capturing.local_backend import LocalBackend, local_backend
 from minifier.capturing.object_source import first_name, from_own_attribute, importable, option, write_object
 from minifier.case import BackendReference, BackendSource
-from minifier.case.literals import SCRIPT, objects_made, string
+from minifier.case.literals import SCRIPT, imports_of, string
 from minifier.case.values import SourceExpression
 from minifier.errors import CannotSave
 from minifier.fx.holders import import_in_script, in_script
@@ -63,7 +63,7 @@ def reference(compiler_fn: Any, ordinary_path: Sequence[str]) -> tuple[BackendRe
         backend = replace(backend, distribution=distribution, version=version)
     if backend.reach is BackendSource.NONE:  # the script's own call may make it
         return backend, ""
-    option_packages = _top_packages(line for source in objects_made(options) for line in source.imports)
+    option_packages = _top_packages(imports_of(options))
     if local is not None:
         packages |= _top_packages(local.imports)
     backend = replace(backend, folders=folders_of(packages | option_packages, ordinary_path))

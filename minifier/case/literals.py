@@ -73,6 +73,13 @@ def imported_paths(value: Any) -> list[str]:
     return [path for item in value for path in imported_paths(item)] if isinstance(value, (list, tuple, set)) else []
 
 
+def imports_of(value: Any) -> list[str]:
+    """Return the import lines that a value's source needs beside `import torch`."""
+    modules = [module_of(path) for path in imported_paths(value) if not path.startswith(OF_SCRIPT)]
+    of_objects = [line for made in objects_made(value) for line in made.imports]
+    return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
+
+
 def script_names(value: Any) -> list[str]:
     """Return the names of the script itself that a value needs."""
     made = [name for source in objects_made(value) for name in source.names]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import platform
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from minifier.case import BackendReference, Case
+from minifier.case.literals import imports_of
 from minifier.failure import Kind
 from minifier.failure.normalise import headline
 from minifier.slicing import definitions_left, imported_tops
@@ -76,9 +78,10 @@ def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
 def _modules(case: Case) -> set[str]:
     """Return the top-level modules that the repro imports."""
     backend = case.backend
-    imports = [line.split()[1] for line in (*backend.ahead, *backend.imports, *operator_imports(case))]
-    settings = [module for module, _, _ in case.state.config]
-    paths = [*imports, *settings, *(node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)]
+    values = (backend.options, *(value for _, _, value in case.state.config))
+    lines = [*backend.ahead, *backend.imports, *operator_imports(case), *itertools.chain(*map(imports_of, values))]
+    paths = [*(line.split()[1] for line in lines), *(module for module, _, _ in case.state.config)]
+    paths += (node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)
     return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
 
 

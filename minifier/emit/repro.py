@@ -15,7 +15,7 @@ from minifier.case.as_function import as_function
 from minifier.case.attributes import attributes_as_inputs
 from minifier.case.graph import Module
 from minifier.case.inputs import drawn_storages
-from minifier.case.literals import literal
+from minifier.case.literals import imports_of, literal
 from minifier.case.store import copy_atomically, write_atomically
 from minifier.case.switches import contexts
 from minifier.emit import state_source
@@ -181,7 +181,7 @@ def _names(case: Case, script_names: Collection[str]) -> Names:
     """Return a name generator that avoids all names that the repro imports or defines."""
     functions = [node.target.partition(":")[2].partition(".")[0] for node in case.graph.ops if ":" in node.target]
     packages = [re.split("[.:]", node.target)[0] for node in case.graph.ops if node.op == "call_function"]
-    lines = (*case.backend.ahead, *case.backend.imports, *state_source.imports_of(case.backend.options))
+    lines = (*case.backend.ahead, *case.backend.imports, *imports_of(case.backend.options))
     imported = (line.split()[-1].partition(".")[0] for line in lines)
     return Names({*script_names, *functions, *packages, *imported, *defined_names(case.measure.predicate)})
 
@@ -225,7 +225,7 @@ def write_repro(
         Filling(
             imports=(
                 *case.backend.imports,
-                *state_source.imports_of(case.backend.options),
+                *imports_of(case.backend.options),
                 *operator_imports(case),
                 *settings.imports,
                 *input_imports,

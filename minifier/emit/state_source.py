@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from minifier.case import Case, State, Symbolic
-from minifier.case.literals import OF_SCRIPT, imported_paths, literal, module_of, objects_made, script_names
+from minifier.case.literals import imports_of, literal, script_names
 from minifier.case.switches import statements
 from minifier.emit.definitions import mark_names
 from minifier.emit.forms import Template, Variant
@@ -39,13 +38,6 @@ def settings(state: State, marked: Collection[str] = ()) -> StateSource:
     if state.default_dtype != "float32":
         lines.append(f"torch.set_default_dtype(torch.{state.default_dtype})")
     return StateSource(tuple(imports), (*lines, *statements(state)), tuple(of_script))
-
-
-def imports_of(value: Any) -> list[str]:
-    """Return the import lines that a value's source needs beside `import torch`."""
-    modules = [module_of(path) for path in imported_paths(value) if not path.startswith(OF_SCRIPT)]
-    of_objects = [line for made in objects_made(value) for line in made.imports]
-    return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
 def backend_arguments(

@@ -27,6 +27,7 @@ from minifier.process.import_path import replace_programs_folder
 from minifier.torch_private import (
     as_dynamo_calls,
     asking_for_no_device,
+    asking_nvml,
     compile_in_this_process,
     compiler_for,
     complete_module,
@@ -150,10 +151,11 @@ class PreparedCase:
         self.preloaded = self.preloaded + 1 if modules else _MAX_PRELOADS
         preload(modules)
         # Inductor's detection of the machine depends on configuration that children may set. It compiles C++, and what
-        # that imports asks for a device, which no child could use then.
+        # that imports asks for a device: no child could use it after any answer but NVML's.
         is_set = any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config)
-        if modules and not is_set and self.case.is_on_host:
-            warm_up_inductor(compiled)
+        with asking_nvml() as by_nvml:
+            if modules and not is_set and (by_nvml or self.case.is_on_host):
+                warm_up_inductor(compiled)
 
     def link_files(self) -> None:
         """Link the files that the backend read by relative paths into the current folder, which is the child's own."""
@@ -246,7 +248,8 @@ def prepare_case(case: Case, imports_in_child: bool = False, backend: Any = None
     prepared = PreparedCase(case, StoredTensors(case.tensors), imports_in_child, _backend=backend)
     if not imports_in_child:
         before = _threads()
-        prepared.import_all()
+        with asking_nvml():  # for a backend that asks when it is imported
+            prepared.import_all()
         prepared.has_threads = _threads() > before or not case.is_on_host
     elif any(script_names(value) for _, _, value in case.state.config):
         define(case.definitions)

@@ -37,7 +37,7 @@ from minifier.torch_private.calls import (
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
 from minifier.torch_private.decompositions import parts_of
-from minifier.torch_private.devices import device_kinds, imports_refused_devices, is_capturing
+from minifier.torch_private.devices import asking_nvml, device_kinds, imports_refused_devices, is_capturing
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
 from minifier.torch_private.dynamo_caches import compiled_entries, dynamo_caches_restored, isolated_compile
 from minifier.torch_private.dynamo_graph import add_arguments, complete_module

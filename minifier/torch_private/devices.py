@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import torch
 from torch._C import _get_privateuse1_backend_name
+
+from minifier.interfaces.declared import stands_on
 
 
 def device_kinds() -> tuple[str, ...]:
@@ -15,7 +19,13 @@ def device_kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(("cuda", "xpu", _get_privateuse1_backend_name())))
 
 
-_QUESTIONS = ("is_available", "device_count", "_lazy_init")  # that start a device's driver
+_QUESTIONS = ("is_available", "device_count")
+_START = "_lazy_init"  # starts a device's driver, as the questions do
+_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_NVML_COUNT = stands_on(
+    "torch.cuda:_device_count_nvml",
+    loses="speed: modules that ask for CUDA when they are imported are imported in each probe",
+)
 
 
 def _refuse(*_arguments: Any, **_more: Any) -> NoReturn:
@@ -23,22 +33,47 @@ def _refuse(*_arguments: Any, **_more: Any) -> NoReturn:
 
 
 @contextlib.contextmanager
+def asking_nvml() -> Iterator[bool]:
+    """Let NVML tell Python code in the block which CUDA devices there are, if it can; give whether it can.
+
+    CUDA's driver, which tells it otherwise, is then not started: forks cannot use CUDA after that.
+    """
+    count = _NVML_COUNT.find()
+    if count is None or count() < 0:
+        yield False
+        return
+    before = os.environ.get(_BY_NVML)
+    os.environ[_BY_NVML] = "1"
+    try:
+        yield True
+    finally:
+        if before is None:
+            del os.environ[_BY_NVML]
+        else:
+            os.environ[_BY_NVML] = before
+
+
+@contextlib.contextmanager
 def imports_refused_devices() -> Iterator[None]:
     """Raise ImportError in the block where Python code asks for a device that this torch was built for.
 
-    Forks cannot use CUDA after an answer. `torch.utils.cpp_extension` asks when it is imported.
+    Forks cannot use the device after an answer, unless it is NVML's. `torch.utils.cpp_extension` asks when it is
+    imported.
     """
     kinds = [getattr(torch, kind) for kind in device_kinds() if hasattr(torch, kind)]
     built = [module for module in kinds if getattr(module, "_is_compiled", lambda: True)()]
-    modules = [torch.accelerator, *built] if built else []
-    before = [(m, name, getattr(m, name)) for m in modules for name in _QUESTIONS if hasattr(m, name)]
-    for module, name, _ in before:
-        setattr(module, name, _refuse)
-    try:
-        yield
-    finally:
-        for module, name, question in before:
-            setattr(module, name, question)
+    with asking_nvml() as by_nvml:
+        unknown = [module for module in built if not (by_nvml and module is torch.cuda)]
+        refused = [(module, _START) for module in built]
+        refused += itertools.product((torch.accelerator, *unknown) if unknown else (), _QUESTIONS)
+        before = [(module, name, getattr(module, name)) for module, name in refused if hasattr(module, name)]
+        for module, name, _ in before:
+            setattr(module, name, _refuse)
+        try:
+            yield
+        finally:
+            for module, name, question in before:
+                setattr(module, name, question)
 
 
 def is_capturing() -> bool:

@@ -135,6 +135,8 @@ class Started:
         output = self.interpreter.output()
         end = End(status, output, seconds, self.observer)
         failure = failure_shown(end, self._conditions.sought, self._conditions.match_log)
+        if failure is not None:  # a repro says which failure it shows, and lies elsewhere then
+            failure = replace(failure, message=failure.message.replace(f"{self.interpreter.work}/", ""))
         return ScriptRun(status, failure, output, seconds, self._packages(), bool(child.exhausted))
 
     def _packages(self) -> tuple[str, ...]:

@@ -86,8 +86,10 @@ def test_neither_the_main_process_nor_the_reduction_asks_for_a_device(project):
     assert {purpose for _, purpose, _ in asked} == {"script", "probe", "facts"}
 
 
-@pytest.mark.parametrize(("device", "warmed"), [("cpu", 1), ("cuda:0", 0)])
-def test_inductor_is_warmed_up_only_for_graphs_on_the_host(device, warmed, processes, tmp_path):
+@pytest.mark.parametrize(("device", "by_nvml", "warmed"), [("cpu", -1, 1), ("cuda:0", -1, 0), ("cuda:0", 1, 1)])
+def test_inductor_is_warmed_up_where_that_starts_no_driver_of_the_graphs_device(
+    device, by_nvml, warmed, processes, tmp_path
+):
     """Its check of the machine compiles C++, for which torch asks whether there is a GPU."""
     case = small_case()
     item = replace(case.inputs[0], meta=replace(case.inputs[0].meta, device=device))
@@ -95,6 +97,8 @@ def test_inductor_is_warmed_up_only_for_graphs_on_the_host(device, warmed, proce
 
     def work():
         calls = []
+        torch.cuda._is_compiled = lambda: True
+        torch.cuda._device_count_nvml = lambda: by_nvml
         prepared_case.warm_up_inductor = calls.append
         prepared.preload(["torch.utils"], tmp_path)
         return len(calls)
@@ -109,6 +113,7 @@ def test_a_module_that_asks_for_a_device_is_left_to_the_children(processes, tmp_
     def work():
         sys.path.insert(0, str(tmp_path))
         torch.cuda._is_compiled = lambda: True
+        torch.cuda._device_count_nvml = lambda: -1  # there is no NVML
         question = torch.cuda.is_available
         preload(["odd_asking", "odd_silent"])
         return "odd_asking" in sys.modules, "odd_silent" in sys.modules, torch.cuda.is_available is question

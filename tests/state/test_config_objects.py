@@ -88,15 +88,21 @@ class Refuse:
 
     def uuid(self):
         return b"1"
+
+
+def refused(graph):
+    if any("tanh" in str(node.target) for node in graph.nodes):
+        raise NotImplementedError("refused")
 """
 
 
-def test_an_object_of_a_module_in_another_folder_is_imported_from_there(reduced, project):
+@pytest.mark.parametrize("value", ["refusing.Refuse(torch.tanh)", "refusing.refused"])
+def test_an_object_of_a_module_in_another_folder_is_imported_from_there(reduced, project, value):
     project.write(REFUSING, "passes/refusing.py")
     script = SCRIPT.replace(
         "    import acme\n", "    import sys\n    sys.path.append('passes')\n    import acme, refusing\n"
     )
-    done = reduced("refusing.Refuse(torch.tanh)", script)
+    done = reduced(value, script)
     assert done.code == 0, done.stderr
     assert done.ops[1] == 1 and done.result["verified"]["control"] == "passed", done.stderr
-    assert "refusing" in done.repro
+    assert "Needs the folder with acme, refusing on PYTHONPATH" in done.repro

@@ -240,3 +240,8 @@ def test_what_ends_a_script_that_has_opened_all_files_is_seen(tmp_path):
     source = "import os\nwhile True:\n    os.open(os.devnull, os.O_RDONLY)"
     seen = run(source, tmp_path).failure
     assert (seen.fingerprint.kind, seen.type) == (Kind.EXCEPTION, "OSError")
+
+
+def test_a_message_does_not_name_the_folder_that_the_script_ran_in(tmp_path):
+    done = run("raise RuntimeError(f'compiled from {__file__}, line 1')", tmp_path)
+    assert done.failure.message == "compiled from repro.py, line 1"
