@@ -206,6 +206,11 @@ class Case:
     while_tracing: bool = False
 
     @property
+    def is_of_torch(self) -> bool:
+        """Whether torch.compile itself fails, so that a control runs uncompiled, not with the backend eager."""
+        return self.while_tracing or self.level is Level.SOURCE or self.backend.expression == EAGER.expression
+
+    @property
     def ignores_values(self) -> bool:
         """Whether only the layouts of inputs matter, as for a backend that fails while compiling.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import operator
 import sys
 from collections.abc import Callable, Mapping
@@ -59,6 +60,15 @@ def example_of(value: Value, fake: Fake) -> Any:
     return None
 
 
+def _is_negative(base: Any) -> bool:
+    return isinstance(base, (int, float)) and math.copysign(1, base) < 0
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Compute (-2) ** x. The code that torch generates for a graph's operator.pow is -2 ** x: minus a power of 2."""
+    return base**exponent
+
+
 def build_graph(
     graph: Graph,
     tensors: StoredTensors,
@@ -68,7 +78,7 @@ def build_graph(
 ) -> torch.fx.GraphModule:
     """Return a new GraphModule.
 
-    example: returns a node's example value, to be stored in its `meta` under `key`.
+    example: returns a node's example value, to be stored in its `meta` under `key`; None for a graph that runs eagerly.
     key: `example_value` for Dynamo's graphs, `val` for AOTAutograd's.
     names: new names of inputs.
     """
@@ -88,6 +98,8 @@ def build_graph(
         if node.target == LAUNCH:
             kwargs = launch_in_graph(kwargs)
         callee: Any = resolve(node.target) if node.op == "call_function" else node.target
+        if example is None and callee is operator.pow and _is_negative(args[0]):
+            callee = _power
         name = names.get(node.name, node.name)
         callee = f"L{name[1:]}" if name != node.name else callee
         fx_node = built.create_node(node.op, callee, name=name)

@@ -135,7 +135,7 @@ def sentence_of(outcome: Outcome) -> str:
     event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     alone = " Without a backend the same program runs." if passes else ""
-    if case.while_tracing:
+    if case.is_of_torch:
         alone = " Without torch.compile the same program runs." if outcome.passes_in_eager else ""
     return f"{where} of {program} fails {when}: {event}.{alone}"
 

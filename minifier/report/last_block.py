@@ -138,9 +138,8 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
 
 
 def _errors(outcome: Outcome) -> Iterator[ResultRow]:
-    """Yield this tool's own errors."""
-    for error in outcome.errors:
-        said = shortened(said_of_trace(error), _MAX_MESSAGE_CHARACTERS)
+    """Yield this tool's own errors, each once: that of a form of repro may be that of all others."""
+    for said in dict.fromkeys(shortened(said_of_trace(error), _MAX_MESSAGE_CHARACTERS) for error in outcome.errors):
         yield ResultRow("note", f"{said}; report.md has the traceback", "yellow")
 
 

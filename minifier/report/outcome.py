@@ -157,8 +157,8 @@ class Outcome:
 
     @property
     def is_of_torch(self) -> bool:
-        """Whether torch.compile itself fails, so that the control runs uncompiled, not with the backend eager."""
-        return self.case.while_tracing or self.case.level is Level.SOURCE
+        """Whether torch.compile itself fails, so that the control ran uncompiled, not with the backend eager."""
+        return self.case.is_of_torch
 
 
 _CONTROL = {True: "passed", False: "failed", None: None}

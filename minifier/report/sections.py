@@ -98,7 +98,7 @@ def _minimality(outcome: Outcome) -> str:
 def _what_fails(outcome: Outcome) -> Iterable[Section]:
     """List how each control backend fared on the same graph, and describe the failing backend."""
     case = outcome.minimal or outcome.case
-    if case.level is Level.SOURCE or case.while_tracing:
+    if case.is_of_torch:
         return ()
     sought = case.failure.fingerprint
     fails = f"fails ({sought.stage.value}, {sought.kind.value})"

@@ -66,14 +66,14 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         phases=run.ui.seconds(),
         folder=folder.path,
         mark=mark_of_repro(attempt.repro.text.encode()) if attempt.repro is not None else "",
-        errors=tuple(run.errors),
+        errors=tuple(dict.fromkeys(run.errors)),
     )
     is_written = False
     with run.going_on():
         _write(attempt, outcome)
         is_written = True
     if not is_written:
-        outcome = replace(outcome, errors=tuple(run.errors))
+        outcome = replace(outcome, errors=tuple(dict.fromkeys(run.errors)))
         with run.going_on():
             write_bare_reports(folder.path, outcome)
     return outcome
@@ -98,7 +98,7 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     if attempt.reduced is None:
         return None
     summary, result = attempt.reduced.summary, attempt.repro_result
-    if result is None or result.repro is None or result.repro.template is None or result.case.while_tracing:
+    if result is None or result.repro is None or result.repro.template is None or result.case.is_of_torch:
         return summary
     controls = [("eager", "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):

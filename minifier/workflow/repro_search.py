@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from minifier.case import EAGER, Case
+from minifier.case import EAGER, BackendReference, Case, Level
 from minifier.case.run_folder import RunFolder, next_place, shown_path
 from minifier.case.store import CASE, load, save
 from minifier.case.variables import others
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying
 from minifier.emit.repro import Repro, guard_gibibytes, guard_seconds, write_repro
 from minifier.errors import NoRepro, StoppedEarly
-from minifier.failure import Failure, Kind, Stage
+from minifier.failure import Failure, Kind, Stage, same
 from minifier.failure.unlike import advice, unlike
 from minifier.passes.table import OF_VALUES
 from minifier.process.interpreters import Interpreters
@@ -55,6 +55,9 @@ class ReproSearch:
 
     def search(self) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
+
+        If there is none, and the backend eager shows the failure as well, torch.compile itself fails: the scripts are
+        written with that backend.
 
         The scripts run with the environment variables of every shell, and those that a script says that it needs.
         """
@@ -100,6 +103,9 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
+        of_torch = any(is_of_eager and self._is_sought(failure) for _, failure, is_of_eager in shown)
+        if of_torch and case.level is Level.DYNAMO and not case.is_of_torch:
+            return replace(self, case=replace(case, backend=self._as_eager())).search()
         for text, help_text in differences.items():
             told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
             self.display.say("\n".join(filter(None, told)))
@@ -185,16 +191,22 @@ class ReproSearch:
         """Return the script with eager in the place of the backend.
 
         The backend's imports stay: they may bring operators and drivers. If torch.compile itself fails, with any
-        backend, the control runs in eager mode. Raises NoRepro if the script cannot be written.
+        backend, or with eager, the control runs in eager mode. Raises NoRepro if the script cannot be written.
         """
-        if self.case.while_tracing:
+        if self.case.is_of_torch:
             return replace(repro, text=in_eager(repro.text))
-        case, (template, variant) = self.case, repro.form
-        eager = EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER
-        kept = {name: getattr(case.backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
-        backend = replace(eager, **kept)
+        template, variant = repro.form
+        backend = self._as_eager(EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
         variant = replace(variant, compiler="fw_compiler")
-        return write_repro(replace(case, backend=backend), template, variant, self.settings.memory)
+        return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
+
+    def _is_sought(self, failure: Failure | None) -> bool:
+        return failure is not None and same(self.case.failure.fingerprint, failure.fingerprint)
+
+    def _as_eager(self, eager: BackendReference = EAGER) -> BackendReference:
+        """Return eager in the place of the backend, with what the backend's imports may bring."""
+        kept = {name: getattr(self.case.backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
+        return replace(eager, **kept)
 
 
 def _may_be_flaky(case: Case, check: Verification) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from case_text import case_of as case_from
 from forked_script import python_forked
 from real_graphs import GRAPHS, Captured, compiled_graphs, fresh, seeded
 
@@ -57,6 +58,16 @@ def run_up_to_the_call(text, file):
     names = {"__name__": "__main__", "__file__": str(file)}
     exec(compile(tree, str(file), "exec"), names)
     return names
+
+
+def test_a_negative_number_is_a_base(tmp_path):
+    """torch's own code of such a graph is -2 ** x, which is minus a power of 2."""
+    case = case_from("x: int64[1]\ny = operator.pow(-2, x)\nreturn y,")
+    assert build_graph(case.graph, StoredTensors(None))(torch.tensor(2))[0] == 4
+    drawn = replace(case.inputs[0], source=Drawn("zeros"))
+    case = replace(case, backend=EAGER, state=State(), inputs=(drawn,))
+    repro = write_repro(case, Template.COMPILE_FUNCTION)
+    assert run_up_to_the_call(repro.text, tmp_path / "repro.py")["fn"](torch.tensor(2)) == 4
 
 
 def argument_names(text):

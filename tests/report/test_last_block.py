@@ -73,3 +73,9 @@ def test_only_doubt_about_the_cause_and_hidden_passes_have_rows():
     assert rows(summed_up(given, guilt="doubtful"))["cause"] == "the ops at fault are not known"
     assert not {"cause", "note"} & rows(summed_up(given, guilt="proved")).keys()
     assert "dtypes" in rows(summed_up(given, hidden=("dtypes", "values")))["note"]
+
+
+def test_an_error_that_ended_several_steps_is_told_once():
+    traces = ("Traceback ...\nKeyError: 1", "Traceback of another step\nKeyError: 1", "Traceback ...\nValueError: 2")
+    notes = [row.text for row in last_block(replace(outcome(), errors=traces)) if row.label == "note"]
+    assert ["KeyError" in note for note in notes] == [True, False]

@@ -234,3 +234,29 @@ def test_a_mistake_is_reduced_to_the_ops_that_show_it(project, bug):
     if script in (UNDER_INFERENCE_MODE, BUCKETS):
         assert "inference_mode" not in done.repro and "# It takes a size" not in done.repro, done.repro
     assert done.result["verified"]["control"] == "passed" and done.result["verified"]["same"] == 1
+
+
+ALTERNATES = """
+    import torch
+
+    def alternates(x):
+        return (x * 2).sigmoid() * (-1) ** x.shape[0]
+
+    step = torch.compile(alternates, backend="{backend}", dynamic=True)
+    step(torch.randn(4))
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_wrong_result_of_torch_compile_itself_is_shown_with_the_backend_eager(project, backend):
+    """pytorch 197894: torch's own code of the graph is -1 ** n, minus a power of 1. The control runs uncompiled."""
+    done = project.run(ALTERNATES.format(backend=backend))
+    assert done.code == 0, done.stderr
+    assert done.ops[1] <= 2 and done.result["verified"]["control"] == "passed" and 'backend="eager"' in done.repro
+
+
+def test_a_power_of_a_negative_number_is_no_failure_of_a_right_backend(project):
+    done = project.run(
+        ALTERNATES.format(backend="inductor").replace(", dynamic=True", "").replace("x.shape[0]", "x.int()")
+    )
+    assert done.code == 1 and "agreed" in done.stderr
