@@ -130,6 +130,9 @@ def differing(one, other, without=()):
     return {name for name in names if name.partition(".")[0] not in without}
 
 
+PLAIN_FRAMES = 1000  # of a new interpreter
+
+
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory):
     """The records of the script in its own interpreter, a probe, the comparing run and the repro."""
@@ -158,6 +161,7 @@ def worlds(tmp_path_factory):
             faulthandler.disable()
             os.chdir(folder)
             sys.path[:] = found["script"]["process.path"]
+            sys.setrecursionlimit(PLAIN_FRAMES)  # inductor has lifted it where an earlier test has compiled with it
             os.environ.pop("OMP_NUM_THREADS", None)  # which the tests' own processes have, and their torch has read
             torch.set_num_threads(found["script"]["process.torch_threads"][0])
             program = Program("failing.py", (str(to), refuses))
