@@ -27,3 +27,24 @@ def test_of_a_backend_that_puts_others_into_its_list(bureau, change):
     )
     (failing,) = captured.failing
     assert failing.unsaved == "" and torch.equal(stored(bureau.case())[0], torch.full((4,), 2.0))
+
+
+def test_of_compiled_code_that_changes_them_before_it_raises(bureau):
+    captured = bureau.capture(
+        """
+        import torch
+
+        def backend(gm, inputs):
+            def run(x):
+                x.zero_()
+                raise RuntimeError("no kernel")
+
+            return run
+
+        torch.compile(torch.sigmoid, backend=backend)(torch.full((4,), 2.0))
+        """
+    )
+    (failing,) = captured.failing
+    assert failing.inputs_lost
+    seen, case, _ = bureau.capture_again(captured)
+    assert seen.inputs_lost == "" and torch.equal(stored(case)[0], torch.full((4,), 2.0))
