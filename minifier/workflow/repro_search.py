@@ -105,7 +105,9 @@ class ReproSearch:
             attempts.setdefault(what, []).append(str(self._kept(repro)))
         of_torch = any(is_of_eager and self._is_sought(failure) for _, failure, is_of_eager in shown)
         if of_torch and case.level is Level.DYNAMO and not case.is_of_torch:
-            return replace(self, case=replace(case, backend=self._as_eager())).search()
+            found = replace(self, case=replace(case, backend=self._as_eager())).search()
+            if found.repro is not None:
+                return found
         for text, help_text in differences.items():
             told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
             self.display.say("\n".join(filter(None, told)))
