@@ -115,7 +115,7 @@ class ReproResult:
     """The result of a search for a repro. `case` is the Case of the last script; `reason` says why there is no repro.
 
     `check` is the verification of the repro, or of the last script that did not show the failure. `doubtful`: the last
-    script ran to its end, although all probes of the Case had failed.
+    script ran to its end, although all probes of the Case had failed. `in_control`: a control showed the failure.
     """
 
     case: Case
@@ -123,6 +123,7 @@ class ReproResult:
     check: Verification | None = None
     reason: str = ""
     doubtful: bool = False
+    in_control: bool = False
 
 
 @dataclass(frozen=True, slots=True)

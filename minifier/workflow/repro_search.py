@@ -56,9 +56,6 @@ class ReproSearch:
     def search(self) -> ReproResult:
         """Write the first form that shows the failure in every run to `out`. Without any, the result has the reasons.
 
-        If there is none, and the backend eager shows the failure as well, torch.compile itself fails: the scripts are
-        written with that backend.
-
         The scripts run with the environment variables of every shell, and those that a script says that it needs.
         """
         case = self.case
@@ -103,17 +100,14 @@ class ReproSearch:
                 if text := unlike(case.failure.fingerprint, seen, repro.hides_stage):
                     differences[text] = advice(case.failure.fingerprint, seen)
             attempts.setdefault(what, []).append(str(self._kept(repro)))
-        of_torch = any(is_of_eager and self._is_sought(failure) for _, failure, is_of_eager in shown)
-        if of_torch and case.level is Level.DYNAMO and not case.is_of_torch:
-            found = replace(self, case=replace(case, backend=self._as_eager())).search()
-            if found.repro is not None:
-                return found
         for text, help_text in differences.items():
             told = ("a repro does not show the captured failure (-) but another result (+):", text, help_text)
             self.display.say("\n".join(filter(None, told)))
         doubtful = last is not None and _may_be_flaky(case, last)
         shown_by = [f"{' and '.join(scripts)} showed {what}" for what, scripts in attempts.items()]
-        return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful)
+        sought = case.failure.fingerprint
+        in_control = any(of_eager and failure and same(sought, failure.fingerprint) for _, failure, of_eager in shown)
+        return ReproResult(case, None, last, "; ".join([*reasons, *shown_by]), doubtful, in_control)
 
     def _written(self, template: Template, variant: Variant) -> tuple[Repro, Repro] | str:
         """Return a script and its control in this form, or why there is none."""
@@ -198,17 +192,15 @@ class ReproSearch:
         if self.case.is_of_torch:
             return replace(repro, text=in_eager(repro.text))
         template, variant = repro.form
-        backend = self._as_eager(EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
+        backend = _in_place_of(self.case.backend, EAGER_COMPILERS if template is Template.CALL_COMPILER else EAGER)
         variant = replace(variant, compiler="fw_compiler")
         return write_repro(replace(self.case, backend=backend), template, variant, self.settings.memory)
 
-    def _is_sought(self, failure: Failure | None) -> bool:
-        return failure is not None and same(self.case.failure.fingerprint, failure.fingerprint)
 
-    def _as_eager(self, eager: BackendReference = EAGER) -> BackendReference:
-        """Return eager in the place of the backend, with what the backend's imports may bring."""
-        kept = {name: getattr(self.case.backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
-        return replace(eager, **kept)
+def _in_place_of(backend: BackendReference, eager: BackendReference) -> BackendReference:
+    """Return eager with what the backend's imports may bring."""
+    kept = {name: getattr(backend, name) for name in ("imports", "folders", "ahead", "dynamic", "files")}
+    return replace(eager, **kept)
 
 
 def _may_be_flaky(case: Case, check: Verification) -> bool:
@@ -255,6 +247,28 @@ def find_repro(attempt: Attempt) -> Attempt:
     if attempt.reduced is None:
         return attempt
     return replace(attempt, repro_result=search_for(attempt, attempt.reduced.minimal).search())
+
+
+def may_be_of_torch(attempt: Attempt) -> bool:
+    """Whether the backend eager has shown the failure of one of Dynamo's graphs as well."""
+    result = attempt.repro_result
+    return (
+        result is not None and result.in_control and result.case.level is Level.DYNAMO and not result.case.is_of_torch
+    )
+
+
+def find_repro_of_torch(attempt: Attempt) -> Attempt:
+    """Search for a repro with the backend eager: torch.compile itself fails, and a control runs uncompiled."""
+    reduced, folder = attempt.reduction, attempt.folder
+    backend = _in_place_of(attempt.case.backend, EAGER)
+    minimal = replace(reduced.minimal, backend=backend)
+    save(minimal, folder.minimal)
+    case = replace(attempt.case, backend=backend)
+    again = find_repro(replace(attempt, case=case, reduced=replace(reduced, minimal=minimal)))
+    if again.repro is not None:
+        return again.took("take the backend eager, which shows the failure too")
+    save(reduced.minimal, folder.minimal)
+    return attempt
 
 
 def find_repro_with_variables(attempt: Attempt) -> Attempt:

@@ -59,8 +59,10 @@ from minifier.workflow.repro_search import (
     find_repro,
     find_repro_as_flaky,
     find_repro_of_backward,
+    find_repro_of_torch,
     find_repro_with_captured_values,
     find_repro_with_variables,
+    may_be_of_torch,
     may_need_captured_values,
     stopped_if_interrupted,
 )
@@ -214,11 +216,15 @@ def reduced(attempt: Attempt) -> Attempt:
 
 
 def _with_repro(attempt: Attempt) -> Attempt:
-    """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else of the backward
-    graph that its graph belongs to, else with more environment variables, else as a flaky failure (if the last script
-    ran to its end, though all probes had failed), else with captured sizes, dtypes and arguments."""
+    """Write a repro that shows the failure in fresh interpreters: of the reduced Case as it is, else with the backend
+    eager (if that shows the failure too), else of the backward graph that its graph belongs to, else with more
+    environment variables, else as a flaky failure (if the last script ran to its end, though all probes had failed),
+    else with captured sizes, dtypes and arguments."""
     run = attempt.run
     attempt = run.after(find_repro, attempt)
+    if attempt.lacks_repro and may_be_of_torch(attempt):
+        run.ui.say("the backend eager shows the failure too: going on with that backend")
+        attempt = run.after(find_repro_of_torch, attempt)
     if attempt.lacks_repro and attempt.is_of_forward:
         run.ui.say("no script shows the failure of the forward graph: going on with the backward graph itself")
         attempt = run.after(find_repro_of_backward, attempt)

@@ -253,6 +253,7 @@ def test_a_wrong_result_of_torch_compile_itself_is_shown_with_the_backend_eager(
     done = project.run(ALTERNATES.format(backend=backend))
     assert done.code == 0, done.stderr
     assert done.ops[1] <= 2 and done.result["verified"]["control"] == "passed" and 'backend="eager"' in done.repro
+    assert done.result["backend"]["name"] == "eager" and "without torch.compile it passes" in done.stderr
 
 
 def test_a_power_of_a_negative_number_is_no_failure_of_a_right_backend(project):
