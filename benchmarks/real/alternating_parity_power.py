@@ -1,8 +1,8 @@
-"""Wrong numbers: the sign of (-1) ** n is lost, in the code that torch.fx generates, not in what inductor reads.
+r"""Wrong numbers: the sign of (-1) ** n is lost, in the code that torch.fx generates, not in what inductor reads.
 
 source: https://github.com/pytorch/pytorch/issues/197894
 reach: exit 0, 2 ops
-shows: pow
+shows: \(-1\) \*\*
 """
 
 import torch
