@@ -36,7 +36,7 @@ from minifier.case import (
 )
 from minifier.case.compiled_sizes import as_called
 from minifier.case.earlier_calls import called
-from minifier.case.literals import SCRIPT, imports_of
+from minifier.case.literals import SCRIPT, imports_of_config
 from minifier.case.script_floats import reads_float
 from minifier.case.serial import pack
 from minifier.case.source_names import source_names
@@ -129,8 +129,7 @@ class Record:
         assert self.graph is not None
         imports, defined = operator_imports(node.target for node in self.graph.ops)
         modules = {node.target.partition(":")[0] for node in self.graph.ops if ":" in node.target} - {SCRIPT}
-        lines = (*imports, *(line for _, _, value in self.state.config for line in imports_of(value)))
-        modules |= {module for module, _, _ in self.state.config} | {line.split()[1] for line in lines}
+        modules |= {line.split()[1] for line in (*imports, *imports_of_config(self.state.config))}
         packages = {name.partition(".")[0] for name in modules}
         script = Script(
             self.observer.script,

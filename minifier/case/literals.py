@@ -80,6 +80,11 @@ def imports_of(value: Any) -> list[str]:
     return [*(f"import {module}" for module in modules if module != "torch"), *of_objects]
 
 
+def imports_of_config(config: Iterable[tuple[str, str, Any]]) -> list[str]:
+    """Return the import lines that the assignments of these (module, key, value) settings need."""
+    return [line for module, _, value in config for line in (f"import {module}", *imports_of(value))]
+
+
 def script_names(value: Any) -> list[str]:
     """Return the names of the script itself that a value needs."""
     made = [name for source in objects_made(value) for name in source.names]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import platform
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from minifier.case import BackendReference, Case
-from minifier.case.literals import imports_of
+from minifier.case.literals import imports_of, imports_of_config
 from minifier.failure import Kind
 from minifier.failure.normalise import headline
 from minifier.slicing import definitions_left, imported_tops
@@ -78,9 +77,9 @@ def needed_folder(modules: Iterable[str], folders: Iterable[str]) -> list[str]:
 def _modules(case: Case) -> set[str]:
     """Return the top-level modules that the repro imports."""
     backend = case.backend
-    values = (backend.options, *(value for _, _, value in case.state.config))
-    lines = [*backend.ahead, *backend.imports, *operator_imports(case), *itertools.chain(*map(imports_of, values))]
-    paths = [*(line.split()[1] for line in lines), *(module for module, _, _ in case.state.config)]
+    lines = [*backend.ahead, *backend.imports, *operator_imports(case)]
+    lines += [*imports_of(backend.options), *imports_of_config(case.state.config)]
+    paths = [line.split()[1] for line in lines]
     paths += (node.target.partition(":")[0] for node in case.graph.ops if ":" in node.target)
     return {path.partition(".")[0] for path in paths} | imported_tops(definitions_left(case))
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from minifier.case import Case, State, Symbolic
-from minifier.case.literals import imports_of, literal, script_names
+from minifier.case.literals import imports_of_config, literal, script_names
 from minifier.case.switches import statements
 from minifier.emit.definitions import mark_names
 from minifier.emit.forms import Template, Variant
@@ -26,11 +26,10 @@ class StateSource:
 
 def settings(state: State, marked: Collection[str] = ()) -> StateSource:
     """Return the statements that make the state. Names in `marked` are marked as the user's."""
-    imports: dict[str, None] = {}
+    imports = dict.fromkeys(imports_of_config(state.config))
     lines: list[str] = []
     of_script: list[str] = []
     for module, key, value in state.config:
-        imports |= dict.fromkeys((f"import {module}", *imports_of(value)))
         if script_names(value):
             of_script.append(f"{module}.{key} = {mark_names(literal(value), marked)}")
         else:

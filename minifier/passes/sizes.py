@@ -70,8 +70,10 @@ def _replaced(change: Callable[[int], int], *, literals: bool, earlier: bool = F
 
     def with_earlier(case: Case) -> Case:
         def changed(call: Call) -> Call:
-            of_call = with_sizes(case.of(call)) if call.graph is not None else None
-            return call if of_call is None else replace(call, inputs=of_call.inputs, graph=of_call.graph)
+            if call.graph is None:
+                return call
+            resized = with_sizes(case.of(call))
+            return replace(call, inputs=resized.inputs, graph=resized.graph)
 
         before = tuple(map(changed, case.before))
         return case if before == case.before else replace(case, before=before)

@@ -153,8 +153,10 @@ class PreparedCase:
         # Inductor's detection of the machine depends on configuration that children may set. It compiles C++, and what
         # that imports asks for a device: no child could use it after any answer but NVML's.
         is_set = any((module, key) in MACHINE_SETTINGS for module, key, _ in self.case.state.config)
+        if not modules or is_set:
+            return
         with asking_nvml() as by_nvml:
-            if modules and not is_set and (by_nvml or self.case.is_on_host):
+            if by_nvml or self.case.is_on_host:
                 warm_up_inductor(compiled)
 
     def link_files(self) -> None:

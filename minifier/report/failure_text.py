@@ -181,7 +181,7 @@ def _verdict(outcome: Outcome) -> str:
     runs, agreeing = outcome.verified
     if not runs:
         return "The repro was not run."
-    control = "without torch.compile" if outcome.is_of_torch else "with eager in the place of the backend"
+    control = "without torch.compile" if outcome.case.is_of_torch else "with eager in the place of the backend"
     if outcome.passes_in_eager is False:
         return f"No repro: it fails {control} too."
     if agreeing == runs:

@@ -124,7 +124,7 @@ def write_reports(
         files = tuple(bundle_section(known, constants, consent.constants))
         report = report.plus(files).changed(lambda text: shareable(redactor.marked(text), owned), redactor.marked)
         texts |= {MARKDOWN: cleaned_markdown(MARKDOWN, report, redactor), PAGE: redactor.clean(PAGE, page(report))}
-        culprit = "torch" if outcome.is_of_torch else outcome.case.backend.distribution
+        culprit = "torch" if outcome.case.is_of_torch else outcome.case.backend.distribution
         where = github_repository(culprit) if culprit else ""
         issue = issue_of(report.without_last(len(files)), redactor, where) if with_issue else None
     plan = plan_bundle(

@@ -115,7 +115,7 @@ def _verified(outcome: Outcome) -> Iterator[ResultRow]:
         yield ResultRow("no repro", outcome.reason or "no standalone script shows this failure", "yellow")
         return
     runs, agreeing = outcome.verified
-    control = "without torch.compile" if outcome.is_of_torch else "with eager"
+    control = "without torch.compile" if outcome.case.is_of_torch else "with eager"
     passes = f"; {control} it passes" if outcome.passes_in_eager else ""
     yield ResultRow("verified", f"{agreeing} of {runs} fresh interpreters show the same failure{passes}", "green")
 
@@ -138,7 +138,7 @@ def _others(outcome: Outcome) -> Iterator[ResultRow]:
 
 
 def _errors(outcome: Outcome) -> Iterator[ResultRow]:
-    """Yield this tool's own errors, each once: that of a form of repro may be that of all others."""
+    """Yield this tool's own errors. An error that ended several steps is told once."""
     for said in dict.fromkeys(shortened(said_of_trace(error), _MAX_MESSAGE_CHARACTERS) for error in outcome.errors):
         yield ResultRow("note", f"{said}; report.md has the traceback", "yellow")
 

@@ -155,11 +155,6 @@ class Outcome:
         """Return the files and folders of the backend's modules, whose source lines a report may show."""
         return files_of_backend((self.minimal or self.case).backend)
 
-    @property
-    def is_of_torch(self) -> bool:
-        """Whether torch.compile itself fails, so that the control ran uncompiled, not with the backend eager."""
-        return self.case.is_of_torch
-
 
 _CONTROL = {True: "passed", False: "failed", None: None}
 

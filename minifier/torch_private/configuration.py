@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -65,3 +66,17 @@ def has_config(module: str, key: str) -> bool:
     """Import the module, and return whether this configuration value exists."""
     config = importlib.import_module(module)
     return key in config._config if isinstance(config, ConfigModule) else hasattr(config, key)
+
+
+@contextlib.contextmanager
+def variable_set(name: str, value: str) -> Iterator[None]:
+    """Give an environment variable, which torch reads when it needs it, this value in the block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

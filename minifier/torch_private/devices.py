@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -12,6 +11,7 @@ import torch
 from torch._C import _get_privateuse1_backend_name
 
 from minifier.interfaces.declared import stands_on
+from minifier.torch_private.configuration import variable_set
 
 
 def device_kinds() -> tuple[str, ...]:
@@ -42,15 +42,8 @@ def asking_nvml() -> Iterator[bool]:
     if count is None or count() < 0:
         yield False
         return
-    before = os.environ.get(_BY_NVML)
-    os.environ[_BY_NVML] = "1"
-    try:
+    with variable_set(_BY_NVML, "1"):
         yield True
-    finally:
-        if before is None:
-            del os.environ[_BY_NVML]
-        else:
-            os.environ[_BY_NVML] = before
 
 
 @contextlib.contextmanager

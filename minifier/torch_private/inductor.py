@@ -10,6 +10,7 @@ from pathlib import Path
 
 from minifier.interfaces.declared import CACHES, InterfaceState, stands_on
 from minifier.interfaces.names import MACHINE_CHECK
+from minifier.torch_private.configuration import variable_set
 
 _COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
 _CACHES_OF_GRAPHS = [
@@ -116,16 +117,9 @@ def warm_up_inductor(cache: Path) -> None:
     """
     if _VECTORS.state() is InterfaceState.NOT_LOADED or (valid_vec_isa_list := _VECTORS.find()) is None:
         return
-    before = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
-    try:
-        with contextlib.suppress(Exception):  # no compiler, for example: each child will see that error itself
-            valid_vec_isa_list()
-    finally:
-        if before is None:
-            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
-        else:
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+    # Without a compiler, for example, each child will see the error itself.
+    with variable_set("TORCHINDUCTOR_CACHE_DIR", str(cache)), contextlib.suppress(Exception):
+        valid_vec_isa_list()
 
 
 def link_headers() -> None:

@@ -135,7 +135,7 @@ class Started:
         output = self.interpreter.output()
         end = End(status, output, seconds, self.observer)
         failure = failure_shown(end, self._conditions.sought, self._conditions.match_log)
-        if failure is not None:  # a repro says which failure it shows, and lies elsewhere then
+        if failure is not None:  # the message is quoted where this folder is gone
             failure = replace(failure, message=failure.message.replace(f"{self.interpreter.work}/", ""))
         return ScriptRun(status, failure, output, seconds, self._packages(), bool(child.exhausted))
 
