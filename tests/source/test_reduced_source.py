@@ -6,6 +6,7 @@ import libcst as cst
 import pytest
 
 from minifier import search
+from minifier.failure import Verdict
 from minifier.source import reduce
 from minifier.source.passes import SourcePass
 from minifier.source.patches import difference
@@ -33,6 +34,19 @@ def reduced(text, needs=("fail",), folders=(), **options):
 def test_only_wanted_passes_are_tried(wanted, left):
     done, _ = reduced(SOURCE, wants=wanted)
     assert (done.source, done.minimal) == (left, True)
+
+
+def test_the_last_proof_goes_on_until_no_statement_can_be_removed():
+    """Each removal broke the script when it was first tried: `left` before `3` was gone, `held` before `left` was."""
+
+    def accepts(source):
+        is_held = "left(" not in source or "held(" in source
+        return "fail" in source and is_held and ("left(" in source or "3" not in source)
+
+    lab = FakeLab(accepts)
+    lab.refusal = Verdict.OTHER
+    done = reduce_source(lab, "left()\nheld()\nfail(3)\n", (), search.Budget())
+    assert (done.source, done.minimal) == ("fail()\n", True)
 
 
 class InterruptedLab(FakeLab):
