@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from minifier.case import BackendReference, Case, Node, Scalar, TensorMeta
 from minifier.case.compiled_sizes import without_other_inputs
@@ -13,6 +14,7 @@ from minifier.errors import FailsByItself, MinifyError, NoRepro, OtherMessage
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage, Verdict
 from minifier.failure.frames import Link
 from minifier.failure.likeness import raised_alike
+from minifier.failure.normalise import normalise
 from minifier.failure.unlike import advice, unlike
 from minifier.fx.recorded_values import RecordedValues
 from minifier.interfaces.names import RUNS_ENGINE
@@ -36,6 +38,7 @@ from minifier.reduction.unanswered import note_empty_graph
 
 _MAX_PASSING_SECONDS = 60.0  # for a candidate that does not hang, when the failure is a hang
 _MAX_HINTS = 3
+_BY_ITSELF = "the graph fails without the backend as well, so the fault is in the program, not in the backend:"
 
 
 def check(runner: ProbeRunner) -> Case:
@@ -45,7 +48,7 @@ def check(runner: ProbeRunner) -> Case:
     case, raising_op = _with_concrete_sizes(runner, runner.prepared.case), ""
     if not case.ignores_values:
         case, raising_op = _record_values(runner, case)
-    _refuse_if_backward_fails(runner, case)
+    _refuse_if_eager_fails_alike(runner, case)
     if case.failure.fingerprint.kind is Kind.TIMEOUT:
         calibrate_without_hang(runner, case)
     calls = case.calls
@@ -193,28 +196,36 @@ def _record_values(runner: ProbeRunner, case: Case) -> tuple[Case, str]:
         raised, _, _ = result["links"][-1]["message"].partition("\n")
         raise NoRepro(f"the graph that torch.compile has traced fails without it as well: {raised}")
     elif result["status"] != "pass" and not only_eager_raises:
-        raise FailsByItself(
-            "the graph fails without the backend as well, so the fault is in the program, not in the backend:\n"
-            f"{result['traceback']}"
-        )
+        raise FailsByItself(f"{_BY_ITSELF}\n{result['traceback']}")
     runner.prepared.record(folder)
     runner.unrecorded = result.get("left_out", 0)
     return case, str(result.get("at", ""))
 
 
-def _refuse_if_backward_fails(runner: ProbeRunner, case: Case) -> None:
-    """Raise FailsByItself if the failure is of a backward pass that AOTAutograd traced, and fails in eager mode too."""
+def _refuse_if_eager_fails_alike(runner: ProbeRunner, case: Case) -> None:
+    """Raise FailsByItself if the exception that compiling raises is raised in eager mode too: by the graph, which some
+    backends run while they compile, or by the backward pass, which AOTAutograd traces."""
     failure = case.failure
-    if failure.fingerprint.stage is not Stage.COMPILE or RUNS_ENGINE[1] not in failure.traceback:
+    if failure.fingerprint.stage is not Stage.COMPILE or failure.fingerprint.kind is not Kind.EXCEPTION:
         return
-    (result,) = runner.run([lambda: run_backward_eagerly(runner.prepared, case)])
+    is_of_backward = RUNS_ENGINE[1] in failure.traceback
+    if is_of_backward:
+        (result,) = runner.run([lambda: run_backward_eagerly(runner.prepared, case)])
+    else:
+        job = partial(run_eagerly, runner.prepared, case.graph, case.inputs, case.state, (), runner.scratch)
+        (result,) = runner.run([job])
     if result is None or result["status"] == "pass":
         return
-    if result["links"][-1]["type"].removeprefix("builtins.") == failure.type:
+    raised = result["links"][-1]
+    if raised["type"].removeprefix("builtins.") != failure.type:
+        return
+    if is_of_backward:
         raise FailsByItself(
             "the graph's backward pass fails without the backend as well, so the fault is in the program. AOTAutograd "
             f"traces it when it compiles the graph, also for a script that never runs it.\n{result['traceback']}"
         )
+    if normalise(raised["message"]) == normalise(failure.message):
+        raise FailsByItself(f"{_BY_ITSELF}\n{result['traceback']}")
 
 
 def _where_eager_raises(failure: Failure, raised: Link) -> Failure:

@@ -23,7 +23,7 @@ from minifier.case import Ref, Scalar, TensorInput
 from minifier.case.earlier_calls import called
 from minifier.case.inputs import Recorded
 from minifier.case.ops import with_ops
-from minifier.errors import MinifyError, NoRepro, NothingToReduce, OtherMessage
+from minifier.errors import FailsByItself, MinifyError, NoRepro, NothingToReduce, OtherMessage
 from minifier.failure import Aspect, Stage
 from minifier.reduction.check import check
 
@@ -89,6 +89,19 @@ def test_a_graph_that_fails_in_eager_as_well_is_no_fault_of_the_backend(make_lab
     lab.run_jobs = lambda jobs, limits, scratch: [breaks() for _ in jobs]
     with pytest.raises(NoRepro):
         check(lab)
+
+
+@pytest.mark.parametrize("message", ["shape '[7]' is invalid for input of size 12", "no kernel"])
+def test_what_the_program_raises_by_itself_is_no_fault_of_a_backend_that_runs_it_while_compiling(make_lab, message):
+    nodes = (placeholder("x"), method("view", "view", Ref("x"), 7), output("view"))
+    raised = raises(message, "RuntimeError")
+    lab, prober = make_lab(case_of(*nodes, failing=raised), lambda case: raised)
+    if message == "no kernel":
+        check(lab)
+        return
+    with pytest.raises(FailsByItself):
+        check(lab)
+    assert prober.asked == []
 
 
 def test_where_eager_is_to_raise_the_op_that_does_is_a_hint(make_lab):
