@@ -221,7 +221,7 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:
         outputs = [body[-1].name]
-    end = Node("output", "output", "output", (tuple(Ref(name) for name in outputs),))
+    end = Node(graph.output.name, "output", "output", (tuple(Ref(name) for name in outputs),))
     used = {node.target for node in entry + body if node.op in ("get_attr", "call_module")}
     return Graph(
         nodes=(*entry, *body, end),

@@ -22,7 +22,8 @@ def _spare(graph: Graph) -> list[str]:
         source = _source(node)
         if source is not None and graph.node(source).is_op:
             items.setdefault(source, []).append(node.name)
-    unread = {node.name for node in graph.ops if graph.users[node.name] in ((), ("output",))}
+    end = graph.output.name
+    unread = {node.name for node in graph.ops if graph.users[node.name] in ((), (end,))}
     spare = [name for names in items.values() for name in names if len(names) > 1]
     return sorted(spare, key=lambda name: name not in unread)
 
@@ -55,8 +56,8 @@ def _return_op(case: Case) -> Case:
     sources = {_source(node) for node in items}
     if len(sources) != 1 or {node.name for node in items} != set(refs_in(graph.output.args)):
         return case
-    (source,) = sources
-    if source is None or not graph.node(source).is_op or any(graph.users[node.name] != ("output",) for node in items):
+    (source,), end = sources, graph.output.name
+    if source is None or not graph.node(source).is_op or any(graph.users[node.name] != (end,) for node in items):
         return case
     nodes = [node for node in graph.nodes if node not in items and node.op != "output"]
     output = replace(graph.output, args=((Ref(source),),))

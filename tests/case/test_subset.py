@@ -173,3 +173,12 @@ def test_what_a_transform_wraps_is_no_result():
     assert results() == ["cos"] and results("cos") == ["batch"]
     assert results("exp") == ["cos"], "neither is the value that the removed op read"
     assert results("begin", "end", "batch") == ["unread", "exp", "cos"], "without the transform nothing is wrapped"
+
+
+def test_an_op_may_be_called_output():
+    """Dynamo names ops by the program's variables, and the output node by what is left: here output_1."""
+    nodes = placeholder("x"), call("output", "torch.sin", Ref("x")), call("y", "torch.relu", Ref("output"))
+    whole = graph(*nodes, replace(output("y"), name="output_1"))
+    assert subset(whole, ["output", "y"]) == whole
+    first = subset(whole, ["output"])
+    assert first.output.name == "output_1" and list(first.output.refs()) == ["output"]
