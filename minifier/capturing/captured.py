@@ -63,6 +63,7 @@ class Captured:
     forwards: numbers of Dynamo's graphs, in order.
     trains: the script ran a backward pass.
     trained: graphs that a backward pass reached, as positions in `forwards` from 1.
+    changed: graphs whose inputs the backend changed while it compiled them, as positions in `forwards` from 1.
     calls: (position in `forwards` from 1, how often that graph was called).
     compared: (graph, call, with gradients) for each call that agreed with eager.
     excused: (graph, call, sentence) for large differences that eager's own variation excuses.
@@ -91,6 +92,7 @@ class Captured:
     trains: bool = False
     forwards: tuple[int, ...] = ()
     trained: frozenset[int] = frozenset()
+    changed: frozenset[int] = frozenset()
     calls: tuple[tuple[int, int], ...] = ()
     compared: tuple[tuple[int, int, bool], ...] = ()
     excused: tuple[tuple[int, int, str], ...] = ()

@@ -74,6 +74,7 @@ def compare_with_eager(found: FoundFailures, settings: Settings, ui: Ui = SILENT
         settings.measure,
         first.trains,
         first.trained,
+        first.changed,
         last_calls=dict(first.calls),
         seconds=max(MIN_COMPARING_SECONDS, _MAX_COMPARING_SHARE * first.seconds),
     )

@@ -94,6 +94,7 @@ class Record:
         self.runs = 0
         self.inference = False
         self.comparing = False
+        self.is_kept_ahead = False  # the first call's inputs were saved before the compilation, which changes them
         self.watch: Callable[[], CallWatch | None] = lambda: None  # makes a watch for a call of the backend
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")

@@ -169,6 +169,10 @@ class Observer:
         begun = time.perf_counter()
         if self._keeps(record, 0):
             record.keep(inputs, 0)
+        elif self.terms.comparing is not None and record.place in self.terms.comparing.changed:
+            record.keep(inputs, 1)  # what the first call is compared with
+            record.is_kept_ahead = True
+        versions_before = _versions(inputs)
         try:
             with BackendCall(self, record, stage) as current:
                 compiled = call()
@@ -183,6 +187,8 @@ class Observer:
         ended = time.perf_counter()
         self._compiled_at = ended if self._compiled_at is None else self._compiled_at
         self.log.write("compiled", number=record.number, seconds=ended - begun)
+        if record.place and _versions(inputs) != versions_before:
+            self.log.write("changed", number=record.number)
         if current.matched:
             record.fell_back(stage, current.matched, inputs)
         return compiled
@@ -214,7 +220,7 @@ class Observer:
                 return compiled(*args)
             self._look_back(record)
             chosen = self._chooses(record, args, compares)
-            if chosen:
+            if chosen and not (record.is_kept_ahead and record.runs == 0):
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
             random, begun = random_states() if chosen else {}, time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         slowest=status.slowest,
         trains=any(event["event"] == "backward" for event in events),
         forwards=tuple(forwards),
-        trained=frozenset(forwards.index(e["number"]) + 1 for e in events if e["event"] == "trained"),
+        trained=_places("trained", events, forwards),
+        changed=_places("changed", events, forwards),
         calls=tuple((place, count) for place, count in final.get("calls", ())),
         compared=tuple((e["number"], e["call"], e["gradients"]) for e in compared),
         excused=tuple((e["number"], e["call"], line) for e in compared for line in e["excused"]),
@@ -110,6 +111,11 @@ def read_run(folder: Path, end: StepEnd, seconds: float, status: RunningCalls, w
         was_killed=end.signal == signal.SIGKILL and watch.hung is None and not watch.exhausted,
         has_lingered=watch.has_lingered,
     )
+
+
+def _places(event: str, events: Sequence[Mapping[str, Any]], forwards: Sequence[int]) -> frozenset[int]:
+    """Return the graphs with such an event, as positions in `forwards` from 1."""
+    return frozenset(forwards.index(each["number"]) + 1 for each in events if each["event"] == event)
 
 
 def _sentence(failure: Failure) -> str:

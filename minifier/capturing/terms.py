@@ -26,6 +26,7 @@ class Comparing:
 
     backward: an earlier run of the script has run backward passes.
     trained: graphs that these reached; None: any graph.
+    changed: graphs whose inputs the backend changed while it compiled them.
     left_out: graphs that are not compared, because the process died in their comparison.
     last_calls: how often each graph was called in an earlier run.
     seconds: once comparing has taken so long, only first calls of the first few graphs are compared.
@@ -34,6 +35,7 @@ class Comparing:
     measure: Tolerance
     backward: bool = False
     trained: frozenset[int] | None = None
+    changed: frozenset[int] = frozenset()
     left_out: frozenset[int] = frozenset()
     last_calls: Mapping[int, int] = field(default_factory=dict)
     seconds: float = 0.0
