@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from minifier.case import Drawn, Graph, Input, Scalar, ScalarInput, Stored, TensorInput, TensorMeta
+from minifier.case.inputs import Source
+from minifier.case.script_floats import floats_read
 from minifier.errors import CannotSave
 from minifier.fx.node_arguments import tensor_meta
 from minifier.fx.tensors import TensorFile, storage_elements
@@ -37,7 +40,12 @@ def inputs_of_call(graph: Graph, values: Sequence[Any], tensors: TensorFile) -> 
     # Only these ops reach beyond their input.
     reaches = any("as_strided" in node.target for node in graph.ops)
     windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
-    stored = tensors.add_inputs(values_by_name, windows)
+    floats = {n: v.item() for n in floats_read(graph) if (v := values_by_name.get(n)) is not None}
+    known = {n: Drawn("full", low=number) for n, number in floats.items() if math.isfinite(number)}
+    stored: dict[str, Source] = {
+        **known,
+        **tensors.add_inputs({n: v for n, v in values_by_name.items() if n not in known}, windows),
+    }
     storages: dict[object, int] = {}
     inputs: list[Input] = []
     for node, value in pairs:

@@ -8,7 +8,6 @@ from minifier.case.case import Case
 from minifier.case.graph import Graph, Node, Ref, map_refs
 from minifier.case.inputs import Input, ScalarInput, TensorInput
 from minifier.case.script_floats import floats_in_tensors
-from minifier.case.values import Scalar
 
 
 def as_function(case: Case) -> Case:
@@ -59,11 +58,13 @@ def _with_floats(case: Case) -> Case:
         return case
 
     def number(item: Input) -> Input:
-        return ScalarInput(item.name, floats[item.name]) if item.name in floats else item
+        if item.name not in floats:
+            return item
+        return ScalarInput(item.name, floats[item.name].value, floats[item.name].symbol)
 
     def changed(node: Node) -> Node:
         if node.name in floats:
-            return replace(node, value=Scalar(floats[node.name]))
+            return replace(node, value=floats[node.name])
         direct = {"args": map_refs(node.args, renamed), "kwargs": map_refs(node.kwargs, renamed)}
         return replace(node, **direct) if not read.keys().isdisjoint(node.refs()) else node
 

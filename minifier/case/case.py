@@ -139,7 +139,8 @@ class Call:
 
     graph: None for the Case's own graph.
     inputs: of another graph; the Case's own graph has the inputs of the failing call.
-    sizes: (symbol, value) pairs of the Case's own graph: the symbols that have another value in this call.
+    sizes: (symbol, value) pairs of the Case's own graph: the symbols, of sizes and of the script's floats, that have
+        another value in this call.
     ones: of the Case's own graph: the tensors that have ones in this call, instead of the failing call's values.
     times: the number of such calls in a row.
     backward: whether a backward pass follows each call of another graph.
@@ -148,7 +149,7 @@ class Call:
 
     graph: Graph | None = None
     inputs: tuple[Input, ...] = ()
-    sizes: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[tuple[str, int | float], ...] = ()
     ones: Ones | None = None
     times: int = 1
     backward: bool = False

@@ -9,6 +9,7 @@ from typing import Any
 from minifier.case.case import Call, Case, Level, Ones
 from minifier.case.expressions import is_plain, is_unbacked, value_of
 from minifier.case.inputs import Drawn, Input, ScalarInput, TensorInput, with_ones
+from minifier.case.script_floats import floats_in_tensors
 from minifier.case.values import Scalar, Sequence_, TensorMeta, Value, contiguous_stride, restride
 from minifier.errors import NoRepro
 
@@ -31,12 +32,11 @@ def as_called(case: Case) -> Case:
     They have those of the compilation before. Sizes that only a run tells stay the same. The call that compiled the
     graph becomes the first call of Dynamo's graphs, if all of its sizes can be followed.
     """
-    values = values_of_symbols(case.inputs)
-    other = {
-        known.name: known.hint
-        for known in case.symbols
-        if type(known.hint) is int and values.get(known.name, known.hint) != known.hint
-    }
+    sizes = {known.name: known.hint for known in case.symbols if type(known.hint) is int}
+    floats = {known.symbol: known.value for known in floats_in_tensors(case).values() if known.symbol is not None}
+    values = {**values_of_symbols(case.inputs), **_floats_called(case)}
+    compiled: dict[str, Any] = {**sizes, **floats}
+    other = {name: value for name, value in compiled.items() if values.get(name, value) != value}
     if not other:
         return case
     symbols = tuple(replace(known, hint=values.get(known.name, known.hint)) for known in case.symbols)
@@ -50,10 +50,21 @@ def as_called(case: Case) -> Case:
     return replace(called, before=(first, *case.before)) if case.level is Level.DYNAMO else called
 
 
-def _as_called(value: Value, values: Mapping[str, int]) -> Value:
+def _floats_called(case: Case) -> dict[str, float]:
+    """Map the symbols of the script's floats to the values in the failing call, where these are known."""
+    floats = floats_in_tensors(case)
+    return {
+        symbol: item.source.low
+        for item in case.inputs
+        if item.name in floats and isinstance(item, TensorInput) and isinstance(item.source, Drawn)
+        if (symbol := floats[item.name].symbol) is not None and item.source.low is not None
+    }
+
+
+def _as_called(value: Value, values: Mapping[str, float]) -> Value:
     def number(expression: str | None, known: Any) -> Any:
         called = value_of(expression, values) if expression is not None else None
-        return called if type(called) is int else known
+        return called if type(called) in (int, type(known)) else known
 
     if isinstance(value, Scalar):
         return replace(value, value=number(value.symbol, value.value))
@@ -79,7 +90,7 @@ def without_other_inputs(case: Case) -> Case:
     return replace(case, before=tuple(call for call in case.before if not call.has_other_inputs))
 
 
-def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Input, ...]:
+def inputs_with(inputs: Iterable[Input], values: Mapping[str, float]) -> tuple[Input, ...]:
     """Return the inputs with these values of symbols; inputs without symbols stay the same.
 
     Values of a tensor whose size changes are drawn. Raises NoRepro if a size has no known form.
@@ -87,11 +98,13 @@ def inputs_with(inputs: Iterable[Input], values: Mapping[str, int]) -> tuple[Inp
     return tuple(_with(item, values) for item in inputs)
 
 
-def _with(item: Input, values: Mapping[str, int]) -> Input:
+def _with(item: Input, values: Mapping[str, float]) -> Input:
     if isinstance(item, ScalarInput):
-        if item.symbol is None or is_unbacked(item.symbol) or type(item.value) is not int:
+        if item.symbol is None or is_unbacked(item.symbol):
             return item
-        return replace(item, value=size_of(item.symbol, values))
+        if type(item.value) is float:
+            return replace(item, value=values.get(item.symbol, item.value))
+        return replace(item, value=size_of(item.symbol, values)) if type(item.value) is int else item
     meta = item.meta
     shape = tuple(
         size if symbol is None or is_unbacked(symbol) else size_of(symbol, values)
@@ -110,7 +123,7 @@ def _with_ones(item: Input, ones: Ones) -> Input:
     return with_ones(item)
 
 
-def size_of(expression: str, values: Mapping[str, int]) -> int:
+def size_of(expression: str, values: Mapping[str, float]) -> int:
     """Evaluate a symbolic size like `2*s0 + 1`. Raises NoRepro if its form is unknown."""
     size = value_of(expression, values)
     if type(size) is not int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minifier.case.case import Case
 from minifier.case.expressions import is_unbacked
-from minifier.case.graph import Node
+from minifier.case.graph import Graph, Node
 from minifier.case.inputs import TensorInput
 from minifier.case.values import Scalar, Value
 
@@ -21,13 +21,19 @@ def reads_float(node: Node) -> bool:
     return (node.op, node.target) == ("call_method", "item") and is_known_float(node.value)
 
 
-def floats_in_tensors(case: Case) -> dict[str, float]:
+def floats_read(graph: Graph) -> dict[str, Scalar]:
+    """Return the script's floats that the graph reads from its inputs, by the names of these."""
+    floats: dict[str, Scalar] = {}
+    for placeholder in graph.placeholders:
+        users = [graph.node(name) for name in graph.users[placeholder.name]]
+        if users and all(map(reads_float, users)):
+            floats[placeholder.name] = users[0].value  # type: ignore[assignment]
+    return floats
+
+
+def floats_in_tensors(case: Case) -> dict[str, Scalar]:
     """Return the script's floats that are in tensors, by the names of these inputs."""
     if case.symbolic is None:
         return {}
-    floats: dict[str, float] = {}
-    for item in case.inputs:
-        users = [case.graph.node(name) for name in case.graph.users[item.name]]
-        if isinstance(item, TensorInput) and users and all(map(reads_float, users)):
-            floats[item.name] = users[0].value.value  # type: ignore[union-attr, assignment]
-    return floats
+    tensors = {item.name for item in case.inputs if isinstance(item, TensorInput)}
+    return {name: value for name, value in floats_read(case.graph).items() if name in tensors}

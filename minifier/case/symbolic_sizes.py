@@ -131,6 +131,7 @@ class _Naming:
         self.elsewhere: dict[str, tuple[int, ...]] = {}
         self.renamed: dict[str, str] = {}
         self._by_size: dict[tuple[int, ...], str] = {}
+        self._floats = {known.symbol for known in floats_in_tensors(case).values()}
         values = values_of_symbols(case.inputs)
         self._other_values = [{**values, **dict(call.sizes)} for call in case.before if call.sizes]
         expressions = [expression for item in case.inputs for expression in _symbols_of(item)]
@@ -198,7 +199,8 @@ class _Naming:
                 continue
             values = {name: found[number] for name, found in self.elsewhere.items()}
             number += 1
-            if sizes := tuple((name, value) for name, value in values.items() if value != hints[name]):
+            floats = tuple(pair for pair in call.sizes if pair[0] in self._floats)
+            if sizes := (*((name, value) for name, value in values.items() if value != hints[name]), *floats):
                 yield replace(call, sizes=sizes)
 
     def value(self, value: Value) -> Value:
@@ -253,9 +255,11 @@ def specialised(case: Case) -> Case:
     """Return the Case that Dynamo would capture without dynamic shapes.
 
     Symbols and numbers computed from sizes become their values; unbacked values stay."""
-    if not has_symbols(case.inputs) and not floats_in_tensors(case):
+    floats = floats_in_tensors(case)
+    if not has_symbols(case.inputs) and not floats:
         return case
-    values = {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
+    values: dict[str, Any] = dict(floats)  # their tensors go
+    values |= {item.name: item.value for item in case.inputs if isinstance(item, ScalarInput) and _has_known_size(item)}
     nodes: list[Node] = []
     for node in case.graph.nodes:
         if node.name in values:

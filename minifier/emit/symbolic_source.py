@@ -29,8 +29,9 @@ def call_that_makes_symbols(case: Case, names: Mapping[str, str]) -> str:
     known form.
     """
     first = next((call for call in case.before if call.graph is None), Call())
-    values = values_of_symbols(inputs_of(case, first))
-    others = map(_other, inputs_with(case.inputs, {symbol: value + 1 for symbol, value in values.items()}))
+    inputs = inputs_of(case, replace(first, ones=None))
+    values = values_of_symbols(inputs)
+    others = map(_other, inputs_with(inputs, {symbol: value + 1 for symbol, value in values.items()}))
     what = "size" if any(isinstance(item, TensorInput) and item.meta.symbols for item in case.inputs) else "number"
     return _call(case, tuple(others), names, f"another {what}: from now on it is a symbol")
 
@@ -40,7 +41,8 @@ def call_with_other_inputs(case: Case, call: Call, names: Mapping[str, str]) -> 
 
     Raises NoRepro if a size has no known form.
     """
-    what = "this size" if call.sizes else "these values"
+    is_size = any(type(value) is int for _, value in call.sizes)
+    what = "this size" if is_size else "this number" if call.sizes else "these values"
     return _call(case, inputs_of(case, call), names, f"compiles it with {what}")
 
 

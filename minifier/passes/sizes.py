@@ -139,7 +139,8 @@ def _sizes_before(case: Case) -> list[Row]:
 
         return edit
 
-    sizes = [(place, name, size) for place, call in enumerate(case.before) for name, size in call.sizes]
+    numbers_before = [(place, *pair) for place, call in enumerate(case.before) for pair in call.sizes]
+    sizes = [(place, name, size) for place, name, size in numbers_before if isinstance(size, int)]
     taken = {*(size for _, _, size in sizes), *(each.hint for each in case.symbols)}
     return [
         Row(

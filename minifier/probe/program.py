@@ -20,7 +20,7 @@ from minifier.probe.backward_pass import run_backward
 from minifier.probe.compiling import Compiled, compile_candidate, compiled_by_dynamo, through_dynamo
 from minifier.probe.life import AHEAD, tell
 from minifier.probe.prepared_case import PreparedCase
-from minifier.torch_private import NoCompiler, as_while_compiling, backend_error
+from minifier.torch_private import NoCompiler, as_while_compiling, backend_error, is_failure
 
 Answer = dict[str, Any]
 
@@ -110,7 +110,7 @@ class ProgramOfCalls:
         except NoCompiler:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the backend raises is judged
-            return self._progress.failure(error)
+            return self._progress.failure(error) if self._by_dynamo or is_failure(error) else _invalid(error)
         return None
 
     def make_earlier_calls(self) -> Answer | None:

@@ -91,7 +91,8 @@ class _Measurement:
                     self.needs.sentences.append("an input that is not contiguous")
         passed = self.simplifier.passed
         if self.case.has_other_inputs and self._is_gone([without_other_inputs], passed):
-            other = "another size" if any(call.sizes for call in self.case.before) else "other values"
+            sizes = [value for call in self.case.before for _, value in call.sizes]
+            other = "another size" if any(type(value) is int for value in sizes) else "other values"
             self.needs.sentences.append(f"code that was compiled with {other}")
         if views and self._is_gone([_without_sharing], passed):
             self.needs.sentences.append("inputs that share memory")

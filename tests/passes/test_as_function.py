@@ -3,7 +3,7 @@
 from case_text import case_of
 from pass_rows import is_shown
 
-from minifier.case import ScalarInput, Symbol, Symbolic
+from minifier.case import Scalar, ScalarInput, Symbol, Symbolic
 from minifier.case.as_function import as_function
 from minifier.case.script_floats import floats_in_tensors
 from minifier.case.symbolic_sizes import specialised
@@ -24,13 +24,13 @@ def dynamic(text):
 def test_a_float_that_is_passed_in_a_tensor_is_a_number():
     case = as_function(dynamic(NORM))
     assert is_shown(case, 'x: float32[4 @ "s0", 3]\neps: 1e-05\ny: float32[4 @ "s0", 3] = torch.f(x, eps)\nreturn y,')
-    assert case.inputs[1] == ScalarInput("eps", 1e-05) and floats_in_tensors(dynamic(NORM)) == {"eps": 1e-05}
+    assert case.inputs[1] == ScalarInput("eps", 1e-05) and floats_in_tensors(dynamic(NORM)) == {"eps": Scalar(1e-05)}
 
 
 def test_without_symbols_it_is_written_into_the_graph():
     assert is_shown(
         specialised(dynamic(NORM)),
-        "x: float32[4, 3]\neps: float64[()]\ny: float32[4, 3] = torch.f(x, 1e-05)\nreturn y,",
+        "x: float32[4, 3]\ny: float32[4, 3] = torch.f(x, 1e-05)\nreturn y,",
     )
 
 

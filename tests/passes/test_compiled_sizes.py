@@ -6,9 +6,10 @@ import pytest
 from case_text import case_of
 from pass_rows import is_shown, made
 
-from minifier.case import Call, Level, Ones, Symbol, Symbolic, TensorInput
+from minifier.case import Call, Drawn, Level, Ones, Symbol, Symbolic, TensorInput
+from minifier.case.as_function import as_function
 from minifier.case.compiled_sizes import as_called, inputs_of, without_other_inputs
-from minifier.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo
+from minifier.case.symbolic_sizes import as_dynamo_would, goes_through_dynamo, specialised
 from minifier.emit.forms import Template, Variant
 from minifier.emit.repro import write_repro
 
@@ -40,6 +41,35 @@ def test_what_a_later_call_tells_of_its_symbols_and_sizes():
     assert is_shown(case, text.format(m=16, y=9)) and as_called(case) == case
     aten = as_called(case_of(text.format(m=10, y=6), symbols=symbols, level=Level.AOT_FORWARD))
     assert (aten.graph, aten.symbols, aten.before) == (case.graph, case.symbols, ())
+
+
+SLOPE = """
+slope: float64[()]
+x: float32[8]
+item: {value} @ "zf0" = slope.item()
+y: float32[8] = torch.f(x, item)
+return y,
+"""
+
+
+def test_a_float_of_a_later_call_and_that_of_the_compilation():
+    case = case_of(SLOPE.format(value=0.5), symbolic=Symbolic.AUTOMATIC)
+    inputs = tuple(
+        replace(item, source=Drawn("full", low=0.0)) if item.name == "slope" else item for item in case.inputs
+    )
+    case = as_called(replace(case, inputs=inputs))
+    assert is_shown(case, SLOPE.format(value=0.0)) and case.before == (Call(sizes=(("zf0", 0.5),)),)
+    assert as_dynamo_would(case).before == case.before
+    function = as_function(case)
+    assert [shapes(inputs_of(function, call))[0] for call in (*case.before, Call())] == [0.5, 0.0]
+    lines = write_repro(case, Template.COMPILE_FUNCTION, Variant(symbolic=Symbolic.AUTOMATIC)).text.splitlines()
+    assert [line.strip() for line in lines if line.strip().startswith("compiled(")] == [
+        "compiled(0.25, y)  # another number: from now on it is a symbol",
+        "compiled(0.5, y)  # compiles it with this number",
+        "compiled(x, y)",
+    ]
+    static = specialised(case)
+    assert is_shown(static, "x: float32[8]\ny: float32[8] = torch.f(x, 0.0)\nreturn y,") and not static.before
 
 
 def test_the_first_call_is_made_where_dynamo_judges_whether_the_code_is_valid():

@@ -211,6 +211,55 @@ TWO_VIEWS = """
 
     views(torch.randn(64, 32), torch.randn(32, 16))
 """
+WARMS_UP = """
+    def warms_up(gm, inputs):
+        gm(*inputs)  # to see what it makes
+        return gm.forward
+"""
+RUNNING_MEAN = """
+    import torch
+    from backend import warms_up
+
+
+    class Norm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(4))
+            self.head = torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            return torch.relu(self.head(x - self.mean))
+
+
+    with torch.no_grad():
+        torch.compile(Norm(), backend=warms_up)(torch.randn(8, 4))
+"""
+WITHOUT_SLOPE_ZERO = """
+    import torch
+
+
+    def no_zero(gm, inputs):
+        def run(*args):
+            if any(isinstance(value, torch.Tensor) and value.ndim == 0 and value == 0 for value in args):
+                raise ZeroDivisionError("a number is zero")
+            return gm(*args)
+
+        return run
+"""
+ANNEALED = """
+    import torch
+    from backend import no_zero
+
+
+    @torch.compile(backend=no_zero)
+    def step(x, slope):
+        return torch.nn.functional.leaky_relu(torch.sin(x) * 3, slope).sum(-1)
+
+
+    for slope in (0.2, 0.1, 0.0):
+        step(torch.ones(2, 3), slope)
+"""
 
 # The backend and the script, how many ops are left at most, and what the repro has of the failure.
 BUGS = {
@@ -220,6 +269,8 @@ BUGS = {
     "gradients in the order of a graph's inputs": (DROPS_NONES, FROZEN_STEM, 2, "backend=trains"),
     "values that a single draw misses": (FLOORS, BUCKETS, 1, 'rounding_mode="trunc"'),
     "one draw in the place of two": (MERGES_DRAWS, TWO_VIEWS, 4, "dropout"),
+    "a graph that runs while it is compiled": (WARMS_UP, RUNNING_MEAN, 1, "backend=warms_up"),
+    "a number of a later call": (WITHOUT_SLOPE_ZERO, ANNEALED, 2, "x = 0.0"),
     "a cache whose key is the code of a graph": (KEYED_BY_CODE, SEVERAL_LENGTHS, 1, "return x.mean(dim=1)"),
 }
 
