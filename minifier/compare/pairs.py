@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -85,6 +85,10 @@ def value_of(results: Results | None, key: Key, pair: TensorPair) -> torch.Tenso
 
 def difference_of(pair: TensorPair, judgement: Judgement) -> Difference:
     """Describe a wrong tensor."""
+    return replace(_described(pair, judgement), has_nan=is_float(pair.eager) and bool(pair.eager.isnan().any()))
+
+
+def _described(pair: TensorPair, judgement: Judgement) -> Difference:
     error, own, noise = judgement.error, judgement.eager_error, judgement.noise
     elements = furthest_elements(pair.compiled, pair.eager)
     if judgement.non_finite:

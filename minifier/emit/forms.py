@@ -11,8 +11,9 @@ from minifier.case import Case, Level, Symbolic
 from minifier.case.in_place import is_in_place
 from minifier.case.variables import of_script
 from minifier.emit.files_beside import files_read
-from minifier.emit.tolerances import Subject, eager_is_not_finite, subject_of, wants_tolerance
+from minifier.emit.tolerances import Subject, subject_of, wants_tolerance
 from minifier.failure import Aspect, Failure, Kind, Stage
+from minifier.failure.likeness import eager_is_not_finite
 
 
 def template_source(name: str) -> str:
@@ -119,7 +120,7 @@ def forms_for(case: Case) -> tuple[Form, ...]:
     """
     first = Variant(symbolic=_origins(case)[0])
     if case.failure.fingerprint.stage is Stage.COMPARE:
-        first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case))
+        first = replace(first, tolerance=wants_tolerance(case), equal_nan=eager_is_not_finite(case.failure))
     pairs = [(template, variant) for template in templates_for(case) for variant in _variants(case, template, first)]
     forms = tuple(dict.fromkeys(pairs))
     with_variables = tuple((template, replace(variant, environment=True)) for template, variant in forms)

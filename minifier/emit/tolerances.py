@@ -23,16 +23,9 @@ class Subject(Enum):
     GRADIENTS = "gradients"
 
 
-def _main_difference(case: Case) -> Difference | None:
-    """Return the difference that the failure's fingerprint is about, else the first."""
-    message = case.failure.fingerprint.message
-    differences = case.failure.differences
-    return next((d for d in differences if d.aspect.value == message), differences[0] if differences else None)
-
-
 def subject_of(case: Case) -> Subject:
     """Return whether the difference is in outputs, inputs after the call, or gradients."""
-    difference = _main_difference(case)
+    difference = case.failure.main_difference
     where = difference.where if difference is not None else ""
     aspect = case.failure.fingerprint.message
     if aspect == Aspect.MUTATION.value or where.startswith("input"):
@@ -40,14 +33,6 @@ def subject_of(case: Case) -> Subject:
     if where.startswith("gradient") or (aspect == Aspect.GRADIENT.value and not where.startswith("output")):
         return Subject.GRADIENTS
     return Subject.OUTPUTS
-
-
-def eager_is_not_finite(case: Case) -> bool:
-    """Whether the difference shows that eager's own result has NaN."""
-    difference = _main_difference(case)
-    return difference is not None and any(
-        value is not None and math.isnan(value) for value in (difference.eager_error, difference.noise)
-    )
 
 
 def _correct_error(difference: Difference) -> float:
@@ -65,7 +50,7 @@ def _default_tolerance(case: Case) -> float:
 
 def wants_tolerance(case: Case) -> bool:
     """Whether the default tolerances cannot tell: the error is below them, or eager's own error is above."""
-    difference = _main_difference(case)
+    difference = case.failure.main_difference
     if difference is None or difference.error is None or not math.isfinite(difference.error):
         return False
     return difference.error <= _default_tolerance(case) or _correct_error(difference) >= _default_tolerance(case)
@@ -97,7 +82,7 @@ def assert_close_arguments(case: Case, explicit: bool, equal_nan: bool) -> tuple
     """Return keyword arguments for assert_close: the user's tolerances, else our own if `explicit`."""
     arguments = []
     measure = case.measure
-    difference = _main_difference(case)
+    difference = case.failure.main_difference
     if measure.rtol is not None and measure.atol is not None:
         arguments += [f"rtol={measure.rtol!r}", f"atol={measure.atol!r}"]
         equal_nan = True  # the minifier's comparison with the user's tolerances treats NaNs as equal too

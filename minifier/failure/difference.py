@@ -57,6 +57,7 @@ class Difference:
     error, eager_error: distance of the compiled and the eager result from the reference.
     noise: the change of eager's result under a rounding error.
     elements: the elements that are furthest from eager's.
+    has_nan: eager's result has NaN.
 
     Distances are absolute, of the worst element; None if meaningless.
     """
@@ -68,6 +69,7 @@ class Difference:
     eager_error: float | None = None
     noise: float | None = None
     elements: tuple[ElementPair, ...] = ()
+    has_nan: bool = False
 
     def named(self, names: Mapping[str, str]) -> Difference:
         """Return the difference with these names in the place of placeholders' names."""

@@ -106,6 +106,12 @@ class Failure:
         return self.sentence
 
     @property
+    def main_difference(self) -> Difference | None:
+        """The difference that the fingerprint is about, else the first."""
+        about = (each for each in self.differences if each.aspect.value == self.fingerprint.message)
+        return next(about, self.differences[0] if self.differences else None)
+
+    @property
     def sentence(self) -> str:
         """The fingerprint's sentence, with the message of the exception or of the comparison."""
         if self.differences:

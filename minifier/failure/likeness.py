@@ -25,6 +25,11 @@ def proportion(failure: Failure) -> float | None:
     return max(ratios, default=None)
 
 
+def eager_is_not_finite(failure: Failure) -> bool:
+    """Tell whether a wrong result of the failure is one in which eager's own has NaN."""
+    return any(difference.has_nan for difference in failure.differences)
+
+
 def place_of_death(failure: Failure) -> tuple[str, ...]:
     """Return the innermost function at a signal, outside torch and Python, and its caller if from the same file.
 
@@ -42,6 +47,8 @@ def place_of_death(failure: Failure) -> tuple[str, ...]:
 def is_alike(sought: Failure, seen: Failure) -> bool:
     """Tell whether a failure of the sought fingerprint can be the sought failure."""
     if any(a != b for a, b in zip(place_of_death(sought), place_of_death(seen), strict=False)):
+        return False
+    if eager_is_not_finite(seen) and not eager_is_not_finite(sought):  # a program that a reader takes for broken
         return False
     expected, actual = proportion(sought), proportion(seen)
     return expected is None or actual is None or actual >= expected / _MAX_PROPORTION_DROP

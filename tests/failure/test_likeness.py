@@ -1,5 +1,7 @@
 """Failures of one fingerprint that are not the same all the same."""
 
+from dataclasses import replace
+
 import pytest
 
 from minifier.failure import Aspect, Difference, Failure, Fingerprint, Kind, Stage
@@ -32,6 +34,16 @@ def test_an_error_a_hundred_times_less_out_of_proportion_is_another(seen, alike)
 
 def test_a_wrong_result_of_unknown_size_is_like_any():
     assert is_alike(off(None, None), off(3e-4, 1e-7))
+
+
+@pytest.mark.parametrize("sought", [False, True])
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_program_whose_own_result_is_not_a_number_is_another_unless_the_sought_one_has_that_too(sought, seen):
+    def of(has_nan):
+        failure = off(0.5, 1e-7)
+        return replace(failure, differences=(replace(failure.differences[0], has_nan=has_nan),))
+
+    assert is_alike(of(sought), of(seen)) is (sought or not seen)
 
 
 def test_a_process_that_died_in_another_function_died_of_something_else():
