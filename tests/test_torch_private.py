@@ -386,6 +386,21 @@ def test_symbols_made_anew_are_those_that_were_seen():
     assert private.expression_of(7) is None and private.assumes_dynamic() is False
 
 
+def test_a_dimension_that_is_marked_static_is_fixed_under_dynamic_true():
+    shapes = []
+
+    def backend(gm, example_inputs):
+        shapes.extend(node.meta["example_value"].shape for node in gm.graph.find_nodes(op="placeholder")[1:])
+        return gm.forward
+
+    x = torch.ones(4, 3)
+    private.mark_static(x, [1])
+    torch._dynamo.reset()
+    torch.compile(torch.sin, backend=backend, dynamic=True)(x)
+    torch._dynamo.reset()
+    assert [type(size) for size in shapes[0]] == [torch.SymInt, int]
+
+
 def test_a_graph_is_traced_with_symbols_as_dynamo_traces_it():
     sizes = private.SymbolicSizes()
     n, m = sizes.size("s3", 4, duck=True), sizes.number("s9", 4)

@@ -51,7 +51,9 @@ def _without_variable(name: str) -> Edit:
 
 
 def _environment(case: Case) -> list[Row]:
-    return [row(name, _without_variable(name)) for name, _ in case.state.environment]
+    """Return a row for each variable, except for those that the backend reads: it was imported before the probes."""
+    names = [name for name, _ in case.state.environment if name not in case.backend.variables]
+    return [row(name, _without_variable(name)) for name in names]
 
 
 def _with_inputs(case: Case, change: Callable[[TensorInput], TensorInput]) -> Case:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minifier.case import Case, Level
+from minifier.case import Case, Input, Level, Symbolic, TensorInput
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.fx.build import build_graph
 from minifier.fx.symbolic_inputs import symbolic_inputs
@@ -23,6 +23,7 @@ from minifier.torch_private import (
     as_dynamo_calls,
     as_dynamo_takes,
     call_compiled,
+    mark_static,
     observe_backend_calls,
     with_aot_compiler,
 )
@@ -41,13 +42,31 @@ def through_dynamo(prepared: PreparedCase, case: Case, on_run: Callable[[], obje
 
 
 def compiled_by_dynamo(prepared: PreparedCase, case: Case) -> Compiled:
-    """Return the graph's function under torch.compile. The first call compiles."""
+    """Return the graph's function under torch.compile. The first call compiles.
+
+    `dynamic=True` makes symbols at once, where a script needs an earlier call; sizes without a symbol stay fixed.
+    """
     module = build_graph(case.graph, prepared.tensors, names=case.graph.input_names)
     function = torch.fx.GraphModule(module, module.graph).forward  # Dynamo's class writes its code at the first call
     is_dynamic = case.symbolic is not None or is_symbolic(case)
     backend, dynamic = case.backend, True if is_dynamic else case.backend.dynamic
     compiled = torch.compile(function, backend=prepared.compiler(replace(backend, dynamic=dynamic)), dynamic=dynamic)
-    return lambda args: compiled(*args)
+    fixed = [] if case.symbolic in (None, Symbolic.GIVEN) else [*map(_fixed_dims, case.inputs)]
+
+    def run(args: Sequence[Any]) -> Any:
+        for value, dims in zip(args, fixed, strict=False):
+            if dims:
+                mark_static(value, dims)
+        return compiled(*args)
+
+    return run
+
+
+def _fixed_dims(item: Input) -> list[int]:
+    if not isinstance(item, TensorInput) or item.parameter:  # parameters have fixed sizes anyway
+        return []
+    symbols = item.meta.symbols or (None,) * len(item.meta.shape)
+    return [dim for dim, symbol in enumerate(symbols) if symbol is None]
 
 
 def _announced(compiled: Callable[..., Any], on_run: Callable[[], object]) -> Callable[..., Any]:

@@ -89,7 +89,7 @@ from minifier.torch_private.registrations import (
     registered_names,
     registration_stack,
 )
-from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, marked_dims, symbols_of
+from minifier.torch_private.symbols import SymbolicSizes, assumes_dynamic, mark_static, marked_dims, symbols_of
 from minifier.torch_private.tracing import FindGraph, TracedGraph, observe_tracing
 from minifier.torch_private.transforms import outside_transforms, transforms_ended
 from minifier.torch_private.unsettled import move, unsettled

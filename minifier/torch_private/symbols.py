@@ -35,6 +35,7 @@ _USED_NUMBERS = stands_on(f"{_ENV}.unique_ids", loses=SYMBOLS)
 _STATIC = stands_on(
     "torch._dynamo.config:assume_static_by_default", loses="whether a script compiles with dynamic=True"
 )
+_MARK_STATIC = stands_on("torch._dynamo:mark_static", loses="which sizes of a probe's inputs are fixed")
 
 Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lower and upper bound
 
@@ -42,6 +43,12 @@ Facts = tuple[str, int | float | None, int | None, int | None]  # name, hint, lo
 def marked_dims(tensor: torch.Tensor) -> frozenset[int]:
     """Return the dimensions marked by torch._dynamo.mark_dynamic, maybe_mark_dynamic or mark_unbacked."""
     return frozenset(dim for name in DYNAMIC_MARKS for dim in getattr(tensor, name, ()))
+
+
+def mark_static(tensor: torch.Tensor, dims: Sequence[int]) -> None:
+    """Let Dynamo keep these dimensions fixed, also with `dynamic=True`."""
+    if _MARK_STATIC.is_here():
+        _MARK_STATIC.find()(tensor, list(dims))
 
 
 def assumes_dynamic() -> bool:
