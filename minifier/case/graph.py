@@ -16,7 +16,7 @@ from minifier.case.transforms import wrapped_values
 from minifier.case.values import Opaque, Size, TensorMeta, Value
 from minifier.interfaces.names import HIGHER_ORDER, LAUNCH
 
-UNKNOWN = Opaque("unknown")
+UNKNOWN, NOTHING = Opaque("unknown"), Opaque("nothing")
 OPS = frozenset({"call_function", "call_method", "call_module"})
 
 
@@ -203,7 +203,8 @@ EMPTY_GRAPH = Graph((Node("output", "output", "output", ((),)),))
 def subset(graph: Graph, kept: Iterable[str]) -> Graph:
     """Return the graph of the ops in `kept`: cut values become inputs, live-out tensors become outputs.
 
-    Without a live-out tensor, the last op's value is the output. Takes linear time in the kept ops, not in the graph.
+    Without a live-out tensor, the last op's value is the output; of an op that returns None its first tensor. Takes
+    linear time in the kept ops, not in the graph.
     """
     body = [graph.nodes[i] for i in sorted(graph.index[name] for name in kept)]
     names = {node.name for node in body}
@@ -220,7 +221,7 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
     returned = [_returned(graph, node, (*entry, *body), names) for node in live]
     outputs = list(dict.fromkeys(name for name in returned if name is not None))
     if not outputs and body:
-        outputs = [body[-1].name]
+        outputs = [_shown_by(graph, body[-1])]
     end = Node(graph.output.name, "output", "output", (tuple(Ref(name) for name in outputs),))
     used = {node.target for node in entry + body if node.op in ("get_attr", "call_module")}
     return Graph(
@@ -228,6 +229,11 @@ def subset(graph: Graph, kept: Iterable[str]) -> Graph:
         attributes={k: v for k, v in graph.attributes.items() if k in used},
         modules={k: v for k, v in graph.modules.items() if any(t == k or t.startswith(k + ".") for t in used)},
     )
+
+
+def _shown_by(graph: Graph, node: Node) -> str:
+    tensors = (name for name in node.refs() if isinstance(graph.node(name).value, TensorMeta))
+    return next(tensors, node.name) if node.value == NOTHING else node.name
 
 
 def _is_live(graph: Graph, node: Node, kept: set[str]) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from minifier.case.graph import Graph, Module, Node
-from minifier.case.values import Opaque, Scalar
+from minifier.case.graph import NOTHING, Graph, Module, Node
+from minifier.case.values import Scalar
 from minifier.errors import CannotSave
 from minifier.fx.names import path_of
 from minifier.fx.node_arguments import meta_of, read
@@ -119,7 +119,7 @@ def read_graph(module: torch.fx.GraphModule, tensors: TensorFile, prefix: str = 
             called = target or getattr(node.target, "__name__", node.target)
             raise CannotSave(f"node {node.name} of the graph ({node.op} {called}) uses {error}") from None
         example = node.meta.get("example_value", node.meta.get("val"))
-        value = Opaque("nothing") if example is None else meta_of(example, storages)
+        value = NOTHING if example is None else meta_of(example, storages)
         if isinstance(value, Scalar) and value.symbol is not None:
             numbers.setdefault(value.symbol, node.name)
         facts = _source_line(node), _origin(node), _modules(node), _place(node)

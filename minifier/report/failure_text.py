@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Level, TensorInput
+from minifier.case.literals import literal
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.failure import Aspect, Failure, Kind, Stage
 from minifier.failure.normalise import headline, normalise, shortened
@@ -141,10 +142,15 @@ def sentence_of(outcome: Outcome) -> str:
 
 
 def _written(backend: BackendReference) -> str:
-    """Return the `backend=` expression if short, else the backend's name."""
+    """Return the `backend=` expression, or the backend's name if that is long, and `mode=` and `options=`."""
     written = backend.expression
-    is_short = written and len(written) <= _MAX_EXPRESSION_CHARS and "\n" not in written
-    return written if written and is_short else f'"{backend.name}"'
+    if not written or written.startswith(('"', "'")):
+        written = f'"{backend.name}"'
+    elif len(written) > _MAX_EXPRESSION_CHARS or "\n" in written:
+        written = backend.name
+    mode = f", mode={literal(backend.mode)}" if backend.mode not in (None, "default") else ""
+    options = f", options={literal(backend.options)}" if backend.options else ""
+    return written + mode + (options if len(options) <= _MAX_EXPRESSION_CHARS else ", options=...")
 
 
 def _program(outcome: Outcome) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from minifier.case.run_folder import shown_path
 from minifier.errors import said_of_trace
+from minifier.failure.difference import Aspect
 from minifier.failure.kinds import Kind, Stage
 from minifier.failure.normalise import headline, shortened
 from minifier.process.progress import counted
@@ -81,7 +82,7 @@ def _failed(outcome: Outcome) -> str:
 def _how_wrong(outcome: Outcome) -> str:
     failure = outcome.shown_failure
     first = failure.differences[0] if failure.differences else None
-    if first is None or not first.error or first.eager_error is None:  # NaN in the place of a number, say
+    if first is None or first.aspect is Aspect.NON_FINITE or not first.error or first.eager_error is None:
         return failure.message
     return f"{first.where} is off by {first.error:.2g}, eager by {first.eager_error:.1g}"
 

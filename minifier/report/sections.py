@@ -116,6 +116,7 @@ def _reference(case: Case) -> Table:
         ("found by", _REACHED[backend.reach]),
         *(("import", code(line)) for line in (*backend.ahead, *backend.imports)),
         *([("given to torch.compile as", code(backend.expression))] if backend.expression else []),
+        *([("with mode", code(backend.mode))] if backend.mode not in (None, "default") else []),
     ]
     return Table(("", ""), tuple(rows))
 

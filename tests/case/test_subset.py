@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minifier.case import Graph, Node, Ref, Scalar, subset
+from minifier.case.values import Opaque
 from minifier.fx.build import build_graph
 from minifier.fx.tensors import StoredTensors
 
@@ -182,3 +183,10 @@ def test_an_op_may_be_called_output():
     assert subset(whole, ["output", "y"]) == whole
     first = subset(whole, ["output"])
     assert first.output.name == "output_1" and list(first.output.refs()) == ["output"]
+
+
+def test_an_assignment_alone_returns_what_it_changes():
+    """As a graph's node it is the tensor, in Python it is None."""
+    item = call("setitem", "operator.setitem", Ref("x"), 0, 2, value=Opaque("nothing"))
+    whole = graph(placeholder("x"), item, call("y", "torch.relu", Ref("x")), output("y"))
+    assert list(subset(whole, ["setitem"]).output.refs()) == ["x"]

@@ -118,6 +118,7 @@ EACH_IMPORTED_NAME = """
 """
 
 
+@pytest.mark.timeout(900)  # a fork that imports torch for each name
 def test_each_imported_name_is_named_where_it_is_missing(project):
     project.write("print('never run')\n")
     done = subprocess.run(
@@ -125,7 +126,7 @@ def test_each_imported_name_is_named_where_it_is_missing(project):
         cwd=project.folder,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=880,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
