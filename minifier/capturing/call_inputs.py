@@ -40,7 +40,7 @@ def inputs_of_call(graph: Graph, values: Sequence[Any], tensors: TensorFile) -> 
     # Only these ops reach beyond their input.
     reaches = any("as_strided" in node.target for node in graph.ops)
     windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
-    floats = {n: v.item() for n in floats_read(graph) if (v := values_by_name.get(n)) is not None}
+    floats = {n: v.item() for n in floats_read(graph) if type(v := values_by_name.get(n)) is torch.Tensor}
     known = {n: Drawn("full", low=number) for n, number in floats.items() if math.isfinite(number)}
     stored: dict[str, Source] = {
         **known,
