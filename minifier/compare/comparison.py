@@ -11,8 +11,8 @@ import torch
 from minifier.case.graph import Graph
 from minifier.compare.form import form_differences
 from minifier.compare.judge import judge_within
-from minifier.compare.judging import judge_all
-from minifier.compare.pairs import difference_of, differing_pairs
+from minifier.compare.judging import Pairs, judge_all
+from minifier.compare.pairs import are_identical, difference_of, differing_pairs, value_of
 from minifier.compare.predicate import predicate_sentence
 from minifier.compare.results import BackwardPass, Results, drew_the_same, observe, random_state_kept
 from minifier.compare.runs import Build, EagerRuns
@@ -59,17 +59,26 @@ def compare(
         eager = runs.first()
         gradients = replace(backward, tangents=runs.tangents) if backward is not None else None
         results = observe(compiled, make_inputs(), backward=gradients)
-        return compare_results(results, eager, runs, measure or Tolerance())
+
+        def again() -> Results:
+            return observe(compiled, make_inputs(), seed=1)
+
+        return compare_results(results, eager, runs, measure or Tolerance(), again)
 
 
-def compare_results(compiled: Results, eager: Results, runs: EagerRuns, measure: Tolerance) -> Comparison:
-    """Compare the results of a compiled call with eager's first run."""
-    return _ComparisonRun(runs, measure).compare(compiled, eager)
+def compare_results(
+    compiled: Results, eager: Results, runs: EagerRuns, measure: Tolerance, again: Callable[[], Results]
+) -> Comparison:
+    """Compare the results of a compiled call with eager's first run. `again` makes the compiled call from another seed.
+
+    Random numbers excuse differences, unless the compiled call draws eager's numbers, or none at all.
+    """
+    return _ComparisonRun(runs, measure, again).compare(compiled, eager)
 
 
 class _ComparisonRun:
-    def __init__(self, runs: EagerRuns, measure: Tolerance) -> None:
-        self.runs, self.measure, self.names = runs, measure, runs.names
+    def __init__(self, runs: EagerRuns, measure: Tolerance, again: Callable[[], Results]) -> None:
+        self.runs, self.measure, self.names, self.again = runs, measure, runs.names, again
 
     def compare(self, compiled: Results, eager: Results) -> Comparison:
         if eager.error is not None or compiled.error is not None:
@@ -79,9 +88,9 @@ class _ComparisonRun:
             return Comparison((Difference(Aspect.PREDICATE, "the outputs", sentence),) if sentence else ())
         differences = form_differences(compiled, eager, self.names)
         pairs = differing_pairs(compiled, eager, self.names, self.measure.ignored)
-        same_draws = (
-            bool(pairs) and self.runs.drew and compiled.drew and drew_the_same(compiled, eager, self.runs.start)
-        )
+        same_draws = False
+        if pairs and self.runs.drew:
+            same_draws = drew_the_same(compiled, eager, self.runs.start) if compiled.drew else self._is_steady(pairs)
         del compiled, eager
         excused: tuple[Difference, ...] = ()
         if self.measure.rtol is not None and self.measure.atol is not None:
@@ -96,6 +105,12 @@ class _ComparisonRun:
             difference_of(pairs[key], judgement) for key, judgement in judgements.items() if judgement.wrong
         ]
         return Comparison(self._not_ignored(differences), excused)
+
+    def _is_steady(self, pairs: Pairs) -> bool:
+        """Whether the compiled call gives the same values again: it draws no numbers from elsewhere either."""
+        results = self.again()
+        seen = [(pair.compiled, value_of(results, key, pair)) for key, pair in pairs.items() if key[0] != "gradient"]
+        return bool(seen) and all(value is not None and are_identical(value, before) for before, value in seen)
 
     def _not_ignored(self, differences: Sequence[Difference]) -> tuple[Difference, ...]:
         return tuple(d for d in differences if d.aspect not in self.measure.ignored)

@@ -44,6 +44,29 @@ def test_other_numbers_are_no_error(function, count):
     assert captured.compare(after(count, captured.build())).differences == ()
 
 
+def scaled(x):
+    return F.dropout(x * 2, 0.5) + 1
+
+
+def instead_of_dropout(captured, change):
+    module = captured.build()
+    (node,) = module.graph.find_nodes(op="call_function", target=F.dropout)
+    node.target = change
+    module.recompile()
+    return module.forward
+
+
+def test_no_numbers_at_all_are_no_other_numbers():
+    captured = captures(scaled, X)[0]
+    assert captured.compare(instead_of_dropout(captured, lambda x, *args, **kwargs: x)).differences
+    elsewhere = torch.Generator()
+
+    def drawn_elsewhere(x, *args, **kwargs):
+        return x * torch.empty_like(x).bernoulli_(0.5, generator=elsewhere) * 2
+
+    assert captured.compare(instead_of_dropout(captured, drawn_elsewhere)).differences == ()
+
+
 def test_other_numbers_and_far_too_large():
     captured = captures(drops, X)[0]
     compiled = with_op(captured, torch.sigmoid, lambda x: x * 20)

@@ -211,6 +211,24 @@ TWO_VIEWS = """
 
     views(torch.randn(64, 32), torch.randn(32, 16))
 """
+FOLDS_DROPOUT = """
+    import torch
+
+
+    def folds(gm, inputs):
+        for node in gm.graph.find_nodes(op="call_function", target=torch.nn.functional.dropout):
+            node.replace_all_uses_with(node.args[0])
+            gm.graph.erase_node(node)
+        gm.recompile()
+        return gm.forward
+"""
+TRAINS_WITH_DROPOUT = """
+    import torch
+    from backend import folds
+
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 2))
+    torch.compile(model, backend=folds)(torch.randn(16, 6)).sum().backward()
+"""
 WARMS_UP = """
     def warms_up(gm, inputs):
         gm(*inputs)  # to see what it makes
@@ -269,6 +287,7 @@ BUGS = {
     "gradients in the order of a graph's inputs": (DROPS_NONES, FROZEN_STEM, 2, "backend=trains"),
     "values that a single draw misses": (FLOORS, BUCKETS, 1, 'rounding_mode="trunc"'),
     "one draw in the place of two": (MERGES_DRAWS, TWO_VIEWS, 4, "dropout"),
+    "dropout left out in training": (FOLDS_DROPOUT, TRAINS_WITH_DROPOUT, 1, "dropout"),
     "a graph that runs while it is compiled": (WARMS_UP, RUNNING_MEAN, 1, "backend=warms_up"),
     "a number of a later call": (WITHOUT_SLOPE_ZERO, ANNEALED, 2, "x = 0.0"),
     "a cache whose key is the code of a graph": (KEYED_BY_CODE, SEVERAL_LENGTHS, 1, "return x.mean(dim=1)"),
