@@ -17,7 +17,7 @@ from minifier.case import Case, Graph
 from minifier.case.graph import tensor_keys
 from minifier.case.store import load
 from minifier.compare import BackwardPass, Comparison, compare_results
-from minifier.compare.results import Results, finish, observe, observe_outputs, random_state_kept
+from minifier.compare.results import RandomStates, Results, finish, observe, observe_outputs, random_state_kept
 from minifier.compare.runs import EagerRuns
 from minifier.failure import Difference, Failure, Stage
 from minifier.failure.fingerprint import failure_of
@@ -74,27 +74,24 @@ def compare_call(record: Record, compiled: Callable[..., Any], comparing: Compar
     with random_state_kept():
         runs = EagerRuns(case.graph, inputs, partial(_build, case), backward, call.random)
         eager = runs.first()
-        if backward and eager.error is None:
-            with as_before(live, tensors):
-                again = observe(
-                    lambda *args: compiled(*args[:count]),
-                    [*inputs()[:count], *held],
-                    backward=BackwardPass(runs.tangents, retain_graph=True),
-                    start=call.random,
-                    within=lambda: ComparedCall(record),
-                )
-            results.gradients, failed = again.gradients, again if again.error is not None else None
 
-        def from_another_seed() -> Results:
+        def once_more(
+            backward: BackwardPass | None = None, seed: int = 0, start: RandomStates | None = None
+        ) -> Results:
             with as_before(live, tensors):
                 return observe(
                     lambda *args: compiled(*args[:count]),
                     [*inputs()[:count], *held],
-                    seed=1,
+                    backward=backward,
+                    seed=seed,
+                    start=start,
                     within=lambda: ComparedCall(record),
                 )
 
-        comparison = compare_results(results, eager, runs, comparing.measure, from_another_seed)
+        if backward and eager.error is None:
+            again = once_more(BackwardPass(runs.tangents, retain_graph=True), start=call.random)
+            results.gradients, failed = again.gradients, again if again.error is not None else None
+        comparison = compare_results(results, eager, runs, comparing.measure, partial(once_more, seed=1))
     return _judged(case, comparison, comparing, failed, backward)
 
 

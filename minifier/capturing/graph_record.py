@@ -94,7 +94,6 @@ class Record:
         self.runs = 0
         self.inference = False
         self.comparing = False
-        self.is_kept_ahead = False  # the first call's inputs were saved before the compilation, which changes them
         self.watch: Callable[[], CallWatch | None] = lambda: None  # makes a watch for a call of the backend
         self.graph: Graph | None = None
         self.backend = BackendReference("unknown", BackendSource.NONE, reason="it could not be looked at")
@@ -150,6 +149,10 @@ class Record:
         case = Case(self.graph, inputs, backend, failure, state, script, tensors, level=self.level)
         case = replace(case, symbolic=self.sizes.origin, symbols=self.sizes.symbols, definitions=self.definitions)
         save(called(as_called(case), max(1, call)), self.folder)
+
+    def has_kept(self, call: int) -> bool:
+        """Whether the inputs of this call were saved before it began, or before the graph was compiled for it."""
+        return self._kept_call == call and call > 0
 
     def keep(self, values: Sequence[Any], call: int) -> None:
         """Save the Case with the inputs of a call that is about to begin."""
@@ -267,7 +270,7 @@ class Record:
         self._note(failure, (), self._kept_call, False, instead)
 
     def _note(self, failure: Failure, values: Sequence[Any], call: int, changed: bool, instead: bool = False) -> None:
-        is_kept = self._kept_call == call and call > 0
+        is_kept = self.has_kept(call)
         # A compiled backward may empty its argument list to free the memory early.
         emptied = self.graph is not None and not is_kept and call > 0 and len(values) != len(self.graph.placeholders)
         lost = "the failing call had changed its inputs" if (changed or emptied) and not is_kept else ""

@@ -171,7 +171,6 @@ class Observer:
             record.keep(inputs, 0)
         elif self.terms.comparing is not None and record.place in self.terms.comparing.changed:
             record.keep(inputs, 1)  # what the first call is compared with
-            record.is_kept_ahead = True
         versions_before = _versions(inputs)
         try:
             with BackendCall(self, record, stage) as current:
@@ -220,7 +219,7 @@ class Observer:
                 return compiled(*args)
             self._look_back(record)
             chosen = self._chooses(record, args, compares)
-            if chosen and not (record.is_kept_ahead and record.runs == 0):
+            if chosen and not record.has_kept(record.runs + 1):
                 record.keep(args, record.runs + 1)
             nodes_before = self.training.before(record.number, args)
             random, begun = random_states() if chosen else {}, time.perf_counter()

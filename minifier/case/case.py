@@ -165,6 +165,11 @@ class Call:
         """Whether it calls the Case's own graph with other sizes or values than the failing call."""
         return bool(self.sizes) or self.ones is not None
 
+    @property
+    def has_other_sizes(self) -> bool:
+        """Whether it calls the Case's own graph with another size, not only with another float."""
+        return any(type(value) is int for _, value in self.sizes)
+
 
 @dataclass(frozen=True)
 class Case:

@@ -33,8 +33,9 @@ def as_called(case: Case) -> Case:
     graph becomes the first call of Dynamo's graphs, if all of its sizes can be followed.
     """
     sizes = {known.name: known.hint for known in case.symbols if type(known.hint) is int}
-    floats = {known.symbol: known.value for known in floats_in_tensors(case).values() if known.symbol is not None}
-    values = {**values_of_symbols(case.inputs), **_floats_called(case)}
+    read = floats_in_tensors(case)
+    floats = {known.symbol: known.value for known in read.values() if known.symbol is not None}
+    values = {**values_of_symbols(case.inputs), **_floats_called(case, read)}
     compiled: dict[str, Any] = {**sizes, **floats}
     other = {name: value for name, value in compiled.items() if values.get(name, value) != value}
     if not other:
@@ -50,9 +51,8 @@ def as_called(case: Case) -> Case:
     return replace(called, before=(first, *case.before)) if case.level is Level.DYNAMO else called
 
 
-def _floats_called(case: Case) -> dict[str, float]:
+def _floats_called(case: Case, floats: Mapping[str, Scalar]) -> dict[str, float]:
     """Map the symbols of the script's floats to the values in the failing call, where these are known."""
-    floats = floats_in_tensors(case)
     return {
         symbol: item.source.low
         for item in case.inputs

@@ -41,8 +41,7 @@ def call_with_other_inputs(case: Case, call: Call, names: Mapping[str, str]) -> 
 
     Raises NoRepro if a size has no known form.
     """
-    is_size = any(type(value) is int for _, value in call.sizes)
-    what = "this size" if is_size else "this number" if call.sizes else "these values"
+    what = "this size" if call.has_other_sizes else "this number" if call.sizes else "these values"
     return _call(case, inputs_of(case, call), names, f"compiles it with {what}")
 
 

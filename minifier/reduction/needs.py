@@ -91,8 +91,7 @@ class _Measurement:
                     self.needs.sentences.append("an input that is not contiguous")
         passed = self.simplifier.passed
         if self.case.has_other_inputs and self._is_gone([without_other_inputs], passed):
-            sizes = [value for call in self.case.before for _, value in call.sizes]
-            other = "another size" if any(type(value) is int for value in sizes) else "other values"
+            other = "another size" if any(call.has_other_sizes for call in self.case.before) else "other values"
             self.needs.sentences.append(f"code that was compiled with {other}")
         if views and self._is_gone([_without_sharing], passed):
             self.needs.sentences.append("inputs that share memory")
