@@ -44,19 +44,25 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Whether the ops of a reduced graph are guilty. `others` are the other guilty ops, one for each atom."""
+    """Whether the ops of a reduced graph are guilty. `others` names the other guilty ops, one for each atom."""
 
     guilt: Guilt
-    others: tuple[Node, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """The sentence for the user. The repro has no names for the other ops: their function and place stand there."""
-        return _SENTENCES[self.guilt].format(others=" and ".join(dict.fromkeys(map(_said, self.others))))
+        """The sentence for the user."""
+        return _SENTENCES[self.guilt].format(others=" and ".join(dict.fromkeys(self.others)))
 
 
-def _said(node: Node) -> str:
-    return f"{node.short_target} in {node.place}" if node.place else node.short_target
+def _said(node: Node, reduced: Case) -> str:
+    """Return the function and the place of an op that is not in the reduced graph: the repro has no name for it.
+
+    A line of the script that runs several times has the same op in the reduced graph too.
+    """
+    said = f"{node.short_target} in {node.place}" if node.place else node.short_target
+    is_kept = any((each.short_target, each.place) == (node.short_target, node.place) for each in reduced.graph.ops)
+    return f"another call of {said}" if is_kept else said
 
 
 def _last_op(case: Case, group: Atom) -> Node:
@@ -74,7 +80,7 @@ def charge(runner: ProbeRunner, case: Case, reduced: Case) -> Charge:
     causes = runner.causes
     kept = {node.name for node in reduced.graph.ops}
     own = [group for group in atoms(case.graph) if not kept.isdisjoint(group)]
-    others = tuple(_last_op(case, group) for group in causes.guilty if group not in own)
+    others = tuple(_said(_last_op(case, group), reduced) for group in causes.guilty if group not in own)
     if causes.known and not others:
         return Charge(Guilt.PROVED)
     right = is_right(runner, case, own)

@@ -35,12 +35,13 @@ _OPS = ("bypass", "pairs", "merge", "together")  # passes whose rejected rows on
 class Needs:
     """What the failure needs: `sentences` for the repro, and `rows` of passes, each with the pass before it.
 
-    Each was measured on the minimal Case. A row is a change after which the failure was gone. `interrupted`: Ctrl-C
-    ended the measurement.
+    Each was measured on the minimal Case. A row is a change after which the failure was gone. `passing` has (pass,
+    variant) pairs of which each draw passed. `interrupted`: Ctrl-C ended the measurement.
     """
 
     sentences: list[str] = field(default_factory=list)
     rows: list[tuple[str, str]] = field(default_factory=list)
+    passing: list[tuple[str, Case]] = field(default_factory=list)
     interrupted: bool = False
 
 
@@ -70,6 +71,7 @@ class _Measurement:
         self.simplifier, self.needs, self.case = simplifier, needs, simplifier.case
         of_values = any(family == "data" for family, _ in simplifier.rejected)
         self._values_matter = of_values or not self.case.ignores_values
+        self._strided = set[str]()  # inputs that pass when they are contiguous, of any size
 
     def run(self) -> None:
         """Measure the rejected rows of the passes, then what the Case itself tells of its inputs."""
@@ -77,7 +79,7 @@ class _Measurement:
         views, values = views_among(self.case.inputs), self._inputs_with_values()
         if not (rows or views or values or self.case.has_other_inputs) or not self._is_steady():
             return
-        for family, name in rows:
+        for family, name in sorted(rows, key=lambda row: not row[1].startswith(_STRIDE)):
             if family == "sizes" and name.startswith(_SIZE):
                 self.needs.sentences.append(self._size(int(name.removeprefix(_SIZE))))
             elif family == "dtypes":
@@ -87,13 +89,15 @@ class _Measurement:
                     self.needs.rows.append((family, name))
             elif self._is_row_gone(family, name):
                 self.needs.rows.append((family, name))
-                if name.startswith(_STRIDE) and self._passes(self._edits(family, name)):
-                    self.needs.sentences.append("an input that is not contiguous")
-        passed = self.simplifier.passed
-        if self.case.has_other_inputs and self._is_gone([without_other_inputs], passed):
+                if name.startswith(_STRIDE):
+                    if self._any_shows(family, self._edits(family, name)) is False:
+                        self.needs.sentences.append("an input that is not contiguous")
+                    self._strided.add(name.removeprefix(_STRIDE))
+        programs, passed = self.simplifier.programs, self.simplifier.passed
+        if self.case.has_other_inputs and self._is_gone(programs([without_other_inputs]), passed):
             other = "another size" if any(call.has_other_sizes for call in self.case.before) else "other values"
             self.needs.sentences.append(f"code that was compiled with {other}")
-        if views and self._is_gone([_without_sharing], passed):
+        if views and self._is_gone(programs([_without_sharing]), passed):
             self.needs.sentences.append("inputs that share memory")
         for item in values:
             self._measure_values(item)
@@ -116,6 +120,16 @@ class _Measurement:
         shown = sum(self.simplifier.holds(each) for each in draws)
         return shown >= _MIN_SHARE * len(draws)
 
+    def _programs(self, edits: Sequence[Edit]) -> list[Case]:
+        """Return the programs after each edit, but for those in which a smaller size makes an input contiguous.
+
+        Where strides are needed, these tell nothing of the size."""
+        return [each for each in self.simplifier.programs(edits) if not self._is_without_strides(each)]
+
+    def _is_without_strides(self, case: Case) -> bool:
+        tensors = [item for item in case.inputs if isinstance(item, TensorInput)]
+        return any(item.name in self._strided and item.meta.is_contiguous for item in tensors)
+
     def _draws(self, case: Case) -> Sequence[Case] | None:
         """Return the Case with each draw of its inputs; None if it has values that cannot be drawn."""
         if not self._values_matter:
@@ -132,28 +146,35 @@ class _Measurement:
             return True
         return False if draws is not None and all(map(self.simplifier.passed, draws)) else None
 
-    def _any_shows(self, edits: Sequence[Edit]) -> bool | None:
-        """Return whether the failure stays after any of these edits; None if that is not known."""
-        answers = [self._shows(program) for program in self.simplifier.programs(edits)]
+    def _any_shows(self, family: str, edits: Sequence[Edit]) -> bool | None:
+        """Return whether the failure stays after any of these edits of a pass; None if that is not known."""
+        programs = self._programs(edits)
+        answers = [self._shows(program) for program in programs]
+        self._note_passing(family, [each for each, answer in zip(programs, answers, strict=True) if answer is False])
         if True in answers:
             return True
         return False if answers and None not in answers else None
-
-    def _passes(self, edits: Sequence[Edit]) -> bool:
-        return self._any_shows(edits) is False
 
     def _is_row_gone(self, family: str, name: str) -> bool:
         """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay."""
         row = self.simplifier.row(family, name)
         rungs = reversed(row.rungs) if row is not None else ()
-        smallest = next(filter(self.simplifier.programs, rungs), ())
-        return self._is_gone(smallest, lambda each: self.simplifier.known(each) is False)
+        programs = next(filter(None, map(self._programs, rungs)), [])
+        is_gone = self._is_gone(programs, lambda each: self.simplifier.known(each) is False)
+        if is_gone:
+            self._note_passing(family, programs)
+        return is_gone
 
-    def _is_gone(self, edits: Sequence[Edit], is_without: Callable[[Case], bool]) -> bool:
-        """Return whether no draw fails after these edits, and each is without the failure.
+    def _note_passing(self, family: str, programs: Sequence[Case]) -> None:
+        """Keep the programs of which each draw passed."""
+        passed = self.simplifier.passed
+        self.needs.passing += [(family, each) for each in programs if all(map(passed, self._draws(each) or [each]))]
+
+    def _is_gone(self, programs: Sequence[Case], is_without: Callable[[Case], bool]) -> bool:
+        """Return whether no draw of these programs fails, and each is without the failure.
 
         The values of a program that cannot be drawn are those of the minimal Case: they stay."""
-        candidates = [draw for each in self.simplifier.programs(edits) for draw in self._draws(each) or [each]]
+        candidates = [draw for each in programs for draw in self._draws(each) or [each]]
         return bool(candidates) and not any(map(self.simplifier.holds, candidates)) and all(map(is_without, candidates))
 
     def _edits(self, family: str, name: str) -> Sequence[Edit]:
@@ -167,7 +188,7 @@ class _Measurement:
         taken = numbers(self.case)  # two sizes that become equal are another change: Dynamo takes them for one
 
         def shows(other: int) -> bool | None:
-            return self._any_shows(size_edits(self.case, size, other))
+            return self._any_shows("sizes", size_edits(self.case, size, other))
 
         def passes(*others: int) -> bool:
             return all(shows(other) is False for other in others)
@@ -193,7 +214,7 @@ class _Measurement:
         failing = [dtype]
         others = [other for other in dtypes_like(dtype) if other != dtype]
         for other in others:
-            shows = self._any_shows(dtype_edits(dtype, other))
+            shows = self._any_shows("dtypes", dtype_edits(dtype, other))
             if shows is None:
                 return ""
             failing += [other] if shows else []
@@ -253,13 +274,16 @@ def _at_an_end(edit: Edit, end: int) -> Edit:
     return changed
 
 
-def nearest(simplifier: Simplifier) -> Case | None:
+def nearest(simplifier: Simplifier, needs: Needs) -> Case | None:
     """Return the passing Case closest to the minimal Case, or None: their difference is often the diagnosis.
-    Rejected simplifications come first: the most informative, then the smallest edit. Without any, the minimal graph is
-    probed without its last op."""
+
+    Variants of which each draw passed come first, then those that passed once; among these the most informative, then
+    those of about as many elements, then the smallest edit. Without any, the minimal graph is probed without its last
+    op.
+    """
     case, runner = simplifier.case, simplifier.runner
-    if simplifier.passing_variants:
-        return min(simplifier.passing_variants, key=lambda pair: _distance(case, *pair))[1]
+    if variants := needs.passing or simplifier.passing_variants:
+        return min(variants, key=lambda pair: _distance(case, *pair))[1]
     groups = atoms(case.graph)
     if len(groups) < 2:
         return None
@@ -268,6 +292,6 @@ def nearest(simplifier: Simplifier) -> Case | None:
     return shorter if judged.verdict is Verdict.PASS else None
 
 
-def _distance(case: Case, family: str, variant: Case) -> tuple[int, int]:
+def _distance(case: Case, family: str, variant: Case) -> tuple[int, int, int]:
     rank = _INFORMATIVE.index(family) if family in _INFORMATIVE else len(_INFORMATIVE)
-    return rank, len(json.dumps(edit_from(case, variant)))
+    return rank, abs(case.elements - variant.elements), len(json.dumps(edit_from(case, variant)))

@@ -152,7 +152,7 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
         if charged is not None and {node.name for node in reduced.graph.ops} < searched:
             charged = charge(runner, case, reduced)
         if finished and not needs.interrupted:
-            if simplifier.finished and (passing := nearest(simplifier)) is not None:
+            if simplifier.finished and (passing := nearest(simplifier, needs)) is not None:
                 save_reduced(runner, passing, folder.nearest)
             wrong_ops = _wrong_ops(runner, case, reduced, time.monotonic() - started)
     with _for_the_report(errors):

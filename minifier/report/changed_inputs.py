@@ -14,7 +14,7 @@ def free_aspects(captured: Case, minimal: Case) -> tuple[str, ...]:
     """Return the aspects that were changed in every input of the reduced graph, and that a reader need not keep.
 
     A size counts if no tensor is empty and no size is symbolic, because compilers treat empty and symbolic sizes
-    specially.
+    specially. No number above 1 of the captured shape may be left.
     """
     values = {node.name: node.value for node in captured.graph.nodes}
     pairs: list[_Pair] = []
@@ -37,9 +37,7 @@ def free_aspects(captured: Case, minimal: Case) -> tuple[str, ...]:
 def _other_size(before: TensorMeta, item: TensorInput) -> bool:
     if 0 in item.meta.shape:
         return False
-    return len(before.shape) != len(item.meta.shape) or any(
-        old != new for old, new in zip(before.shape, item.meta.shape, strict=True)
-    )
+    return before.shape != item.meta.shape and not {size for size in item.meta.shape if size > 1} & {*before.shape}
 
 
 def _is_permuted(item: TensorInput) -> bool:

@@ -11,7 +11,7 @@ from fake_prober import differs, has, raises, seen_failure, when
 from minifier.case import Drawn, Ref, State
 from minifier.case.inputs import bases
 from minifier.fx.tensors import TensorFile
-from minifier.reduction.needs import measured_needs, nearest
+from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.simplify import Simplifier
 
 TWO = replace(chain("cos", "tanh", shape=(1,)), state=State())
@@ -45,18 +45,18 @@ def test_of_several_that_pass(make_lab, which):
     neighbours, best = NEIGHBOURS[which]
     lab, prober = make_lab(TWO, BOTH)
     made = Simplifier(lab, TWO, TWO, passing_variants=neighbours)
-    assert nearest(made) is neighbours[best][1] and prober.asked == []
+    assert nearest(made, Needs()) is neighbours[best][1] and prober.asked == []
 
 
 def test_without_any_the_last_op_is_taken_away_if_that_passes(make_lab):
     lab, _ = make_lab(TWO, BOTH)
-    assert names(nearest(Simplifier(lab, TWO, TWO))) == ["cos"]
+    assert names(nearest(Simplifier(lab, TWO, TWO), Needs())) == ["cos"]
     for ended in (raises(), raises("no room")):
         lab, _ = make_lab(TWO, lambda case, ended=ended: ended)
-        assert nearest(Simplifier(lab, TWO, TWO)) is None
+        assert nearest(Simplifier(lab, TWO, TWO), Needs()) is None
     one = replace(chain("tanh", shape=(1,)), state=State())
     lab, prober = make_lab(one, when(has("tanh"), raises()))
-    assert nearest(Simplifier(lab, one, one)) is None and prober.asked == []
+    assert nearest(Simplifier(lab, one, one), Needs()) is None and prober.asked == []
 
 
 def fails_where(condition):

@@ -142,7 +142,8 @@ TRANSPOSED = replace(meta(4, 8), stride=(1, 4))
     ("before", "after", "more", "free"),
     [
         (meta(4, 8), meta(1, 1), {}, ("size", "value")),
-        (meta(4, 8), meta(4), {"source": Stored("x")}, ("size",)),
+        (meta(4, 8), meta(4), {"source": Stored("x")}, ()),
+        (meta(4, 8), meta(2), {"source": Stored("x")}, ("size",)),
         (meta(4, 8), meta(0, 1), {}, ("value",)),
         (meta(4, 8), meta(2, 2), {"symbolic": Symbolic.GIVEN}, ("value",)),
         (meta(4, 8, dtype="float16"), meta(4, 8), {}, ("dtype", "value")),
