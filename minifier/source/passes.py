@@ -23,7 +23,7 @@ from minifier.source.plain_forms import (
     without_displays,
     without_targets,
 )
-from minifier.source.plain_values import tensors_as_ones, values_as_one
+from minifier.source.plain_values import plain_values, values_as_one
 from minifier.source.put_value import Edited
 from minifier.source.short_names import short_names
 from minifier.source.statement_edits import bodies, elements, operands
@@ -53,7 +53,7 @@ def of_module(edits: Callable[[cst.Module], Iterable[Edited]]) -> Callable[[], L
 
 
 # Tried until none of them has an edit that keeps the failure: what these take away needs no finer edit. An operand is
-# tried ahead of a new tensor: a function that is left with its parameter and one call is this call.
+# tried ahead of a new value: a function that is left with its parameter and one call is this call.
 COARSE_PASSES: tuple[SourcePass, ...] = (
     SourcePass(
         "blocks", "`for`, `if`, `while`, `with` and `try`, their body being put in their place", of_module(bodies)
@@ -81,7 +81,12 @@ COARSE_PASSES: tuple[SourcePass, ...] = (
     SourcePass("returns", "an unread last value to the value returned", of_module(with_unread_value_returned)),
     SourcePass("imports", "an import of a name from a module that is imported itself", of_module(with_qualified_names)),
     SourcePass("operands", "an expression to one of its operands", of_module(operands), True),
-    SourcePass("tensors", "a computed tensor to `torch.ones` of its shape", lambda: tensors_as_ones, True),
+    SourcePass(
+        "values",
+        "a computed number to the number, a computed tensor to `torch.ones` of its shape",
+        lambda: plain_values,
+        True,
+    ),
 )
 
 FINE_PASSES: tuple[SourcePass, ...] = (
@@ -111,9 +116,13 @@ MODULES = ("modules", "an import of a module next to the script, its definitions
 
 STATEMENTS = ("statements", "statements that the failure does not need, at all depths")
 
+ALIKE = ("alike", "what several places have in common, like `.mean()`, at all of them at once")
+
 # Name and description of every pass, for the user.
 TABLE: tuple[tuple[str, str], ...] = (
     STATEMENTS,
     MODULES,
-    *((each.name, each.sentence) for each in PASSES),
+    *((each.name, each.sentence) for each in COARSE_PASSES),
+    ALIKE,
+    *((each.name, each.sentence) for each in (*FINE_PASSES, *LAST_PASSES)),
 )

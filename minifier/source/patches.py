@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -69,6 +71,22 @@ def merged(patches: Iterable[Patch]) -> Patch:
     together = list(patches)
     spans = sorted(span for patch in together for span in patch.spans)
     return Patch(tuple(spans), tuple(names for patch in together for names in patch.moved))
+
+
+def alike(source: str, patches: Iterable[Patch]) -> Iterator[Patch]:
+    """Yield as one the patches that take away the same, if they do not touch: `.mean()` of two expressions, say."""
+    groups = defaultdict[tuple[tuple[str, str], ...], list[Patch]](list)
+    for patch in patches:
+        key = tuple(_taken_away(source[span.start : span.end], span.text) for span in patch.spans)
+        if not any(patch.touches(other) for other in groups[key]):
+            groups[key].append(patch)
+    yield from (merged(group) for group in groups.values() if len(group) > 1)
+
+
+def _taken_away(old: str, new: str) -> tuple[str, str]:
+    """Return what a replacement takes away and adds; a part that stays may be another in each place."""
+    stays = re.search(rf"(?<!\w){re.escape(new)}(?!\w)", old) if new else None
+    return (old, new) if stays is None else (f"{old[: stays.start()]}\0{old[stays.end() :]}", "")
 
 
 def patched(source: str, patch: Patch) -> str:

@@ -11,28 +11,46 @@ from libcst import matchers as m
 from minifier.source.located import Located
 from minifier.source.put_value import Edited, replaced
 from minifier.source.run_facts import Tensor
-from minifier.source.statement_edits import Nodes, imported_names, is_compiled, is_compiling, names_backend, unpacked
+from minifier.source.statement_edits import (
+    Nodes,
+    imported_names,
+    is_compiled,
+    is_compiling,
+    names_backend,
+    targets_in,
+    unpacked,
+)
 
 _LITERAL = m.Integer() | m.Float() | m.SimpleString() | m.Lambda() | m.Name("True") | m.Name("False") | m.Name("None")
 _SCALARS = {"float32": "1.0", "int64": "1", "bool": "True"}  # written as tensors of these dtypes
 _COMPUTED = cst.Attribute, cst.BinaryOperation, cst.Call, cst.Comparison, cst.Subscript, cst.UnaryOperation
 
 
-def tensors_as_ones(located: Located) -> Iterator[Edited]:
-    """A tensor that is computed from variables becomes `torch.ones` of the shape that it had, outer expressions first.
+def plain_values(located: Located) -> Iterator[Edited]:
+    """A value that is computed from variables becomes a plain one, outer expressions first.
 
-    Where the script computes gradients, only tensors that none flow through: a new tensor would have no gradient.
+    A number that is always the same becomes this number, a tensor `torch.ones` of the shape that it had. Where the
+    script computes gradients, only tensors that none flow through: a new tensor would have no gradient.
     """
     has_gradients = "grad(" in located.source or "backward(" in located.source
-    module, imported = located.module, imported_names(located.module)
-    if "torch" not in imported:
-        return
-    for node in Nodes(module).nodes:
-        if isinstance(node, cst.Call) and is_compiling(node.func):
+    module, facts, imported = located.module, located.facts, imported_names(located.module)
+    for node in _values(module):
+        if literal := facts.number(node):
+            yield from replaced(module, node, cst.parse_expression(literal))
             continue
-        tensor = located.facts.tensor(node) if isinstance(node, _COMPUTED) else None
+        tensor = facts.tensor(node) if isinstance(node, _COMPUTED) and "torch" in imported else None
         if tensor is not None and not (tensor.has_history and has_gradients) and not _names(node) <= imported:
             yield from replaced(module, node, _ones(tensor))
+
+
+def _values(module: cst.Module) -> Iterator[cst.BaseExpression]:
+    """Yield the computed values, and the variables that are an argument or assigned, outer ones first."""
+    bound = targets_in(module)
+    for node in Nodes(module).nodes:
+        if isinstance(node, (cst.Arg, cst.Assign)) and isinstance(node.value, cst.Name):
+            yield node.value
+        elif isinstance(node, _COMPUTED) and node not in bound and not is_compiling(getattr(node, "func", node)):
+            yield node
 
 
 def _names(node: cst.CSTNode) -> set[str]:

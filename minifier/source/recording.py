@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +37,11 @@ def recording() -> Iterator[Recorded]:
         known += [item for item in items if item not in known]
 
     def value(text: str, value: Any) -> Any:
-        add("kinds", text, [_kind(value)])
+        kind, known = _kind(value), recorded["kinds"].setdefault(text, [])
+        if kind.startswith(NUMBER) and any(each.startswith(NUMBER) and each != kind for each in known):
+            kind, known[:] = NUMBER, [each for each in known if not each.startswith(NUMBER)]
+        if kind not in known:
+            known.append(kind)
         return value
 
     def called(text: str, positional: int, keywords: tuple[str, ...], function: Any) -> Any:
@@ -60,7 +65,7 @@ def _kind(value: Any) -> str:
         kind = f"{TENSOR} {str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
         return f"{kind} {HISTORY}" if has_history else kind
     if isinstance(value, (bool, int, float)):
-        return NUMBER
+        return f"{NUMBER} {value!r}" if type(value) in (bool, int, float) and math.isfinite(value) else NUMBER
     return CALLABLE if callable(value) else type(value).__name__
 
 

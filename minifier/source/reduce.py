@@ -10,6 +10,7 @@ from minifier.source.edit_search import EditSearch, Lab, PassRow, Stopped, reada
 from minifier.source.likely_statements import likely_statements
 from minifier.source.located import Located
 from minifier.source.passes import (
+    ALIKE,
     COARSE_PASSES,
     FINE_PASSES,
     LAST_PASSES,
@@ -19,7 +20,7 @@ from minifier.source.passes import (
     SourcePass,
     modules_pass,
 )
-from minifier.source.patches import Patch, difference
+from minifier.source.patches import Patch, alike, difference
 from minifier.source.put_value import is_of_libcst
 from minifier.source.tree import Tree
 
@@ -95,9 +96,12 @@ def _simplify(edits: EditSearch, folders: Sequence[str], wants: Callable[[str], 
         if edits.source == before:
             break
         _search_statements(edits, ())
+    rows = [_REMOVALS, *(_row(each, edits.lab) for each in coarse)]
     while True:
         before = edits.source
-        _to_fixpoint(edits, [_REMOVALS, *(_row(each, edits.lab) for each in coarse)])
+        _to_fixpoint(edits, rows)
+        if wants(ALIKE[0]):
+            edits.run(_alike(rows))
         for each in fine:
             edits.run(_row(each, edits.lab))
         if edits.source == before and not edits.reopen() and _is_minimal(edits):
@@ -140,6 +144,18 @@ def _removals(located: Located) -> Iterator[Patch]:
 
 
 _REMOVALS = PassRow(STATEMENTS[0], _removals, is_doubtful=True)
+
+
+def _alike(rows: Sequence[PassRow]) -> PassRow:
+    """Return the row that makes edits of these rows together that take away the same.
+
+    A script that compares with eager mode computes twice, and each edit of one computation breaks it."""
+
+    def patches(located: Located) -> Iterator[Patch]:
+        for row in rows:
+            yield from alike(located.source, filter(None, row.patches(located)))
+
+    return PassRow(ALIKE[0], patches, any(row.reads_values for row in rows), is_doubtful=True)
 
 
 def _row(source_pass: SourcePass, lab: Lab) -> PassRow:

@@ -11,7 +11,8 @@ import libcst as cst
 TENSOR, NUMBER, CALLABLE = "tensor", "number", "callable"
 HISTORY = "grad_fn"  # at the end of the kind of a tensor that gradients flow through
 Recorded = dict[str, dict[str, list[Any]]]
-"""`kinds`: {text of an expression: kinds of its values}; the kind of a plain tensor has dtype, shape and `HISTORY`.
+"""`kinds`: {text of an expression: kinds of its values}; the kind of a plain tensor has dtype, shape and `HISTORY`,
+that of a number the number, if it is always the same.
 `needed`: {text of a call: numbers of the arguments without which the function could not be called}."""
 
 
@@ -45,6 +46,11 @@ class RunFacts:
         dtype, _, rest = kinds[0].removeprefix(f"{TENSOR} ").partition(" ")
         return Tensor(dtype, ast.literal_eval(rest.removesuffix(HISTORY).strip()), rest.endswith(HISTORY))
 
+    def number(self, node: cst.CSTNode) -> str:
+        """Return the literal of a number; "" for another value, or one that is not always the same."""
+        kinds = self._of("kinds", node)
+        return kinds[0].removeprefix(NUMBER).strip() if len(kinds) == 1 and kinds[0].startswith(NUMBER) else ""
+
     def allow(self, old: cst.CSTNode, new: cst.CSTNode) -> bool:
         """Return whether `new` may take the place of `old`: a value of another kind, or a call that lacks an argument,
         breaks the script."""
@@ -56,7 +62,9 @@ class RunFacts:
     def differ(self, old: cst.CSTNode, new: cst.CSTNode) -> bool:
         """Return whether both are known, and the values are not alike: tensors of another shape, say."""
         before, after = self.kind(old), self.kind(new)
-        return before is not None and after is not None and before != after
+        if before is None or after is None or {before.split()[0], after.split()[0]} == {NUMBER}:
+            return False
+        return before != after
 
     def _may_call(self, old: cst.Call, new: cst.Call) -> bool:
         needed = self._of("needed", old)

@@ -49,6 +49,21 @@ def test_the_last_proof_goes_on_until_no_statement_can_be_removed():
     assert (done.source, done.minimal) == ("fail()\n", True)
 
 
+def test_what_two_computations_have_in_common_goes_from_both():
+    """Each edit of one of them alone breaks the script's check."""
+    text = "a = f(x).pow(2).mean()\nreset()\nb = g(x).pow(2).mean()\nreset()\ncheck(a, b)\n"
+
+    def accepts(source):
+        alike = all(source.count(each) in (0, 2) for each in (".pow(2)", ".mean()", "reset()"))
+        return alike and all(each in source for each in ("f(x)", "g(x)", "check("))
+
+    lab = FakeLab(accepts)
+    done = reduce_source(lab, text, (), search.Budget())
+    assert done.minimal and not any(each in done.source for each in ("pow", "mean", "reset"))
+    left = reduce_source(FakeLab(accepts), text, (), search.Budget(), wants=lambda name: name != "alike").source
+    assert left.count("reset()") == 2
+
+
 class InterruptedLab(FakeLab):
     """The n-th question is interrupted."""
 

@@ -157,8 +157,8 @@ import torch
 def halves(gm, inputs):
     return lambda *args: [out * 0.5 if args[0].sum() < 0 else out for out in gm(*args)]
 
-random.seed(5)
-x = torch.tensor([random.gauss(0, 1)])
+random.seed(261)
+x = torch.tensor([random.gauss(2, 1)])
 f = torch.tanh
 torch.testing.assert_close(torch.compile(f, backend=halves)(x), f(x))
 """
@@ -170,8 +170,8 @@ def test_the_seed_of_the_script_stays_if_it_is_needed(tmp_path):
     def work():
         lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
         source, _ = first_failure(lab, LUCKY, None, KnownRun(), "script")
-        unneeded = LUCKY.replace("random.gauss(0, 1)", "random.gauss(-9, 1)")
-        held = lab.holds([source, LUCKY.replace("random.seed(5)\n", ""), unneeded.replace("random.seed(5)\n", "")])
+        unneeded = LUCKY.replace("random.gauss(2, 1)", "random.gauss(-9, 1)")
+        held = lab.holds([source, LUCKY.replace("random.seed(261)\n", ""), unneeded.replace("random.seed(261)\n", "")])
         drawn = {
             lab.run("import random\nraise ValueError(random.random())\n").result["links"][0]["message"] for _ in "123"
         }
