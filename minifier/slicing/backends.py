@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 import libcst as cst
+from libcst import matchers as m
 from libcst.metadata import BuiltinScope, FunctionScope, GlobalScope, MetadataWrapper, Scope, ScopeProvider
+
+from minifier.slicing.names import free_names
 
 
 class _BackendArguments(cst.CSTVisitor):
@@ -21,52 +24,6 @@ class _BackendArguments(cst.CSTVisitor):
             self.values.append((node.value, scope))
 
 
-class _NameCollector(cst.CSTVisitor):
-    """Collects the names in an expression, and the names bound there, like parameters of a lambda."""
-
-    def __init__(self) -> None:
-        self.read: set[str] = set()
-        self.bound: set[str] = set()
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.read.add(node.value)
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        node.value.visit(self)
-        return False
-
-    def visit_Arg(self, node: cst.Arg) -> bool:
-        node.value.visit(self)
-        return False
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self.bound.add(node.name.value)
-
-    def visit_CompFor(self, node: cst.CompFor) -> None:
-        target = _NameCollector()
-        node.target.visit(target)
-        self.bound |= target.read
-
-
-def _free_names(expression: cst.CSTNode) -> set[str]:
-    names = _NameCollector()
-    expression.visit(names)
-    return names.read - names.bound
-
-
-class _Collector(cst.CSTVisitor):
-    def __init__(self, node: cst.CSTNode) -> None:
-        self.functions: list[cst.FunctionDef] = []
-        self.assigns: list[cst.Assign] = []
-        node.visit(self)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.functions.append(node)
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        self.assigns.append(node)
-
-
 def _backend_expressions(wrapper: MetadataWrapper) -> list[tuple[cst.BaseExpression, Scope]]:
     """Return the backend arguments; a local variable that is assigned once stands for its value."""
     arguments = _BackendArguments()
@@ -77,12 +34,9 @@ def _backend_expressions(wrapper: MetadataWrapper) -> list[tuple[cst.BaseExpress
 def _assigned_value(name: cst.BaseExpression, scope: Scope, module: cst.Module) -> cst.BaseExpression | None:
     if not isinstance(name, cst.Name) or not isinstance(scope, FunctionScope):
         return None
-    values = [
-        assign.value
-        for function in _Collector(module).functions
-        for assign in _Collector(function).assigns
-        if any(isinstance(t.target, cst.Name) and t.target.value == name.value for t in assign.targets)
-    ]
+    assigned = m.Assign(targets=[m.ZeroOrMore(), m.AssignTarget(target=m.Name(name.value)), m.ZeroOrMore()])
+    nodes = {node for function in m.findall(module, m.FunctionDef()) for node in m.findall(function, assigned)}
+    values = [node.value for node in nodes if isinstance(node, cst.Assign)]
     return values[0] if len(values) == 1 else None
 
 
@@ -97,7 +51,7 @@ def backend_expression(source: str, made_by: str) -> tuple[str, tuple[str, ...]]
     for expression, scope in _backend_expressions(wrapper):
         text = wrapper.module.code_for_node(expression)
         fits = "lambda" in text if made_by == "<lambda>" else re.search(rf"\b{re.escape(made_by)}\b", text) is not None
-        names = _free_names(expression)
+        names = free_names(f"({text})")
         if fits and all(_is_global(name, scope) for name in names):
             names_of[text] = tuple(sorted(name for name in names if not _is_builtin(name, scope)))
     return next(iter(names_of.items())) if len(names_of) == 1 else None

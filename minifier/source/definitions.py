@@ -19,9 +19,9 @@ from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Ui, run_displayed
 from minifier.settings import Settings
+from minifier.slicing.names import missing_names
 from minifier.source.conditions import SameEvidence, SourceRun
 from minifier.source.first_runs import shows_failure_of_call
-from minifier.source.missing_names import missing_names
 from minifier.source.probe import SourceLab, passed
 from minifier.source.tree import Tree
 

@@ -9,10 +9,10 @@ from minifier.errors import FailsByItself, NoRepro
 from minifier.failure import Failure, Fingerprint, Kind, same
 from minifier.interfaces.names import ERRORS_OF_DYNAMO
 from minifier.probe.verdicts import seen
+from minifier.slicing.names import missing_names
 from minifier.source.backend_guard import SameBackends
 from minifier.source.conditions import SameLine, SourceRun
 from minifier.source.failing_statement import up_to_failing_statement
-from minifier.source.missing_names import missing_names
 from minifier.source.own_check import SameCheck
 from minifier.source.probe import SourceLab, passed
 

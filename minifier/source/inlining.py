@@ -8,7 +8,17 @@ import libcst as cst
 from libcst import matchers as m
 
 from minifier.slicing.module_statements import dotted
-from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, after, applied, is_operation, uses_of
+from minifier.source.put_value import (
+    EVALUATED_LATER,
+    Changes,
+    Edited,
+    after,
+    applied,
+    changed,
+    is_operation,
+    put_value,
+    uses_of,
+)
 
 _MAX_QUALIFIED_USES = 3  # of an imported name: with more of them the import is shorter
 _RESULT = "_result_of_call"  # stands for a returned value until it is put there
@@ -63,7 +73,7 @@ def _without_wrapper(module: cst.Module, function: cst.FunctionDef) -> Iterator[
         return
     args = [arg.value.value if isinstance(arg.value, cst.Name) else None for arg in call.args]
     if args == params and not any(uses_of(call.func, each) for each in (*params, name)):
-        yield from applied(module, Changes({function: []}), PutValue(name, call.func))
+        yield from applied(module, Changes({function: []}), put_value(name, call.func))
 
 
 def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterator[Edited]:
@@ -83,9 +93,9 @@ def _with_body_for_call(module: cst.Module, function: cst.FunctionDef) -> Iterat
         if any(len(uses_of(result, param)) > 1 and is_operation(value) for param, value in values.items()):
             return
         for param, value in values.items():
-            result = _expression(result.visit(PutValue(param, value)))
+            result = _expression(changed(result, put_value(param, value)))
         moved = {name: _around(module, call)}
-        yield from applied(module, Changes({call: [func], function: []}), PutValue(name, result), moved=moved)
+        yield from applied(module, Changes({call: [func], function: []}), put_value(name, result), moved=moved)
         return
     line = next((each for each in m.findall(module, m.SimpleStatementLine()) if _evaluates(each, call)), None)
     statements = None if line is None else statements_for_call(line, call, function, values)
@@ -125,7 +135,7 @@ def statements_for_call(
         statements.pop()
     if last_return is not None or not m.matches(line.body[0], m.Expr(m.MatchIfTrue(lambda value: value is call))):
         value = last_return.value if last_return is not None else None
-        put = PutValue(_RESULT, cst.Name("None") if value is None else value)
+        put = put_value(_RESULT, cst.Name("None") if value is None else value)
         last = after(cst.Module([line]), Changes({call: [cst.Name(_RESULT)]}), put)
         if last is None:
             return None
@@ -177,7 +187,7 @@ def with_qualified_names(module: cst.Module) -> Iterator[Edited]:
             continue
         if any(len(uses_of(module, name)) > _MAX_QUALIFIED_USES for name in paths):
             continue
-        full_names = [PutValue(name, cst.parse_expression(path)) for name, path in paths.items()]
+        full_names = [put_value(name, cst.parse_expression(path)) for name, path in paths.items()]
         yield from applied(module, Changes({line: []}), *full_names)
 
 

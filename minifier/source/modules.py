@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import libcst as cst
+from libcst import matchers as m
 
 from minifier.slicing import Wanted, names_bound, slice_module
 from minifier.slicing.module_statements import ModuleStatements, dotted
-from minifier.source.put_value import Changes, Edited
+from minifier.source.put_value import Changes, Edited, uses_of
 
 
 def with_modules(module: cst.Module, folders: Sequence[str]) -> Iterator[Edited]:
@@ -69,12 +70,16 @@ def _inlined(
     if isinstance(statement, cst.Import):
         alias = statement.names[0]
         local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name)
-        uses = _ModuleUses(local)
-        module.visit(uses)
-        if "." in local or uses.bare or not uses.attributes <= bound:
+        uses = uses_of(module, local)
+        found = m.findall(module, m.Attribute(value=m.Name(local)))
+        attributes = [node for node in found if isinstance(node, cst.Attribute) and node.value in uses]
+        local_names = {node.attr.value: node.attr.value for node in attributes}
+        if "." in local or len(uses) > len(attributes) or not local_names.keys() <= bound:
             return None
-        local_names = {name: name for name in uses.attributes}
-        rest = module.visit(_AttributesAsNames(local))
+        changes: dict[cst.CSTNode, list[cst.CSTNode]] = {
+            node: [node.attr.with_changes(lpar=node.lpar, rpar=node.rpar)] for node in attributes
+        }
+        rest = module.visit(Changes(changes))
         assert isinstance(rest, cst.Module)
         lines = zip(_Imports(module).lines, _Imports(rest).lines, strict=True)
         line = next(new for (old, _), (new, _) in lines if old is line)
@@ -98,39 +103,3 @@ def _inlined(
 
 def _names_in(module: cst.Module) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(module.code)) if isinstance(node, ast.Name)}
-
-
-class _ModuleUses(cst.CSTVisitor):
-    """Collects the attributes read from a module's name, and whether the name is used by itself."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.attributes: set[str] = set()
-        self.bare = False
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        if isinstance(node.value, cst.Name) and node.value.value == self.name:
-            self.attributes.add(node.attr.value)
-        else:
-            node.value.visit(self)
-        return False
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.bare = self.bare or node.value == self.name
-
-
-class _AttributesAsNames(cst.CSTTransformer):
-    """Replaces attributes of a module's name by bare names."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        value = original_node.value
-        if isinstance(value, cst.Name) and value.value == self.name:
-            return cst.Name(original_node.attr.value, lpar=original_node.lpar, rpar=original_node.rpar)
-        return updated_node

@@ -9,7 +9,7 @@ from typing import TypeGuard
 import libcst as cst
 from libcst import matchers as m
 
-from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, PutValue, applied, changed, replaced, uses_of
+from minifier.source.put_value import EVALUATED_LATER, Changes, Edited, applied, changed, put_value, replaced, uses_of
 
 _Line = cst.SimpleStatementLine
 _MAX_LINE_CHARACTERS = 120  # of a line into which a value is put; as in torch's own code
@@ -172,7 +172,7 @@ def _with_value(
     lines: Sequence[cst.BaseStatement], name: str, value: cst.BaseExpression
 ) -> list[cst.BaseStatement] | None:
     """Return the lines with the value in place of the name, up to its next assignment; None if libcst refuses it."""
-    put = PutValue(name, value)
+    put = put_value(name, value)
     result: list[cst.BaseStatement] = []
     for number, line in enumerate(lines):
         alias = _alias(line)

@@ -20,9 +20,9 @@ from minifier.probe.life import Limits
 from minifier.probe.prepared_case import preload
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.progress import Phase, Progress, counted
+from minifier.slicing.names import missing_names
 from minifier.source.backend_watch import BackendWatch, GraphsInEager
 from minifier.source.conditions import Condition, SourceRun
-from minifier.source.missing_names import missing_names
 from minifier.source.other_scripts import OtherScript, keep_aside
 from minifier.source.passes import MODULES
 from minifier.source.recording import instrumented, recording

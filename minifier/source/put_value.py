@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -22,25 +22,34 @@ def is_operation(value: cst.BaseExpression) -> bool:
 
 def uses_of(node: cst.CSTNode, name: str) -> list[cst.Name]:
     """Return the places that read the variable: neither an attribute nor a keyword, a parameter or a target."""
+    return list(_uses(node, name).found)
+
+
+def _uses(node: cst.CSTNode, name: str) -> _Uses:
     visitor = _Uses(name)
     node.visit(visitor)
-    return visitor.found
+    return visitor
 
 
 class _Uses(cst.CSTVisitor):
+    """Collects the uses of a name. `whole` are statements' values among them, `arguments` the values of arguments."""
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self.found: list[cst.Name] = []
+        self.found: dict[cst.Name, None] = {}
+        self.whole, self.arguments = set[cst.CSTNode](), set[cst.CSTNode]()
 
     def visit_Name(self, node: cst.Name) -> None:
         if node.value == self.name:
-            self.found.append(node)
+            self.found[node] = None
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
         node.value.visit(self)
         return False
 
     def visit_Arg(self, node: cst.Arg) -> bool:
+        if not node.star:
+            self.arguments.add(node.value)
         node.value.visit(self)
         return False
 
@@ -52,11 +61,21 @@ class _Uses(cst.CSTVisitor):
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
         return not isinstance(node.target, cst.Name)
 
+    def visit_Return(self, node: cst.Return) -> None:
+        if node.value is not None:
+            self.whole.add(node.value)
+
+    def visit_Expr(self, node: cst.Expr) -> None:
+        self.whole.add(node.value)
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        self.whole.add(node.value)
+
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
-        self.found = [use for use in self.found if use is not original_node.name]
+        self.found.pop(original_node.name, None)
 
     def leave_ClassDef(self, original_node: cst.ClassDef) -> None:
-        self.found = [use for use in self.found if use is not original_node.name]
+        self.found.pop(original_node.name, None)
 
     def visit_Import(self, node: cst.Import) -> bool:
         return False
@@ -87,10 +106,14 @@ def is_of_libcst(error: Exception) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == cst.__name__
 
 
-def changed(node: cst.CSTNode, change: cst.CSTTransformer) -> cst.CSTNode | None:
+Change = cst.CSTTransformer | Callable[[cst.CSTNode], cst.CSTTransformer]
+"""A change of nodes, or a function that returns the change of a node."""
+
+
+def changed(node: cst.CSTNode, change: Change) -> cst.CSTNode | None:
     """Return the node after the change; None if libcst refuses it, as for a default ahead of a parameter."""
     try:
-        result = node.visit(change)
+        result = node.visit(change if isinstance(change, cst.CSTTransformer) else change(node))
     except Exception as error:
         if not is_of_libcst(error):
             raise
@@ -98,7 +121,7 @@ def changed(node: cst.CSTNode, change: cst.CSTTransformer) -> cst.CSTNode | None
     return result if isinstance(result, cst.CSTNode) else None
 
 
-def after(module: cst.Module, *changes: cst.CSTTransformer) -> cst.Module | None:
+def after(module: cst.Module, *changes: Change) -> cst.Module | None:
     """Return the module after these changes; None if libcst refuses one."""
     for change in changes:
         result = changed(module, change)
@@ -122,9 +145,7 @@ class Applied:
     `moved` has the names of functions, and of those that their statements are in after the changes.
     """
 
-    def __init__(
-        self, module: cst.Module, changes: Sequence[cst.CSTTransformer], moved: Mapping[str, str] = {}
-    ) -> None:
+    def __init__(self, module: cst.Module, changes: Sequence[Change], moved: Mapping[str, str] = {}) -> None:
         self._module, self._changes, self.moved = module, changes, moved
 
     @cached_property
@@ -142,7 +163,7 @@ class Applied:
         return {old: nodes[0] for old, nodes in change.changes.items()}
 
 
-def applied(module: cst.Module, *changes: cst.CSTTransformer, moved: Mapping[str, str] = {}) -> Iterator[Edited]:
+def applied(module: cst.Module, *changes: Change, moved: Mapping[str, str] = {}) -> Iterator[Edited]:
     """Yield the module after these changes."""
     yield Applied(module, changes, moved)
 
@@ -152,58 +173,15 @@ def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> Iterator
     yield from applied(module, Changes({old: [new]}))
 
 
-class PutValue(cst.CSTTransformer):
-    """Replaces each use of the name by the value; an operation gets parentheses where needed."""
+def put_value(name: str, value: cst.BaseExpression) -> Change:
+    """Return the change that puts the value in the place of each use of the name, in parentheses where needed."""
 
-    def __init__(self, name: str, value: cst.BaseExpression) -> None:
-        super().__init__()
-        self.name, self.value = name, value
+    def changes(node: cst.CSTNode) -> Changes:
+        uses = _uses(node, name)
+        bare = uses.whole if isinstance(value, _LOOSE) else uses.whole | uses.arguments
+        return Changes({use: [value if use in bare else in_parentheses] for use in uses.found})
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        if original_node.value != self.name:
-            return updated_node
-        if is_operation(self.value):
-            return self.value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return self.value
-
-    def _whole(
-        self, original: cst.BaseExpression | None, updated: cst.BaseExpression | None
-    ) -> cst.BaseExpression | None:
-        is_name = isinstance(original, cst.Name) and original.value == self.name
-        return self.value if is_name else updated
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
-        return updated_node.with_changes(attr=original_node.attr)
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        is_loose = bool(original_node.star) or isinstance(self.value, _LOOSE)
-        value = updated_node.value if is_loose else self._whole(original_node.value, updated_node.value)
-        return updated_node.with_changes(keyword=original_node.keyword, value=value)
-
-    def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
-        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
-
-    def leave_Expr(self, original_node: cst.Expr, updated_node: cst.Expr) -> cst.Expr:
-        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
-
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
-        return updated_node.with_changes(value=self._whole(original_node.value, updated_node.value))
-
-    def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        return updated_node.with_changes(name=original_node.name)
-
-    def leave_AssignTarget(self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget) -> cst.AssignTarget:
-        is_name = isinstance(original_node.target, cst.Name)
-        return original_node if is_name else updated_node
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        return updated_node.with_changes(name=original_node.name)
-
-    def leave_ClassDef(self, original_node: cst.ClassDef, updated_node: cst.ClassDef) -> cst.ClassDef:
-        return updated_node.with_changes(name=original_node.name)
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        return False
+    in_parentheses = value
+    if is_operation(value):
+        in_parentheses = value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return changes

@@ -20,7 +20,7 @@ import torch
 
 from minifier import search
 from minifier.failure import Verdict
-from minifier.source.missing_names import missing_names
+from minifier.slicing.names import missing_names
 from minifier.source.recording import Recorded, instrumented, recording
 from minifier.source.reduce import ReducedSource, reduce_source
 from tests.source.generated_scripts import CHECK, DECOY, MARKED, Call, Fault

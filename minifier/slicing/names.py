@@ -1,4 +1,4 @@
-"""Find the global names, and the attributes of `self`, that a script reads but never binds."""
+"""Names that a source reads: those that are not its own, and those that it never binds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 # What a module has without a statement that binds it.
 _OF_EVERY_MODULE = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "__builtins__", "__annotations__"})
@@ -27,13 +27,22 @@ def missing_names(source: str) -> frozenset[str]:
         for symbol in table.get_symbols()
         if (table is top or symbol.is_declared_global()) and (symbol.is_assigned() or symbol.is_imported())
     }
-    read = {
+    return frozenset(_global_reads(tables) - bound - _OF_EVERY_MODULE)
+
+
+def free_names(expression: str) -> set[str]:
+    """Return the names that an expression reads and does not bind, as a lambda binds its parameters."""
+    top = symtable.symtable(expression, "<source>", "eval")
+    return _global_reads([top, *_inner(top)])
+
+
+def _global_reads(tables: Sequence[symtable.SymbolTable]) -> set[str]:
+    return {
         symbol.get_name()
-        for table in tables
+        for number, table in enumerate(tables)
         for symbol in table.get_symbols()
-        if symbol.is_referenced() and (table is top or symbol.is_global())
+        if symbol.is_referenced() and (number == 0 or symbol.is_global())
     }
-    return frozenset(read - bound - _OF_EVERY_MODULE)
 
 
 def _inner(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:

@@ -4,7 +4,7 @@ import pytest
 from vocabulary import in_child
 
 from minifier.probe.verdicts import seen
-from minifier.source.missing_names import missing_names
+from minifier.slicing.names import missing_names
 from minifier.source.probe import SourceLab
 
 
