@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from clock import Clock, is_alive, wait_until
 
-from minifier.process import waiting
+from minifier.process import child as child_module
 from minifier.process.child import Child, end, supervise
 from minifier.process.forked_step import run_step
 from minifier.process.interrupts import end_by_signals
@@ -173,9 +173,9 @@ def test_time_in_which_everything_was_suspended_counts_for_no_limit():
 def schedule(monkeypatch):
     """What the kernel tells of a process: for each thread, the seconds that it ran, and waited for a processor."""
     threads = {}
-    monkeypatch.setattr(waiting, "tree", lambda pid: [pid])
+    monkeypatch.setattr(child_module, "tree", lambda pid: [pid])
     monkeypatch.setattr(
-        waiting,
+        child_module,
         "read_threads",
         lambda pid, name: {
             thread: f"{int(ran * 1e9)} {int(waited * 1e9)} 0" for thread, (ran, waited) in threads.items()

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from minifier import torch_private as private
-from minifier.failure.native import native_frames
+from minifier.failure.fingerprint import native_frames
 from minifier.torch_private.native_stacks import SignalStack
 
 

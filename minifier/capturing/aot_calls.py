@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from minifier.capturing.graph_origin import AotGraph
+from minifier.capturing.backend_call import AotGraph
 from minifier.capturing.graph_record import Record
 from minifier.failure import Stage
 from minifier.torch_private import (

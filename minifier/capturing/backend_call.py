@@ -1,4 +1,4 @@
-"""Contexts of calls: of a backend, and of a compiled function by the script or by a comparison."""
+"""Contexts of calls, of a backend and of a compiled function, and the origin of a graph."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from minifier.torch_private import without_donated_buffers
 if TYPE_CHECKING:
     from minifier.capturing.graph_record import Record
     from minifier.capturing.observer import Observer
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from minifier.case import BackendReference, Level
+from minifier.compare.results import RandomStates
+
+if TYPE_CHECKING:
+    from minifier.capturing.graph_record import Record
 
 
 class BackendCall:
@@ -64,3 +73,34 @@ class ComparedCall:
     def __exit__(self, *_: object) -> None:
         self._record.observer.status.leave(self._token, counts=False)
         self._keeping_buffers.__exit__(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A finished call of a compiled function by the script.
+
+    args: the inputs, as the call left them. random: the random number generators' states before the call.
+    """
+
+    args: Sequence[Any]
+    result: Any
+    random: RandomStates
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoGraph:
+    """Dynamo's `place`th graph, 0 if tracing failed.
+
+    `refer` returns the reference to the graph's backend, and the source of what the script's module does not define.
+    """
+
+    refer: Callable[[], tuple[BackendReference, str]]
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class AotGraph:
+    """AOTAutograd's backward or forward graph (`level`) of the Dynamo graph in `forward`."""
+
+    forward: Record
+    level: Level = Level.AOT_BACKWARD

@@ -28,7 +28,7 @@ from minifier.fx.recorded_values import make_inputs
 from minifier.fx.tensors import StoredTensors
 
 if TYPE_CHECKING:
-    from minifier.capturing.graph_origin import ScriptCall
+    from minifier.capturing.backend_call import ScriptCall
     from minifier.capturing.graph_record import Record
 
 

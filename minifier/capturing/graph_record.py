@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from minifier.capturing.backend_call import AotGraph, DynamoGraph, ScriptCall
 from minifier.capturing.backend_reads import reads_of
 from minifier.capturing.backend_reference import folders_of, operator_imports
-from minifier.capturing.call_inputs import inputs_by_shape, inputs_of_call
-from minifier.capturing.graph_origin import AotGraph, DynamoGraph, ScriptCall
-from minifier.capturing.hints import hints
-from minifier.capturing.kept_results import KeptResults
+from minifier.capturing.kept_results import KeptResults, WorstResult
 from minifier.capturing.process_state import at_the_call, current_state
 from minifier.capturing.symbol_origins import Sizes, symbolic_sizes
 from minifier.capturing.terms import Comparing
-from minifier.capturing.worst_result import WorstResult
 from minifier.case import (
     BackendReference,
     BackendSource,
@@ -60,6 +57,20 @@ from minifier.torch_private import backend_error, is_fake
 
 if TYPE_CHECKING:
     from minifier.capturing.observer import Observer
+import math
+import re
+from types import FrameType
+
+from minifier.case import Drawn, Scalar, ScalarInput, Stored, TensorInput, TensorMeta
+from minifier.case.inputs import Source
+from minifier.case.script_floats import floats_read
+from minifier.fx.node_arguments import tensor_meta
+from minifier.fx.tensors import storage_elements
+from minifier.torch_private import as_hint, expression_of
+
+_MAX_FRAMES = 4  # innermost frames whose locals are searched
+
+_NO_MEMORY = Drawn("no memory")
 
 _PENDING = Failure(Fingerprint(Stage.COMPILE, Kind.SIGNAL), "", "")
 
@@ -324,3 +335,99 @@ def _guard(record: Record) -> Iterator[None]:
         record.unsaved = str(error)
     except Exception:  # noqa: BLE001 - it must not reach the script
         record.unsaved = f"minify itself failed on it: {traceback.format_exc()}"
+
+
+def inputs_by_shape(graph: Graph) -> tuple[Input, ...]:
+    """Describe inputs whose values are not known: tensors are zeros."""
+    return tuple(_input_by_shape(node.name, node.value) for node in graph.placeholders)
+
+
+def _input_by_shape(name: str, value: Any) -> Input:
+    if isinstance(value, TensorMeta):
+        return TensorInput(name, value, Drawn("zeros"))
+    return ScalarInput(name, value.value, value.symbol) if isinstance(value, Scalar) else ScalarInput(name, None)
+
+
+def inputs_of_call(graph: Graph, values: Sequence[Any], tensors: TensorFile) -> tuple[Input, ...]:
+    """Describe the values of a call, and add their tensors to the file. Raises CannotSave."""
+    placeholders = graph.placeholders
+    if len(placeholders) != len(values):
+        raise CannotSave(f"the graph has {len(placeholders)} inputs, but was called with {len(values)}")
+    pairs = [(node, value) for node, value in zip(placeholders, values, strict=True)]
+    values_by_name = {n.name: v for n, v in pairs if isinstance(v, torch.Tensor) and not v._is_zerotensor()}
+    # Only these ops reach beyond their input.
+    reaches = any("as_strided" in node.target for node in graph.ops)
+    windows = {n: size for n, v in values_by_name.items() if reaches and (size := storage_elements(v))}
+    floats = {n: v.item() for n in floats_read(graph) if type(v := values_by_name.get(n)) is torch.Tensor}
+    known = {n: Drawn("full", low=number) for n, number in floats.items() if math.isfinite(number)}
+    stored: dict[str, Source] = {
+        **known,
+        **tensors.add_inputs({n: v for n, v in values_by_name.items() if n not in known}, windows),
+    }
+    storages: dict[object, int] = {}
+    inputs: list[Input] = []
+    for node, value in pairs:
+        if isinstance(value, torch.Tensor):
+            meta = tensor_meta(value, storages)
+            parameter, inference = isinstance(value, torch.nn.Parameter), value.is_inference()
+            source, storage = stored.get(node.name, _NO_MEMORY), windows.get(node.name, 0)
+            storage = 0 if isinstance(source, Stored) and source.shared else storage
+            inputs.append(TensorInput(node.name, meta, source, value.is_leaf, parameter, inference, storage))
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            inputs.append(ScalarInput(node.name, value))
+        elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            inputs.append(ScalarInput(node.name, as_hint(value), expression_of(value)))
+        else:
+            kind = type(value)
+            raise CannotSave(f"the input {node.name}, a {kind.__module__}.{kind.__qualname__}")
+    return tuple(inputs)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    """Yield the innermost frames, at most _MAX_FRAMES, from the inside out."""
+    frames = []
+    step = error.__traceback__
+    while step is not None:
+        frames.append(step.tb_frame)
+        step = step.tb_next
+    yield from reversed(frames[-_MAX_FRAMES:])
+
+
+def _node_names(value: Any) -> Iterator[str]:
+    if isinstance(value, torch.fx.Node):
+        yield value.name
+    elif type(value) in (list, tuple) and len(value) <= 8:
+        for item in value:
+            yield from _node_names(item)
+
+
+def hints(error: BaseException, graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """Return groups of ops that the error points at, best first.
+
+    These are nodes in the locals of the innermost frames, nodes named in the message, ops whose target is named in the
+    message, and ops whose target is named in a local string.
+    """
+    ops = {node.name: node for node in graph.ops}
+    targets: dict[str, list[str]] = {}
+    for node in graph.ops:
+        targets.setdefault(node.short_target, []).append(node.name)
+    held: list[str] = []
+    strings: list[str] = []
+    for frame in _frames(error):
+        if frame.f_globals.get("__name__", "").startswith("minifier."):
+            continue
+        for value in list(frame.f_locals.values()):
+            held += _node_names(value)
+            if isinstance(value, str) and len(value) < 80:
+                strings += re.findall(r"\w+", value)
+    try:
+        words = re.findall(r"\w+", str(error))
+    except Exception:  # noqa: BLE001 - a faulty __str__ of the user's exception only gives no hint
+        words = []
+    groups = [
+        [name for name in held if name in ops],
+        [word for word in words if word in ops and word not in targets],
+        [name for word in dict.fromkeys(words) for name in targets.get(word, ())],
+        [name for word in dict.fromkeys(strings) for name in targets.get(word, ())],
+    ]
+    return tuple(dict.fromkeys(tuple(dict.fromkeys(group)) for group in groups if group))

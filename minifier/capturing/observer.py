@@ -18,12 +18,11 @@ from typing import Any
 import torch
 
 from minifier.capturing.aot_calls import AotObserver
-from minifier.capturing.backend_call import BackendCall
+from minifier.capturing.backend_call import BackendCall, DynamoGraph, ScriptCall
 from minifier.capturing.backend_reference import reference
 from minifier.capturing.baseline import Baseline
 from minifier.capturing.compared_calls import ComparedCalls
 from minifier.capturing.events import EVENTS, EventLog
-from minifier.capturing.graph_origin import DynamoGraph, ScriptCall
 from minifier.capturing.graph_record import Record
 from minifier.capturing.logged_lines import LoggedLines
 from minifier.capturing.running_calls import RunningCalls

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from minifier.case import Case, Level, Symbolic, TensorInput
-from minifier.case.as_function import as_function
-from minifier.case.attributes import attributes_as_inputs
+from minifier.case.as_function import as_function, attributes_as_inputs
 from minifier.case.graph import Module
 from minifier.case.inputs import drawn_storages
 from minifier.case.literals import imports_of, literal
@@ -21,7 +20,7 @@ from minifier.case.switches import contexts
 from minifier.emit import state_source
 from minifier.emit.definitions import mark_names, split_imports
 from minifier.emit.earlier_source import EarlierSource, earlier_source
-from minifier.emit.files_beside import files_read, said_of_files
+from minifier.emit.files_beside import VariablesSource, files_read, said_of_files, variables_source
 from minifier.emit.flex import with_public_flex
 from minifier.emit.footer import footer, operator_imports
 from minifier.emit.forms import Form, Template, Variant, forms_for, is_worth_trying, templates_for
@@ -32,7 +31,6 @@ from minifier.emit.predicate_source import defined_names
 from minifier.emit.symbolic_source import marks
 from minifier.emit.template import Filling, fill
 from minifier.emit.template_texts import template_changes
-from minifier.emit.variables_source import VariablesSource, variables_source
 from minifier.emit.wrapping_statements import Wrapping
 from minifier.errors import NoRepro
 from minifier.failure import Kind

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from minifier.failure.difference import Difference, with_names
 from minifier.failure.frames import (
@@ -20,11 +20,34 @@ from minifier.failure.frames import (
     traced_line,
 )
 from minifier.failure.kinds import Kind, Stage
-from minifier.failure.native import diagnostic, native_frames, native_identity
 from minifier.failure.normalise import headline, normalise, share_words, words
 from minifier.failure.observed import quotes
 from minifier.failure.quoted_context import STACK
 from minifier.interfaces.names import BACKEND_FAILED
+
+_MAX_FRAMES = 3
+# The first line of a diagnostic: of MLIR, LLVM, gcc; of libc, libstdc++, glibc's allocator; of glog, Rust, sanitizers.
+_DIAGNOSTIC = re.compile(
+    r"""^(?:
+    (?:\S+:\d+(?::\d+)?|<unknown>:\d+|loc\(.*\)):\s(?:fatal\s)?error:\s.*
+    |LLVM\sERROR:\s.*
+    |.*\bAssertion\s[`'"].*['"]\sfailed\.?.*
+    |terminate\scalled\s.*(?:\n\s+what\(\):.*)?
+    |(?:free|malloc|realloc|munmap_chunk)\(\):\s.*
+    |double\sfree\sor\scorruption.*|corrupted\s(?:size|double-linked)\s.*|\*\*\*\sstack\ssmashing\sdetected\s.*
+    |F\d{4,8}\s[\d:.]+\s.*Check\sfailed:.*
+    |thread\s'.*'\spanicked\sat\s.*
+    |==\d+==\s?ERROR:\s.*
+    )$""",
+    re.VERBOSE | re.MULTILINE,
+)
+# A frame of torch's handler of fatal signals.
+_FRAME = re.compile(r"^\s*frame #\d+: (?P<symbol>.+) \+ 0x[0-9a-f]+ \(0x[0-9a-f]+ in (?P<library>[^)\n]*)\)$")
+_STACK = re.compile(
+    r"^SIG[A-Z]+\(\d+\), PID: \d+, Thread \d+: *\n(?P<frames>(?:\s*(?:frame #|<omitting).*\n?)*)", re.MULTILINE
+)
+_PLUMBING = ("c10::FatalSignalHandler", "gsignal", "raise", "abort", "__GI_", "__assert_fail", "pthread_kill")
+_LIBRARIES_OF_LIBC = ("libc.so", "libpthread.so", "libc-", "libstdc++.so", "ld-linux")
 
 # Frames of this tool, which calls the backend, with their source lines.
 _TOOL = re.escape(str(Path(__file__).parents[1]) + os.sep)
@@ -301,3 +324,32 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | N
         alike = sought.any_message and share_words(sought.message, seen.message)
         return alike or _same_message(sought, seen, renamed)
     return _is_one_in_a_wrapper(sought, seen)
+
+
+def diagnostic(output: str) -> str:
+    """Return the first diagnostic of native code in the output, unchanged, or ""."""
+    found = _DIAGNOSTIC.search(output)
+    return found.group() if found else ""
+
+
+def native_frames(output: str) -> tuple[str, ...]:
+    """Return the innermost native functions at a fatal signal, innermost first, without libc's and Python's own.
+
+    A function without a name is known by its library. Empty if torch's handler wrote no stack."""
+    stack = _STACK.search(output)
+    frames: list[str] = []
+    for line in stack["frames"].splitlines() if stack else ():
+        found = _FRAME.match(line)
+        if found is None:  # <omitting python frames>
+            break
+        library = PurePosixPath(found["library"]).name
+        if library.startswith(_LIBRARIES_OF_LIBC) or found["symbol"].startswith(_PLUMBING):
+            continue
+        symbol = found["symbol"].partition("(")[0]
+        frames.append(library if symbol == "<unknown function>" else symbol)
+    return tuple(frames[:_MAX_FRAMES])
+
+
+def native_identity(output: str) -> str:
+    """Return the normalised diagnostic, else the innermost native function; "" if the output has neither."""
+    return normalise(diagnostic(output)) or next(iter(native_frames(output)), "")

@@ -22,10 +22,9 @@ from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import NotRecorded, Recorder, make_inputs
 from minifier.fx.tensors import TensorFile
 from minifier.passes.data import is_small
-from minifier.probe.backward_pass import run_backward
 from minifier.probe.life import imports_told
 from minifier.probe.prepared_case import PreparedCase
-from minifier.probe.program import JobProgress, ProgramOfCalls
+from minifier.probe.program import JobProgress, ProgramOfCalls, run_backward
 from minifier.probe.set_state import in_modes, in_state, set_globals
 from minifier.process.logs import let_through, overheard
 from minifier.torch_private import (

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torch
+
 from minifier.case import Call, Case, Input, Level
 from minifier.case.as_function import as_function
 from minifier.case.compiled_sizes import inputs_of
@@ -16,7 +18,6 @@ from minifier.failure import Aspect, Stage
 from minifier.failure.observed import describe, text
 from minifier.failure.stage import stage_shown
 from minifier.fx.recorded_values import make_inputs, without_sharing
-from minifier.probe.backward_pass import run_backward
 from minifier.probe.compiling import Compiled, compile_candidate, compiled_by_dynamo, through_dynamo
 from minifier.probe.life import AHEAD, tell
 from minifier.probe.prepared_case import PreparedCase
@@ -200,3 +201,10 @@ class ProgramOfCalls:
 
 def _invalid(error: BaseException) -> Answer:
     return {"status": "invalid", "links": describe(error), "traceback": text(error)}
+
+
+def run_backward(result: Any) -> None:
+    """Run the backward pass of all results that require grad, with random tangents."""
+    outputs = [leaf for leaf in leaves(result)[0] if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.randn_like(leaf) for leaf in outputs])

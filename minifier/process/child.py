@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 from minifier.process.interrupts import ENDING, end_if_asked, uninterrupted
 from minifier.process.orphans import die_with_parent, mark, spare
 from minifier.process.stacks import ASK, StackFile
-from minifier.process.usage import tree
-from minifier.process.waiting import Waiting
+from minifier.process.usage import read_threads, tree
+
+_MIN_SECONDS = 0.25  # between two readings
 
 LOOK = 0.25  # seconds between two looks at children
 _SUSPEND_GAP_SECONDS = 2.0  # a longer gap between two rounds means that this process was suspended (Ctrl-Z)
@@ -318,3 +319,42 @@ def kill_tree(pid: int) -> None:
     finally:
         for process in known.values():
             os.close(process)
+
+
+class Waiting:
+    """The time that a process and its descendants wait for a processor, read again and again."""
+
+    def __init__(self, pid: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._pid, self._now = pid, now
+        self._read = now()
+        self._threads: dict[str, tuple[float, float]] = {}
+
+    def since_last(self) -> float:
+        """Return the seconds since the last reading in which the processes could have run and did not.
+
+        With n threads busy, n seconds of waiting are one second. A process that sleeps does not wait for a processor.
+        Return 0 right after a reading, or if the kernel tells nothing.
+        """
+        now = self._now()
+        lasted = now - self._read
+        if lasted < _MIN_SECONDS:
+            return 0.0
+        before, self._threads, self._read = self._threads, _threads(self._pid), now
+        ran = waited = 0.0
+        for thread, (running, waiting) in self._threads.items():
+            ran_before, waited_before = before.get(thread, (0.0, 0.0))
+            ran, waited = ran + running - ran_before, waited + waiting - waited_before
+        return waited / max(1.0, (ran + waited) / lasted)
+
+
+def _threads(pid: int) -> dict[str, tuple[float, float]]:
+    """Return for each thread of the process tree how many seconds it ran, and waited to run.
+
+    Source: Documentation/scheduler/sched-stats.rst of Linux, "/proc/<pid>/schedstat", in nanoseconds.
+    """
+    found = {}
+    for each in tree(pid):
+        for thread, text in read_threads(each, "schedstat").items():
+            ran, waited, _ = text.split()
+            found[thread] = int(ran) / 1e9, int(waited) / 1e9
+    return found

@@ -10,11 +10,10 @@ from minifier import search
 from minifier.case import Case
 from minifier.case.graph import Node
 from minifier.case.ops import atoms
-from minifier.reduction.causes import Atom
 from minifier.reduction.guilty_ops import is_right
 from minifier.reduction.op_search import reduce_ops
-from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.prove_again import proved_again
+from minifier.reduction.probe_runner import Atom, ProbeRunner
+from minifier.reduction.simplify_and_prove import proved_again
 
 _MAX_SEARCHES = 3  # after a search that ended at innocent ops
 

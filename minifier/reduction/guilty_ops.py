@@ -14,9 +14,8 @@ from minifier.failure import Difference, Stage, same
 from minifier.failure.from_comparison import failure_of_differences
 from minifier.failure.likeness import is_alike
 from minifier.probe.evaluate import evaluate
-from minifier.reduction.causes import Atom, Causes
 from minifier.reduction.eagers_values import returning, with_eagers_values
-from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.probe_runner import Atom, Causes, ProbeRunner
 
 _MAX_OUTPUT_BYTES = 2**29  # all values of the graph together; several copies are in memory at once
 _MAX_ITEM_BYTES = 8

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 from minifier.case import Case, Drawn, Stored, TensorInput
 from minifier.case.compiled_sizes import without_other_inputs
@@ -15,14 +16,16 @@ from minifier.case.inputs import bases, views_among
 from minifier.case.ops import atoms, with_ops
 from minifier.case.script_floats import floats_in_tensors
 from minifier.failure import Verdict
-from minifier.passes.data import plain, with_own_memory, with_source
+from minifier.passes.data import is_integer, plain, with_own_memory, with_source
 from minifier.passes.edits import Edit
 from minifier.passes.layout import dtype_edits, dtypes_like
 from minifier.passes.resized import with_tensors
 from minifier.passes.sizes import numbers, size_edits
 from minifier.passes.table import DATA
-from minifier.reduction.draws import DRAWS, can_be_drawn, kinds_of, redrawn
 from minifier.reduction.simplify import Simplifier, Spent
+
+DRAWS = 8  # of a variant, before it is said to pass
+_MAX_ELEMENTS = 4096  # of an input that is drawn, as its values stand in the Case
 
 _INFORMATIVE = ("sizes", "dtypes", "layout", "data", "literals", "arguments")  # passes, the most informative first
 _SIZE, _STRIDE, _VALUES = "size ", "stride of ", "values of "
@@ -295,3 +298,63 @@ def nearest(simplifier: Simplifier, needs: Needs) -> Case | None:
 def _distance(case: Case, family: str, variant: Case) -> tuple[int, int, int]:
     rank = _INFORMATIVE.index(family) if family in _INFORMATIVE else len(_INFORMATIVE)
     return rank, abs(case.elements - variant.elements), len(json.dumps(edit_from(case, variant)))
+
+
+def can_be_drawn(case: Case, among: Collection[str] | None = None) -> bool:
+    """Return whether all values, or those of the inputs `among`, are constants or can be drawn again."""
+    floats = floats_in_tensors(case)
+    items = [item for item in case.inputs if isinstance(item, TensorInput) and item.name not in floats]
+    return all(_can_be_drawn(item) for item in items if among is None or item.name in among)
+
+
+def _can_be_drawn(item: TensorInput) -> bool:
+    if not isinstance(item.source, Drawn) or item.source.storage is not None:  # a draw would end the sharing
+        return False
+    if not item.source.is_random:
+        return item.source.how != "list"
+    return _elements(item) <= _MAX_ELEMENTS and not item.meta.dtype.startswith("complex")
+
+
+def _elements(item: TensorInput) -> int:
+    return item.storage or (item.meta.elements if item.meta.is_contiguous else item.meta.span)
+
+
+def redrawn(case: Case, number: int, among: Collection[str] | None = None) -> Case:
+    """Return the Case with the draw of this number; 0 is the draw that the repro makes itself."""
+    if number == 0:
+        return case
+    places = {item.name: place for place, item in enumerate(case.inputs)}
+
+    def draw(item: TensorInput) -> TensorInput:
+        source = item.source
+        if not isinstance(source, Drawn) or not source.is_random or item.name not in (among or places):
+            return item
+        random = Random(number * len(places) + places[item.name])
+        values = tuple(_value(random, source) for _ in range(_elements(item)))
+        return replace(item, source=Drawn("list", values=values))
+
+    return with_tensors(case, draw)
+
+
+def _value(random: Random, drawn: Drawn) -> float | int | bool:
+    if drawn.how == "bools":
+        return random.random() > 0.5
+    if drawn.how == "randint":
+        return random.randrange(int(drawn.low or 0), int(drawn.high or 1))
+    return random.gauss(0.0, 1.0) if drawn.how == "randn" else (drawn.low or 0.0) + drawn.spread * random.random()
+
+
+def kinds_of(item: TensorInput) -> tuple[Drawn, ...]:
+    """Return the other kinds of values for an input that is not drawn from a normal distribution."""
+    source, dtype = item.source, item.meta.dtype
+    values = source.values if isinstance(source, Drawn) and source.how == "list" else ()
+    numbers = [float(value) for value in values if value == value]  # noqa: PLR0124 - not NaN
+    low, high = (int(min(numbers)), int(max(numbers))) if numbers else (0, 1)
+    if dtype == "bool":
+        return (Drawn("bools"),)
+    if is_integer(dtype):
+        return (Drawn("randint", low, high + 1),) if low < high else ()
+    if isinstance(source, Drawn) and source.how == "rand":
+        return (Drawn("randn"),)
+    bounded = Drawn("rand", float(low), float(high)) if low < high else Drawn("rand")
+    return (Drawn("randn"), bounded, Drawn("randint", 1, 5))

@@ -6,8 +6,7 @@ import math
 
 from minifier.failure import Kind
 from minifier.process.memory import cores, room
-from minifier.reduction.probe_runner import ProbeRunner
-from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS
+from minifier.reduction.probe_runner import MAX_TIMEOUT_SECONDS, ProbeRunner
 
 _MIN_TIMEOUT_SECONDS = 2.0
 _TIMEOUT_FACTOR = 10  # times the seconds of a run that ended

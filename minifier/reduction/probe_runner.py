@@ -22,11 +22,57 @@ from minifier.probe.prepared_case import PreparedCase
 from minifier.probe.prober import LocalProber, Prober
 from minifier.probe.verdicts import Judged, judge
 from minifier.process.memory import cores
-from minifier.reduction.causes import Causes
+from minifier.process.progress import Phase, Progress, counted
 from minifier.reduction.journal import Entry, Journal, Keys, digest, digest_of_file
 from minifier.reduction.other_failures import Other, keep_aside
-from minifier.reduction.time_growth import MAX_TIMEOUT_SECONDS, TimeGrowth
 from minifier.search import SearchPhase
+
+MAX_TIMEOUT_SECONDS = 300.0
+_MIN_SLOW = 2  # candidates that run out of time before they get more; one may hang
+_MAX_VAIN_SECONDS = 300.0  # of repetitions that gave no answer either: these candidates hang
+
+
+@dataclass
+class TimeGrowth:
+    """Doubles the limit after two candidates ran out of time, up to 300 s, unless that never helps."""
+
+    _slow: int = 0
+    _vain_seconds: float = 0.0
+    _first_limit: float = 0.0
+
+    def give_more(self, judged: list[Judged], limit: float, repeat: Callable[[int, float], Judged]) -> float:
+        """Repeat, by place and limit, what ran out of time, if it is enough by now; return the limit from now on."""
+        slow = [place for place, each in enumerate(judged) if each.ran_out_of_time]
+        self._slow += len(slow)
+        in_vain = self._vain_seconds >= _MAX_VAIN_SECONDS or limit >= MAX_TIMEOUT_SECONDS
+        if not slow or self._slow < _MIN_SLOW or in_vain:
+            return limit
+        self._first_limit = self._first_limit or limit
+        longer = min(2 * limit, MAX_TIMEOUT_SECONDS)
+        for place in slow:
+            judged[place] = repeat(place, longer)
+        self._slow = sum(judged[place].ran_out_of_time for place in slow)
+        self._vain_seconds = 0.0 if self._slow < len(slow) else self._vain_seconds + self._slow * longer
+        return longer if self._vain_seconds < _MAX_VAIN_SECONDS else self._first_limit
+
+
+Atom = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The ops that make the graph's results wrong, if `known`.
+
+    guilty: atoms. With eager's values in the places of their results the failure is gone, and not with fewer.
+    innocent: ops with wrong values on which the graph's results do not depend.
+    """
+
+    known: bool = False
+    guilty: tuple[Atom, ...] = ()
+    innocent: frozenset[str] = frozenset()
+
+
+_PROOF = "prove"  # the search phase that deletes each remaining op alone
 
 _MIN_JOB_SECONDS = 60.0  # timeout of a job that is no probe
 _MIN_PARALLEL_JOBS = 4
@@ -76,7 +122,7 @@ class ProbeRunner:
     grows: bool = True
     last_seconds: float = 0.0
     seconds: float = 0.0  # of all children so far, without waits for a processor
-    causes: Causes = Causes()  # noqa: RUF009 - it is frozen
+    causes: Causes = Causes()
     prober: Prober | None = None
     run_jobs: RunJobs = run_children
     build: Callable[[Case], Case] = lambda case: case
@@ -272,3 +318,29 @@ class ProbeRunner:
             keep_aside(self.others, self.build(case), judged.failure)
         if self.on_probe is not None:
             self.on_probe(self.phase, case, judged)
+
+
+class ProbeProgress:
+    """Callback for ProbeRunner.on_probe; `show` gets the progress so far."""
+
+    def __init__(self, runner: ProbeRunner, show: Callable[[Progress], None]) -> None:
+        self._runner, self._show = runner, show
+        self._smallest: int | None = None
+
+    def __call__(self, phase: str, case: Case, judged: Judged) -> None:
+        ops = len(case.graph.ops)
+        if judged.verdict is Verdict.SAME and (self._smallest is None or ops < self._smallest):
+            self._smallest = ops
+        to_prove = (self._smallest or 0) if phase == _PROOF else 0
+        step = f"{phase} {self._runner.part}".strip()
+        self._show(
+            Progress(
+                Phase.REDUCING,
+                step=step,
+                size=self._smallest,
+                probes=self._runner.total,
+                probe=f"{step}, {counted(ops, 'op')}: {judged.verdict.value} in {judged.seconds:.2f} s",
+                to_prove=to_prove,
+                seconds_to_prove=to_prove * self._runner.last_seconds,
+            )
+        )

@@ -14,7 +14,7 @@ from typing import Any
 
 from minifier import search
 from minifier.case import Case, Level
-from minifier.case.attributes import attributes_as_inputs
+from minifier.case.as_function import attributes_as_inputs
 from minifier.case.run_folder import RunFolder
 from minifier.errors import MachineFailed, MinifyError, NoRepro, NothingToReduce, StoppedEarly, said_of_trace
 from minifier.failure import Aspect, Kind, Stage, Tolerance, Verdict
@@ -25,17 +25,15 @@ from minifier.process.interrupts import deaf
 from minifier.process.machine_failures import machine_failure
 from minifier.process.progress import Progress, counted
 from minifier.reduction.check import check
-from minifier.reduction.composite_ops import reduce_parts
+from minifier.reduction.composite_ops import reduce_parts, without_wrappers
 from minifier.reduction.confirm import confirmed, confirmed_hang
 from minifier.reduction.flakiness import last_certain, misjudged
 from minifier.reduction.guilt import at_guilty_ops, charge, fewer_with_all_results
-from minifier.reduction.inlining import without_wrappers
 from minifier.reduction.journal import BEGUN, Known
 from minifier.reduction.needs import Needs, measured_needs, nearest
 from minifier.reduction.op_search import reduce_bodies, reduce_ops
 from minifier.reduction.other_failures import hidden_by_others
-from minifier.reduction.probe_progress import ProbeProgress
-from minifier.reduction.probe_runner import ProbeRunner
+from minifier.reduction.probe_runner import ProbeProgress, ProbeRunner
 from minifier.reduction.reduce_earlier import EarlierCallsReducer
 from minifier.reduction.save_reduced import as_sighted, save_others, save_reduced, with_forms
 from minifier.reduction.simplify_and_prove import STOPPED, simplified

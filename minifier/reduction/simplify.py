@@ -6,19 +6,20 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from minifier.case import Case, Level
+from minifier.case import Case, Drawn, Level, Recorded, Stored, TensorInput
 from minifier.case.symbolic_sizes import goes_through_dynamo
-from minifier.failure import Kind, Stage, Verdict
-from minifier.passes.data import data_rows
+from minifier.failure import Failure, Kind, Stage, Verdict
+from minifier.passes.data import Facts, data_rows
 from minifier.passes.edits import Edit, Pass, Row
 from minifier.passes.sizes import all_sizes, without_ones
 from minifier.passes.table import DATA, SIMPLIFICATIONS
+from minifier.probe.evaluate import look_at_inputs, run_eagerly
+from minifier.probe.verdicts import Judged
 from minifier.probe.without_backend import run_without_backend, runs, with_sections
-from minifier.reduction.answers import Answers
-from minifier.reduction.cuts import with_cut_values
-from minifier.reduction.facts import facts_of
 from minifier.reduction.flakiness import certain_again, last_shown, misjudged
+from minifier.reduction.journal import Known
 from minifier.reduction.probe_runner import ProbeRunner
 from minifier.reduction.unanswered import asked_again
 from minifier.search import Budget
@@ -370,3 +371,88 @@ class Simplifier:
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
     return ([[edit]] for row in rows for edit in row.edits)
+
+
+class Answers:
+    """Maps a candidate's digest to the sought failure, or to None if it did not show.
+
+    `passed` are candidates without any failure, `unanswered` those whose last probe gave no answer. The machine did not
+    survive those in `never_tried`. `unconfirmed` answers are of an interrupted run alone.
+    """
+
+    def __init__(self, known: Known, failure: Failure) -> None:
+        self._failures: dict[str, Failure | None] = {
+            key: failure if shown else None for key, shown in known.shown.items()
+        }
+        self.unconfirmed = set(self._failures)
+        self.passed = set(known.passed)
+        self.never_tried = {entry.key for entry in known.skipped}
+        self.unanswered: dict[str, Judged] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._failures
+
+    def __getitem__(self, key: str) -> Failure | None:
+        return self._failures[key]
+
+    def known(self, key: str) -> bool | None:
+        """Return whether the failure showed; None for a candidate that did not answer, or was not probed."""
+        return None if key in self.unanswered or key not in self else self[key] is not None
+
+    def note(self, key: str, judged: Judged) -> None:
+        """Note the answer of a probe."""
+        self._failures[key] = judged.failure if judged.verdict is Verdict.SAME else None
+        self.unanswered.pop(key, None)
+        if judged.verdict is Verdict.PASS:
+            self.passed.add(key)
+        if judged.verdict is Verdict.UNRESOLVED:
+            self.unanswered[key] = judged
+
+    def forget_shown(self) -> None:
+        """Forget the answers of candidates that showed the failure."""
+        self.forget([key for key, failure in self._failures.items() if failure is not None])
+
+    def forget_all(self) -> None:
+        """Forget all answers, except that some candidates must not be tried."""
+        self.forget(set(self._failures) - self.never_tried)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Forget answers, which are then asked for."""
+        for key in list(keys):
+            self._failures.pop(key, None)
+            self.passed.discard(key)
+            self.unconfirmed.discard(key)
+
+
+def with_cut_values(runner: ProbeRunner, whole: Case, case: Case) -> Case:
+    """Give cut inputs the values that the whole graph computes, unless they are floats.
+    Only compile-time failures need this: their search uses shapes alone."""
+    tensors = [i for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, (Stored, Recorded))]
+    unknown = [i for i in tensors if not i.meta.dtype.startswith(("float", "bfloat"))]
+    if not unknown or not whole.ignores_values:
+        return case
+    folder = runner.scratch / "cut"
+    folder.mkdir(exist_ok=True)
+    names = [item.name for item in unknown]
+    (result,) = runner.run(
+        [lambda: run_eagerly(runner.prepared, whole.graph, whole.inputs, whole.state, names, folder)]
+    )
+    if result is None or result["status"] != "pass":
+        return case
+    runner.prepared.record(folder)
+    inputs = tuple(replace(i, source=Recorded(i.name)) if i in unknown else i for i in case.inputs)
+    return replace(case, inputs=inputs)
+
+
+def facts_of(runner: ProbeRunner, case: Case) -> dict[str, Facts]:
+    """Return bounds and small values of inputs with the script's own values; {} if the child failed."""
+    names = {i.name for i in case.inputs if isinstance(i, TensorInput) and not isinstance(i.source, Drawn)}
+    if not names:
+        return {}
+    (result,) = runner.run([lambda: look_at_inputs(runner.prepared, case.inputs)])
+    facts: dict[str, Any] = result["facts"] if result is not None else {}
+    return {
+        name: Facts(low, high, None if values is None else tuple(values))
+        for name, (low, high, values) in facts.items()
+        if name in names
+    }

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,24 +22,27 @@ from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro
 from minifier.errors import UsageError
 from minifier.process.distributions import github_repository
+from minifier.report.blocks import Block, Items, Section, Text, sections_of
 from minifier.report.bundle import (
     BUNDLE,
     BundleEntry,
+    Plan,
     case_entries,
     other_entries,
     plan_bundle,
     with_mark,
     write_bundle,
 )
-from minifier.report.bundle_section import bundle_section, said_size
 from minifier.report.history import read_history
-from minifier.report.html import page
 from minifier.report.issue import Issue, cleaned_markdown, issue_of
+from minifier.report.markdown import page
 from minifier.report.outcome import Outcome, result_data
 from minifier.report.privacy import Ownership, changed_strings, private_as_noted, shareable, shareable_json
 from minifier.report.redact import Redactor, Removal
 from minifier.report.secret_constants import SecretConstant, without_secret_constants
 from minifier.report.sections import report_of
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 MARKDOWN, PAGE = "report.md", "report.html"
 FINISHED = "finished.json"
@@ -258,3 +261,26 @@ def _repro(out: Path, data: dict[str, Any] | None) -> Repro | None:
     names = unpack(dict[str, str], data.get("names", {}))
     files = {name: out / name for name in files_beside(text) if (out / name).exists()}
     return Repro(text, template, out / TENSOR_FILE if data["tensors"] else None, names=names, files=files)
+
+
+def said_size(size: int) -> str:
+    """Return a size in bytes with a unit."""
+    number, unit = float(size), 0
+    while number >= 1024 and unit < len(_UNITS) - 1:
+        number, unit = number / 1024, unit + 1
+    return f"{number:.0f} {_UNITS[unit]}" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"
+
+
+def bundle_section(plan: Plan, constants: Sequence[SecretConstant], is_allowed: bool) -> Iterable[Section]:
+    """Return the section. `plan` has the entries beside the reports, whose sizes are known once they are written."""
+    blocks: list[Block] = []
+    if constants:
+        where = ", ".join(map(str, constants))
+        blocks.append(Text(f"Constants of `repro.py` look like secrets, and the failure needs them: {where}."))
+    if constants and not is_allowed:
+        blocks.append(Text(f"So there is no {BUNDLE}: `minify report FOLDER --bundle-private` writes it all the same."))
+    else:
+        sizes = [(entry.name, said_size(entry.size)) for entry in plan.entries]
+        items = tuple(f"`{name}`, {size}" for name, size in sizes)
+        blocks.append(Items(("`report.md`, this report", "`report.html`, this report with pictures", *items)))
+    return sections_of(f"Files in {BUNDLE}", *blocks, level=3, weight=1)

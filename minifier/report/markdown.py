@@ -1,15 +1,22 @@
-"""report.md: the report as Markdown, short enough for an issue tracker."""
+"""report.md, short enough for an issue tracker, and report.html."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from html import escape
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, cut
-from minifier.report.inline import cell, inert
+from minifier.report.inline import cell, inert, spans
 
 LIMIT = 65_536  # characters of an issue's text on GitHub
 _BLOCK_LINE_LIMITS = (200, 60, 20, 6)  # tried in turn to shorten code, if leaving out sections is not enough
@@ -98,3 +105,39 @@ def _(block: Drawing) -> str:
 def _(block: Folded) -> str:
     content = "\n".join(filter(None, map(_block, block.blocks)))
     return f"<details>\n<summary>{escape(block.title)}</summary>\n\n{content}\n</details>\n"
+
+
+def page(report: Report) -> str:
+    """Return the report as an HTML document."""
+    return _environment().get_template("page.html.jinja").render(report=report)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("minifier", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters |= {"inline": _inline, "kind": _kind, "coloured": _coloured, "anchor": _anchor}
+    return environment
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__
+
+
+def _inline(text: str) -> Markup:
+    """Convert a text with inline code to HTML."""
+    parts = ((is_code, escape(content, quote=False)) for is_code, content in spans(text))
+    return Markup("".join(f"<code>{part}</code>" if is_code else part for is_code, part in parts))
+
+
+def _coloured(text: str, language: str) -> Markup:
+    """Return a program as HTML, each token with a class."""
+    if not language:
+        return Markup(escape(text))
+    html = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
+    return Markup(html.rstrip("\n"))
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower()).strip("-")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass, replace
 
 from minifier.case import Case
 from minifier.errors import FailsByItself, NoRepro
 from minifier.failure import Failure, Fingerprint, Kind, same
+from minifier.fx.script_definitions import FILE
 from minifier.interfaces.names import ERRORS_OF_DYNAMO
 from minifier.probe.verdicts import seen
 from minifier.slicing.names import missing_names
 from minifier.source.backend_guard import SameBackends
 from minifier.source.conditions import SameLine, SourceRun
-from minifier.source.failing_statement import up_to_failing_statement
 from minifier.source.own_check import SameCheck
 from minifier.source.probe import SourceLab, passed
 
@@ -131,3 +133,18 @@ def _which_passes_in_eager(lab: SourceLab, source: str, failure: Failure, said: 
         return shorter
     line = failure.line if in_eager.line == failure.line else f"{in_eager.line}\nUnder torch.compile: {failure.line}"
     raise FailsByItself(f"{said} fails by itself, without torch.compile as well: {line}")
+
+
+def lines_of(failure: Failure) -> list[int]:
+    """Return the script's line numbers in the traceback, innermost last."""
+    return [int(line) for line in re.findall(rf'File "{FILE}", line (\d+)', failure.traceback)]
+
+
+def up_to_failing_statement(source: str, failure: Failure) -> str:
+    """Return the source up to the failing statement of the module."""
+    in_module = re.findall(rf'File "{FILE}", line (\d+),? in <module>', failure.traceback)
+    if not in_module:
+        return source
+    last = int(in_module[-1])
+    ends = [node.end_lineno for node in ast.parse(source).body if node.lineno <= last]
+    return "".join(source.splitlines(keepends=True)[: ends[-1]])

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minifier.fx.script_definitions import FILE
-from minifier.source.bindings import FUNCTIONS, Path
-from minifier.source.check_values import Scope, Values, is_compiled, matches
+from minifier.source.check_values import FUNCTIONS, Path, Scope, Values, is_compiled, matches
 from minifier.source.conditions import Condition, SourceRun
 
 EXIT_LINE = "exit line"  # the key of what a child tells: where the script exits

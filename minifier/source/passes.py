@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from minifier.source.bases import without_bases
-from minifier.source.classes import classes_as_functions
-from minifier.source.comments import without_comments
+from minifier.source.classes import classes_as_functions, without_bases
 from minifier.source.inlining import with_qualified_names, without_functions
 from minifier.source.located import Located
 from minifier.source.modules import with_modules
@@ -25,7 +23,7 @@ from minifier.source.plain_forms import (
 )
 from minifier.source.plain_values import plain_values, values_as_one
 from minifier.source.put_value import Edited
-from minifier.source.short_names import short_names
+from minifier.source.short_names import short_names, without_comments
 from minifier.source.statement_edits import bodies, elements, operands
 
 Lister = Callable[[Located], Iterable[Edited | Patch]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minifier.case.literals import SCRIPT
-from minifier.failure import Fingerprint, Frame, Verdict
+from minifier.failure import Failure, Fingerprint, Frame, Verdict, same
 from minifier.failure.normalise import headline
 from minifier.fx.script_definitions import FILE
 from minifier.probe.children import ChildEnd, run_again_if_killed, run_children
@@ -23,11 +23,38 @@ from minifier.process.progress import Phase, Progress, counted
 from minifier.slicing.names import missing_names
 from minifier.source.backend_watch import BackendWatch, GraphsInEager
 from minifier.source.conditions import Condition, SourceRun
-from minifier.source.other_scripts import OtherScript, keep_aside
 from minifier.source.passes import MODULES
-from minifier.source.recording import instrumented, recording
-from minifier.source.run_facts import Recorded
+from minifier.source.recording import Recorded, instrumented, recording
 from minifier.source.run_source import DRAWN, Watch, run_after_control, run_source
+
+
+@dataclass
+class OtherScript:
+    """A failure of torch.compile that is not sought, with the shortest script that showed it."""
+
+    failure: Failure
+    source: str
+    sightings: int = 1
+
+
+def keep_aside(others: list[OtherScript], source: str, failure: Failure) -> None:
+    """Add the failure to `others`, or count another sighting and keep the shorter script."""
+    for other in others:
+        if same(other.failure.fingerprint, failure.fingerprint):
+            other.sightings += 1
+            if len(source) < len(other.source):
+                other.source, other.failure = source, failure
+            return
+    others.append(OtherScript(failure, source))
+
+
+def write_others(others: list[OtherScript], folder: Path) -> None:
+    """Write the scripts as 1.py, 2.py, ..., each with its failure in the last comment; the most frequent one first."""
+    for number, other in enumerate(sorted(others, key=lambda other: -other.sightings), 1):
+        folder.mkdir(parents=True, exist_ok=True)
+        text = f"{other.source.rstrip()}\n\n# {other.failure.line}\n"
+        (folder / f"{number}.py").write_text(text, encoding="utf-8", errors="backslashreplace")
+
 
 _FIRST_TIMEOUT_SECONDS = 3600.0  # before any run time is known: the whole script ended when it was captured
 _MIN_TIMEOUT_SECONDS = 5.0

@@ -30,15 +30,12 @@ from minifier.reduction.summary import Summary
 from minifier.settings import Settings
 from minifier.slicing import folders_imported_from, imported_tops
 from minifier.slicing.slices import tidied
-from minifier.source.deep_sources import deep_sources
 from minifier.source.edit_search import is_readable
-from minifier.source.failing_statement import lines_of
-from minifier.source.first_runs import KnownRun, first_failure
-from minifier.source.other_scripts import write_others
-from minifier.source.probe import TIMEOUT_FACTOR, SourceLab
+from minifier.source.first_runs import KnownRun, first_failure, lines_of
+from minifier.source.probe import TIMEOUT_FACTOR, SourceLab, write_others
 from minifier.source.reduce import reduce_source
 from minifier.source.run_source import with_first
-from minifier.source.tree import Tree
+from minifier.source.tree import Tree, deep_sources
 
 _RESULT_FILE = "reduced.json"
 _MIN_FIRST_SECONDS = 60.0  # for the whole script, which compiles in each run

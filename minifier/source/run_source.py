@@ -18,9 +18,9 @@ from minifier.failure.stage import stage_shown
 from minifier.fx.script_definitions import FILE, define
 from minifier.probe.life import AHEAD, fall_silent, imports_told, tell
 from minifier.source.backend_watch import BackendWatch, GraphsInEager
-from minifier.source.deep_sources import ORDINARY_FRAMES
 from minifier.source.own_check import EXIT_LINE
 from minifier.source.own_code import digest
+from minifier.source.tree import ORDINARY_FRAMES
 
 Watch = BackendWatch | GraphsInEager
 

@@ -1,4 +1,4 @@
-"""The edit that gives a script short names."""
+"""The last edits of a script, which change no statement: short names, and no comments."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import keyword
 from collections.abc import Iterator
 
 import libcst as cst
+from libcst import matchers as m
 
 from minifier.source.located import Located
 from minifier.source.patches import Patch, Replacement
+from minifier.source.put_value import Edited, applied
 
 _MAX_CHARACTERS = 8  # of a name that stays
 _FUNCTIONS, _CLASSES, _VARIABLES = "fghpqrs", "ABCDEFG", "xyzabcuvwnmkij"
@@ -96,3 +98,23 @@ class _BoundNames(cst.CSTVisitor):
         elif isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
                 self._bind(element.value)
+
+
+def without_comments(module: cst.Module) -> Iterator[Edited]:
+    """Yield the module without its comments, if any: they describe the original script."""
+    if m.findall(module, m.Comment()):
+        yield from applied(module, _WithoutComments())
+
+
+class _WithoutComments(cst.CSTTransformer):
+    def leave_TrailingWhitespace(
+        self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        if original_node.comment is None:
+            return updated_node
+        return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    def leave_EmptyLine(
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine | cst.RemovalSentinel:
+        return updated_node if original_node.comment is None else cst.RemoveFromParent()

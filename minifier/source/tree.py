@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Collection, Iterator, Mapping
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider, Scope, ScopeProvider
 
-from minifier.source.deep_sources import deep_sources
+_MAX_FRAMES = 10_000  # a chain of 1,000 calls
+ORDINARY_FRAMES = sys.getrecursionlimit()  # as a script has it
 
 
 class Tree:
@@ -202,3 +205,14 @@ def _is_empty(body: cst.BaseSuite) -> bool:
         for line in body.body
         for statement in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
     )
+
+
+@contextlib.contextmanager
+def deep_sources() -> Iterator[None]:
+    """Allow deep recursion in the block. A process that runs a script in it has to set `ORDINARY_FRAMES`."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _MAX_FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

@@ -36,7 +36,7 @@ from minifier.torch_private.calls import (
     observe_backend_calls,
 )
 from minifier.torch_private.configuration import config_values, has_config, is_default_config, set_config
-from minifier.torch_private.decompositions import parts_of
+from minifier.torch_private.decompositions import BUILT_IN_MODULES, operator_path, parts_of
 from minifier.torch_private.devices import asking_nvml, device_kinds, imports_refused_devices, is_capturing
 from minifier.torch_private.draws import Draw, OtherDraws, giving_draws, noting_draws
 from minifier.torch_private.dynamo_caches import compiled_entries, dynamo_caches_restored, isolated_compile
@@ -60,6 +60,7 @@ from minifier.torch_private.inductor import (
     compile_in_this_process,
     forget_threads,
     inductor_cache,
+    inductor_entry,
     inductor_folder,
     inductor_headers,
     link_headers,
@@ -67,7 +68,6 @@ from minifier.torch_private.inductor import (
     tame_inductor,
     warm_up_inductor,
 )
-from minifier.torch_private.inductor_calls import inductor_entry
 from minifier.torch_private.kernels import LAUNCH, kernel_arguments, kernel_of, numbered_launch, unknown_arguments
 from minifier.torch_private.modes import (
     as_while_compiling,
@@ -79,7 +79,6 @@ from minifier.torch_private.modes import (
 )
 from minifier.torch_private.module_calls import compile_module_calls
 from minifier.torch_private.native_stacks import print_native_stacks
-from minifier.torch_private.operators import BUILT_IN_MODULES, operator_path
 from minifier.torch_private.registrations import (
     Stack,
     backend_table,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import tempfile
 from pathlib import Path
+from types import CodeType
 
 from minifier.interfaces.declared import CACHES, InterfaceState, stands_on
-from minifier.interfaces.names import MACHINE_CHECK
+from minifier.interfaces.names import COMPILE_FX, MACHINE_CHECK
 from minifier.torch_private.configuration import variable_set
 
 _COMPILE_THREADS = stands_on("torch._inductor.config:compile_threads", loses=CACHES)
@@ -128,3 +130,11 @@ def link_headers() -> None:
     link = Path(tempfile.gettempdir()) / inductor_folder().name
     if headers is not None and not link.exists():
         link.symlink_to(headers)
+
+
+def inductor_entry() -> CodeType | None:
+    """Return the code of inductor's function that compiles a graph; None if inductor is not imported."""
+    function = getattr(sys.modules.get(COMPILE_FX), "compile_fx", None)
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None

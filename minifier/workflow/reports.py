@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import runpy
+import shutil
+import tempfile
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from minifier.case import Case, Drawn, TensorInput
+from minifier.case import BackendReference, BackendSource, Case, Drawn, Level, TensorInput
 from minifier.case.made_here import mark_of_repro
 from minifier.emit.input_source import TENSOR_FILE
-from minifier.emit.repro import Repro
+from minifier.emit.repro import Repro, write_repro
+from minifier.errors import NoRepro
+from minifier.failure import Kind, Stage
 from minifier.interfaces.losses import losses
-from minifier.process.progress import Phase, Progress
+from minifier.probe.children import ChildEnd, run_again_if_killed
+from minifier.probe.life import Limits
+from minifier.process.import_path import replace_programs_folder
+from minifier.process.progress import SILENT, Display, Phase, Progress
 from minifier.reduction.summary import Summary
 from minifier.report.bundle import BUNDLE
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.finished import Consent, Written, write_bare_reports, write_reports
 from minifier.report.outcome import Outcome, Status
+from minifier.report.redact import Redactor
+from minifier.report.secret_constants import without_secret_constants
+from minifier.settings import Settings
+from minifier.source.run_source import in_eager
+from minifier.torch_private import backend_error
 from minifier.workflow.attempt import Attempt
 from minifier.workflow.backend_fallbacks import backend_fallbacks
-from minifier.workflow.control_backends import run_with_aot_eager
 from minifier.workflow.nearest import nearest_change
-from minifier.workflow.placeholders import with_placeholders
+from minifier.workflow.repro_search import ReproSearch, search_for, with_shown_exception
+
+AOT_EAGER = BackendReference("aot_eager", BackendSource.REGISTERED, '"aot_eager"')
+_MIN_TIMEOUT_SECONDS = 60.0
 
 
 def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
@@ -141,3 +159,96 @@ def _may_include_constants(attempt: Attempt, written: Written) -> bool:
             return True
     ui.say(f"there is no {BUNDLE}: `minify report {attempt.folder.shown} --bundle-private` writes it all the same")
     return False
+
+
+def with_placeholders(attempt: Attempt) -> Attempt:
+    """Return the attempt with a verified repro without such constants; unchanged if there are none or they are needed.
+
+    Ctrl-C leaves the repro as it is.
+    """
+    result = attempt.repro_result
+    if result is None or result.repro is None:
+        return attempt
+    texts = (result.repro.text, result.case.definitions, attempt.case.definitions)
+    redactor = Redactor(os.environ, texts)
+    text, constants = without_secret_constants(result.repro.text, redactor)
+    if not constants:
+        return attempt
+    repro = replace(result.repro, text=text)
+    attempt.run.ui.say(f"repro.py has what looks like a secret: {', '.join(map(str, constants))}; trying placeholders")
+    with contextlib.suppress(KeyboardInterrupt, NoRepro):
+        search = search_for(attempt, _with_placeholder_in_message(result.case, redactor))
+        control = _control(search, repro)
+        control = replace(control, text=without_secret_constants(control.text, redactor)[0])
+        check = search.verified(repro, (), attempt.run.settings.verify, control)
+        if check.holds:
+            repro = with_shown_exception(repro, result.case, check.runs[-1].failure)
+            repro.write(attempt.folder.path)
+            return replace(attempt, repro_result=replace(result, repro=repro, check=check))
+    attempt.run.ui.say("the repro keeps them: with placeholders, fresh interpreters do not show the failure")
+    return attempt
+
+
+def _with_placeholder_in_message(case: Case, redactor: Redactor) -> Case:
+    """Return the Case with the message of a failure that quotes the placeholder instead of the constant."""
+    fingerprint = case.failure.fingerprint
+    message, native = redactor.replaced(fingerprint.message), redactor.replaced(fingerprint.native)
+    return replace(
+        case, failure=replace(case.failure, fingerprint=replace(fingerprint, message=message, native=native))
+    )
+
+
+def _control(search: ReproSearch, repro: Repro) -> Repro:
+    if search.case.level is Level.SOURCE:
+        return replace(repro, text=in_eager(repro.text))
+    return search.control(repro)
+
+
+def run_with_aot_eager(case: Case, repro: Repro, settings: Settings, display: Display = SILENT) -> str:
+    """Run the Case's repro with the backend `aot_eager`, and describe the result; "" if that is not possible.
+
+    Nothing runs for a graph that AOTAutograd made, or if the failure is only a logged line.
+    """
+    is_line = case.failure.fingerprint.kind is Kind.SILENT_FALLBACK
+    if case.level is not Level.DYNAMO or repro.template is None or is_line:
+        return ""
+    backend = replace(AOT_EAGER, dynamic=case.backend.dynamic)
+    try:
+        script = write_repro(replace(case, backend=backend), repro.template, repro.variant, settings.memory)
+    except NoRepro:
+        return ""
+    compares = case.failure.fingerprint.stage is Stage.COMPARE
+    display.show(Progress(Phase.CONTROLS))
+    scratch = Path(tempfile.mkdtemp(prefix="minify-"))
+    try:
+        limits = Limits(max(settings.timeout or 0.0, _MIN_TIMEOUT_SECONDS), settings.memory)
+        (end,) = run_again_if_killed([lambda: _run(script, case.import_path, compares)], limits, scratch, display.tick)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return _result(end)
+
+
+def _run(script: Repro, path: tuple[str, ...], compares: bool) -> dict[str, Any]:
+    """Run the script as an interpreter would. This is done in a child, in a folder of its own."""
+    replace_programs_folder(path)
+    os.environ.update(script.given)
+    script.write(Path.cwd())
+    try:
+        runpy.run_path("repro.py", run_name="__main__")
+    except SystemExit as end:
+        return {"how": "passes" if not end.code else f"ends with exit status {end.code}"}
+    except BaseException as error:  # noqa: BLE001 - any exception is a result
+        inner = backend_error(error)
+        if compares and isinstance(inner, AssertionError):
+            return {"how": "differs from eager"}
+        return {"how": f"raises {type(inner).__name__}"}
+    return {"how": "passes"}
+
+
+def _result(end: ChildEnd) -> str:
+    """Describe the result of a run; "" if this tool was at fault."""
+    if end.fault:
+        return ""
+    if end.timed_out:
+        return "does not end"
+    return "the process dies" if end.result is None else str(end.result["how"])

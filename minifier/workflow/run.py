@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+
+import libcst as cst
 
 from minifier.capturing.script import Program
 from minifier.case.run_folder import RunFolder
 from minifier.case.store import load, remove_partial
 from minifier.case.variables import others
-from minifier.errors import NothingToReduce, StoppedEarly
+from minifier.emit.forms import forms_for
+from minifier.emit.repro import write_repro
+from minifier.errors import NoRepro, NothingToReduce, StoppedEarly
 from minifier.process.interpreters import Interpreters
 from minifier.process.progress import SILENT, Ui
 from minifier.report.environment import EnvironmentCollector
@@ -67,7 +73,6 @@ from minifier.workflow.repro_search import (
     stopped_if_interrupted,
 )
 from minifier.workflow.short_definitions import with_short_definitions
-from minifier.workflow.unverified import keep_unverified
 from minifier.workflow.whole_script import (
     has_transforms,
     is_of_script,
@@ -267,3 +272,31 @@ def _reported(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
         with attempt.run.going_on():
             keep_unverified(attempt)
         return report(attempt, collector)
+
+
+def keep_unverified(attempt: Attempt) -> None:
+    """Write unverified.py for an attempt without a repro: the first script that was tried, else one of the whole Case.
+
+    A file of values that it reads goes with it. Remove unverified.py once there is a repro.
+    """
+    folder = attempt.folder
+    path = folder.unverified
+    if attempt.repro is not None:
+        path.unlink(missing_ok=True)
+    elif not path.exists():
+        tried = folder.attempts / "repro-1"
+        with tempfile.TemporaryDirectory(prefix="minify-repro-") as place:
+            script = tried if tried.exists() else _script_of_case(attempt, Path(place))
+            for file in script.iterdir() if script is not None else ():
+                shutil.copyfile(file, path if file.suffix == ".py" else folder.path / file.name)
+
+
+def _script_of_case(attempt: Attempt, place: Path) -> Path | None:
+    """Write a script of the captured Case in the form that is the best to read; None if there is none."""
+    for form in forms_for(attempt.case)[:1] if attempt.case.graph.nodes else ():
+        try:
+            write_repro(attempt.case, *form, attempt.run.settings.memory).write(place)
+        except (NoRepro, cst.ParserSyntaxError):  # the latter of a Case that somebody has edited
+            return None
+        return place
+    return None

@@ -22,7 +22,7 @@ from minifier.case.values import SourceExpression
 from minifier.cli.checking import GONE, SOMETHING_ELSE, check_command
 from minifier.emit.repro import forms_for, write_repro
 from minifier.errors import CannotSave, NoRepro, UsageError
-from minifier.workflow.unpack_bundle import unpack_bundle
+from minifier.workflow.check_repro import unpack_bundle
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from minifier.compare.furthest_elements import furthest_elements
+from minifier.compare.pairs import furthest_elements
 from minifier.failure import ElementPair
 
 

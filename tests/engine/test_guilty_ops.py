@@ -14,10 +14,10 @@ from minifier.case.ops import atoms, with_ops
 from minifier.failure import Stage
 from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import make_inputs
-from minifier.reduction.causes import Causes
 from minifier.reduction.check import check
 from minifier.reduction.eagers_values import with_eagers_values
 from minifier.reduction.guilt import Guilt, at_guilty_ops, charge
+from minifier.reduction.probe_runner import Causes
 from minifier.search import Budget, Ending, Result
 
 

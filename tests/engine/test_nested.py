@@ -11,7 +11,7 @@ from minifier.case import Case, Script, State
 from minifier.emit.repro import Template, write_repro
 from minifier.interfaces.declared import TORCH
 from minifier.passes.bodies import bodies
-from minifier.reduction.inlining import without_wrappers
+from minifier.reduction.composite_ops import without_wrappers
 from minifier.reduction.op_search import reduce_bodies
 from minifier.search import Budget, Ending
 

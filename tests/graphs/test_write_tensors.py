@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from minifier.fx.write_tensors import _CHUNK_BYTES, write_tensors
+from minifier.fx.tensors import _CHUNK_BYTES, write_tensors
 
 ROWS = 5 * _CHUNK_BYTES // 8 // 1000  # of a thousand float64: five chunks
 SHAPES = {

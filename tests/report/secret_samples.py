@@ -143,8 +143,7 @@ def report_lines() -> list[str]:
     from outcomes import outcome
 
     from minifier.failure import Failure, Fingerprint, Kind, Stage
-    from minifier.report.html import page
-    from minifier.report.markdown import markdown
+    from minifier.report.markdown import markdown, page
     from minifier.report.outcome import result_data
     from minifier.report.sections import report_of
 

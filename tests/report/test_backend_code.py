@@ -10,7 +10,7 @@ from case_samples import small_case
 from outcomes import outcome, text_of
 
 from minifier.case import BackendSource
-from minifier.report.backend_code import files_of_backend
+from minifier.report.outcome import files_of_backend
 
 BACKEND = small_case().backend
 

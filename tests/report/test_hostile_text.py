@@ -13,9 +13,8 @@ from markdown_it import MarkdownIt
 from outcomes import outcome
 
 from minifier.report.blocks import Code, Folded, Items, Report, Section, Table, Text
-from minifier.report.html import page
 from minifier.report.inline import cell, code, inert
-from minifier.report.markdown import markdown
+from minifier.report.markdown import markdown, page
 from minifier.report.sections import report_of
 
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

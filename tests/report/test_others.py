@@ -11,7 +11,7 @@ from minifier.case.store import load, save
 from minifier.emit.repro import forms_for, write_repro
 from minifier.settings import Settings
 from minifier.slicing import with_definitions
-from minifier.workflow.control_backends import run_with_aot_eager
+from minifier.workflow.reports import run_with_aot_eager
 
 pytestmark = pytest.mark.timeout(120)
 

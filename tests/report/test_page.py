@@ -14,7 +14,7 @@ from outcomes import outcome
 
 from minifier.case import Ref
 from minifier.report.history import Probed
-from minifier.report.html import page
+from minifier.report.markdown import page
 from minifier.report.sections import report_of
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from minifier.emit.repro import Repro
 from minifier.failure import Aspect, Difference, ElementPair, Failure, Fingerprint, Frame, Kind, Stage
 from minifier.reduction.summary import Summary
 from minifier.report.blocks import cut
-from minifier.report.changed_inputs import free_aspects
 from minifier.report.drawing import boxes_of, layers_of
 from minifier.report.duplicate_key import duplicate_key
 from minifier.report.failure_text import duplicates, title_of
+from minifier.report.needs_text import free_aspects
 from minifier.report.outcome import result_data
 from minifier.report.privacy import NOBODYS, shareable_case
 

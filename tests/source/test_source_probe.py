@@ -8,8 +8,7 @@ from vocabulary import in_child
 
 from minifier.failure import Fingerprint, Frame, Kind, Stage, Verdict, same
 from minifier.probe.verdicts import seen
-from minifier.source.other_scripts import write_others
-from minifier.source.probe import SourceLab
+from minifier.source.probe import SourceLab, write_others
 from minifier.source.run_source import in_eager, seeded
 
 STANCE = 'import torch; torch.compiler.set_stance("force_eager")'
