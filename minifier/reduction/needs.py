@@ -120,8 +120,8 @@ class _Measurement:
         draws = self._draws(self.case)
         if draws is None:
             return True  # its values are fixed
-        shown = sum(self.simplifier.holds(each) for each in draws)
-        return shown >= _MIN_SHARE * len(draws)
+        enough = _MIN_SHARE * len(draws)
+        return any(count >= enough for count in itertools.accumulate(self.simplifier.shown(draws)))
 
     def _programs(self, edits: Sequence[Edit]) -> list[Case]:
         """Return the programs after each edit, but for those in which a smaller size makes an input contiguous.
@@ -145,7 +145,7 @@ class _Measurement:
     def _shows(self, case: Case) -> bool | None:
         """Return whether any draw of the Case fails; None if none does, and fewer than eight pass."""
         draws = self._draws(case)
-        if any(map(self.simplifier.holds, draws or [case])):
+        if any(self.simplifier.shown(draws or [case])):
             return True
         return False if draws is not None and all(map(self.simplifier.passed, draws)) else None
 
@@ -178,7 +178,7 @@ class _Measurement:
 
         The values of a program that cannot be drawn are those of the minimal Case: they stay."""
         candidates = [draw for each in programs for draw in self._draws(each) or [each]]
-        return bool(candidates) and not any(map(self.simplifier.holds, candidates)) and all(map(is_without, candidates))
+        return bool(candidates) and not any(self.simplifier.shown(candidates)) and all(map(is_without, candidates))
 
     def _edits(self, family: str, name: str) -> Sequence[Edit]:
         row = self.simplifier.row(family, name)
@@ -232,7 +232,7 @@ class _Measurement:
             if not programs or not can_be_drawn(programs[0], {item.name}):
                 return
             draws = [redrawn(programs[0], number, {item.name}) for number in range(DRAWS)]
-            if any(map(self.simplifier.holds, draws)) or not all(map(self.simplifier.passed, draws)):
+            if any(self.simplifier.shown(draws)) or not all(map(self.simplifier.passed, draws)):
                 return
         self.needs.rows.append(("data", _VALUES + item.name))
         how = item.source.how if isinstance(item.source, Drawn) else "list"

@@ -305,7 +305,12 @@ class Simplifier:
 
     def shows(self, edits: Alternatives) -> bool:
         """Return whether the failure stays after any of these edits."""
-        return any(map(self.holds, self.programs(edits)))
+        return any(self.shown(self.programs(edits)))
+
+    def shown(self, cases: Sequence[Case]) -> Iterator[bool]:
+        """Yield for each candidate whether the failure shows; idle workers probe those that follow."""
+        for number, case in enumerate(cases, 1):
+            yield self.holds(case, following=cases[number:])
 
     def _runnable(self, tries: Sequence[Sequence[Alternatives]]) -> list[Case | None]:
         """Return for each try the Case after its steps that leave a runnable program; None if there is none."""
@@ -342,10 +347,10 @@ class Simplifier:
         (result,) = self.runner.run([lambda: runs(self.runner.prepared, case)])
         return result is not None and result["case"] is not None
 
-    def holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = ()) -> bool:
+    def holds(self, case: Case, later: Iterable[Sequence[Alternatives]] = (), following: Sequence[Case] = ()) -> bool:
         """Probe a candidate, unless it has answered; return whether the failure shows.
 
-        Idle workers probe the next candidates of the tries in `later`.
+        Idle workers probe the candidates that follow, or the next ones of the tries in `later`.
         """
         key = self.runner.key_of(case)
         if key not in self._answers:
@@ -354,7 +359,8 @@ class Simplifier:
                 raise Spent("the probe budget was used up")
             self._check_budget()
             idle = self.runner.workers - 1 if remaining is None else min(self.runner.workers, remaining) - 1
-            cases = {key: case, **self._next_candidates(later, idle)}
+            ahead = self._unanswered(following, idle) if following else self._next_candidates(later, idle)
+            cases = {key: case, **ahead}
             for each, judged in zip(cases, self.runner.probe(list(cases.values())), strict=True):
                 self._answers.note(each, judged)
         self._judged[key] = case
@@ -365,8 +371,12 @@ class Simplifier:
         if count < 1:
             return {}
         candidates = self._runnable(list(itertools.islice(later, count)))
-        by_key = {self.runner.key_of(each): each for each in candidates if each is not None and each != self.case}
-        return {key: each for key, each in by_key.items() if key not in self._answers}
+        return self._unanswered([each for each in candidates if each is not None and each != self.case], count)
+
+    def _unanswered(self, candidates: Sequence[Case], count: int) -> dict[str, Case]:
+        by_key = {self.runner.key_of(each): each for each in candidates}
+        unanswered = ((key, each) for key, each in by_key.items() if key not in self._answers)
+        return dict(itertools.islice(unanswered, max(0, count)))
 
 
 def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:

@@ -146,6 +146,17 @@ def test_where_values_matter_eight_draws_tell_what_passes(make_lab, shows, needs
     assert found.sentences == needs
 
 
+def test_idle_workers_probe_the_draws_that_follow(make_lab):
+    def measured_with(workers):
+        lab, prober = make_lab(OF_VALUES, when(lambda case: max(case.inputs[0].meta.shape) >= 5, WRONG), workers)
+        made = simplified(lab, OF_VALUES)
+        before = len(prober.rounds)
+        return measured_needs(made).sentences, len(prober.rounds) - before
+
+    (alone, rounds), (together, fewer) = measured_with(1), measured_with(4)
+    assert alone == together == ["a size of 5 or more"] and fewer <= rounds / 2
+
+
 HALVES = ("float16", "bfloat16")
 
 
