@@ -74,6 +74,7 @@ class _Measurement:
         self.simplifier, self.needs, self.case = simplifier, needs, simplifier.case
         of_values = any(family == "data" for family, _ in simplifier.rejected)
         self._values_matter = of_values or not self.case.ignores_values
+        self._gone: list[list[Case]] = []  # the programs of each row after which the failure was gone
         self._strided = set[str]()  # inputs that pass when they are contiguous, of any size
 
     def run(self) -> None:
@@ -159,14 +160,19 @@ class _Measurement:
         return False if answers and None not in answers else None
 
     def _is_row_gone(self, family: str, name: str) -> bool:
-        """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay."""
+        """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay.
+
+        False for the same change as that of a row before.
+        """
         row = self.simplifier.row(family, name)
         rungs = reversed(row.rungs) if row is not None else ()
         programs = next(filter(None, map(self._programs, rungs)), [])
-        is_gone = self._is_gone(programs, lambda each: self.simplifier.known(each) is False)
-        if is_gone:
-            self._note_passing(family, programs)
-        return is_gone
+        if not self._is_gone(programs, lambda each: self.simplifier.known(each) is False):
+            return False
+        self._note_passing(family, programs)
+        is_new = programs not in self._gone
+        self._gone.append(programs)
+        return is_new
 
     def _note_passing(self, family: str, programs: Sequence[Case]) -> None:
         """Keep the programs of which each draw passed."""

@@ -130,7 +130,12 @@ def sentence_of(outcome: Outcome) -> str:
         return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
     first = headline(failure.message).rstrip(".")
     if fingerprint.stage is Stage.COMPARE:
-        return f"{where} of {program} raises nothing, but {first[:1].lower()}{first[1:]}."
+        what = f"{first[:1].lower()}{first[1:]}"
+        if Aspect.NO_EXCEPTION.value in fingerprint.aspects:
+            raises, _, compiled = what.rpartition("; ")
+            event = "ends the process" if compiled.endswith("ends the process") else "raises nothing"
+            return f"{where} of {program} {event}, where {raises}."
+        return f"{where} of {program} raises nothing, but {what}."
     when = "while it is traced" if case.while_tracing else _WHEN[fingerprint.stage]
     how = _HOW.get(fingerprint.kind)
     event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"

@@ -82,6 +82,8 @@ def _minimality(outcome: Outcome) -> str:
         )
     elif outcome.minimal is not None and outcome.minimal.any_graph:
         text += "The backend fails on any graph, also on one without ops, so no op is to blame."
+    elif summary.ops_after == 1 and not summary.exceptions:
+        text += "Without this op the failure was gone."
     else:
         gone = f"but for this: {summary.exceptions}" if summary.exceptions else "every time"
         text += (

@@ -116,6 +116,11 @@ def test_passes_that_are_left_out_change_nothing(reduce, many_ops, given, inputs
     assert skipped == set(given.get("skipped", done.summary.passes.keys() - {*given.get("passes", ())}))
 
 
+def test_rows_that_make_the_same_change_are_one_need(reduce, many_ops):
+    """Without its first, second or third dimension, each of size 1, the only input is the same."""
+    assert reduce(refused_case(many_ops, "three_dims"), None).summary.needs == ("dims: first of 3 dimensions",)
+
+
 def test_a_budget_or_an_interrupt_in_the_passes_keeps_the_proved_ops(reduce, many_ops):
     case = refused_case(many_ops, "index")
     ops_only = reduce(case, None, passes=())

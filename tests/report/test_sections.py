@@ -88,7 +88,10 @@ def test_a_control_that_fails_too_is_told_by_its_name():
 
 
 def test_no_op_is_called_needed_by_a_backend_that_fails_on_any_graph():
-    assert "taken away" in text_of(outcome()) and "taken away" not in text_of(outcome(any_graph=True))
+    several = summed_up(outcome(), ops_after=2)
+    assert "taken away" in text_of(several) and "Without this op the failure was gone" in text_of(outcome())
+    of_any = text_of(outcome(any_graph=True))
+    assert "taken away" not in of_any and "Without this op" not in of_any
 
 
 def test_the_same_failure_has_the_same_key_whatever_its_numbers_and_the_users_names():
@@ -143,7 +146,8 @@ TRANSPOSED = replace(meta(4, 8), stride=(1, 4))
     [
         (meta(4, 8), meta(1, 1), {}, ("size", "value")),
         (meta(4, 8), meta(4), {"source": Stored("x")}, ()),
-        (meta(4, 8), meta(2), {"source": Stored("x")}, ("size",)),
+        (meta(4, 8), meta(1), {"source": Stored("x")}, ("size",)),
+        (meta(4, 8), meta(2, 2), {"source": Drawn("randint", 40, 118)}, ()),
         (meta(4, 8), meta(0, 1), {}, ("value",)),
         (meta(4, 8), meta(2, 2), {"symbolic": Symbolic.GIVEN}, ("value",)),
         (meta(4, 8, dtype="float16"), meta(4, 8), {}, ("dtype", "value")),
