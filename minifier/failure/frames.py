@@ -14,6 +14,7 @@ from minifier.interfaces.names import BACKENDS_OF_TORCH, CALLERS_OF_BACKENDS, FU
 Link = dict[str, Any]
 """An exception of a chain, as `observed.describe` returns it."""
 
+TESTING = ("torch.testing", "numpy.testing", "unittest")  # modules whose functions check
 STDLIB_FOLDERS = tuple(filter(None, (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))))
 _TRACED, _ADVICE = "from user code:", "\nSet TORCHDYNAMO_VERBOSE"
 _TRACED_FRAME = re.compile(r'^ *File "([^"\n]+)", line \d+, in (.+)\n +(\S.*)$', re.MULTILINE)

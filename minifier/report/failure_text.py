@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from minifier.case import BackendReference, Case, Level, TensorInput
-from minifier.case.literals import literal
+from minifier.case.literals import SCRIPT, literal
 from minifier.case.symbolic_sizes import is_symbolic
 from minifier.failure import Aspect, Failure, Kind, Stage
+from minifier.failure.frames import TESTING
 from minifier.failure.normalise import headline, normalise, shortened
 from minifier.process.progress import counted
 from minifier.report.blocks import Block, Code, Section, Table, Text, cut, sections_of
@@ -68,7 +69,8 @@ def title_of(case: Case) -> str:
     """Return the title of an issue about the failure: `[backend] SIGFPE compiling torch.matmul with an empty input`."""
     message = headline(case.failure.message) if case.level is Level.SOURCE and _has_message(case) else ""
     said = f": {shortened(message, _MAX_TITLE_MESSAGE_CHARS)}" if message else ""
-    return f"[{case.backend.name}] {event_of(case)}{_condition(case)}{said}"
+    name = "torch.compile" if case.level is Level.SOURCE and case.backend.name == "eager" else case.backend.name
+    return f"[{name}] {event_of(case)}{_condition(case)}{said}"
 
 
 def event_of(case: Case) -> str:
@@ -87,8 +89,12 @@ def _has_message(case: Case) -> bool:
 
 
 def is_own_check(failure: Failure) -> bool:
-    """Whether the script ended itself, and its message says where."""
-    return failure.fingerprint.kind is Kind.EXIT and failure.message != failure.fingerprint.message
+    """Whether the script's own check failed: an assertion, or it ended itself, and its message says where."""
+    fingerprint = failure.fingerprint
+    if fingerprint.kind is Kind.EXIT:
+        return failure.message != fingerprint.message
+    raised_by = fingerprint.raising.module if fingerprint.raising is not None else ""
+    return fingerprint.types[-1:] == ("AssertionError",) and raised_by.startswith((SCRIPT, *TESTING))
 
 
 def _wrong(aspect: str) -> str:
@@ -125,7 +131,11 @@ def sentence_of(outcome: Outcome) -> str:
     program = _program(outcome)
     where = code(f"torch.compile(..., backend={_written(case.backend)})")
     if case.level is Level.SOURCE and is_own_check(failure):
-        return f"Under `torch.compile` the script ends with {code(failure.message)}; without it the script runs."
+        if fingerprint.kind is Kind.EXIT:
+            return f"Under `torch.compile` the script ends with {code(failure.message)}; without it the script runs."
+        return (
+            f"Under `torch.compile` the script's own check fails with {code(failure.line)}; without it the check holds."
+        )
     if case.level is Level.SOURCE:
         return f"`torch.compile` fails with {code(failure.line)}; without it the script runs."
     first = headline(failure.message).rstrip(".")

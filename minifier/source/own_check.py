@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from minifier.failure.frames import TESTING
 from minifier.fx.script_definitions import FILE
 from minifier.source.check_values import FUNCTIONS, Path, Scope, Values, is_compiled, matches
 from minifier.source.conditions import Condition, SourceRun
@@ -15,7 +16,6 @@ from minifier.source.conditions import Condition, SourceRun
 EXIT_LINE = "exit line"  # the key of what a child tells: where the script exits
 _CHECKS = re.compile(r"assert\w*|_?exit|quit|abort")
 _EXITS = re.compile(r"(sys\.|os\.)?_?exit\(|raise SystemExit\b|quit\(")
-_TESTING = ("torch.testing", "numpy.testing", "unittest")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -66,7 +66,7 @@ def failing_line(run: SourceRun) -> int:
     places = [place for place, frame in enumerate(frames) if frame[2] == FILE]
     if not places:
         return int(run.end.told.get(EXIT_LINE, 0))
-    is_own = all(module.startswith(_TESTING) for module, *_ in frames[places[-1] + 1 :])
+    is_own = all(module.startswith(TESTING) for module, *_ in frames[places[-1] + 1 :])
     return int(frames[places[-1]][3]) if is_own else 0
 
 

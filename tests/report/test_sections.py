@@ -131,6 +131,18 @@ def test_the_result_says_what_check_needs():
     assert (data["level"], data["match"], data["match_log"]) == ("dynamo", "a.*b", None) and "template" in data
 
 
+@pytest.mark.parametrize("module", ["__main__", "torch.testing._comparison", "torch._dynamo.guards"])
+def test_an_assertion_of_the_script_is_its_own_check(module):
+    """torch.compile raises nothing, and a backend that runs the graph in eager mode is not at fault."""
+    fingerprint = Fingerprint(Stage.RUN, Kind.EXCEPTION, ("AssertionError",), Frame(module, "check"))
+    case = replace(small_case(), level=Level.SOURCE, failure=Failure(fingerprint, "AssertionError", "not close"))
+    case = replace(case, backend=replace(case.backend, name="eager"))
+    text, is_own = text_of(outcome(case.failure, level=Level.SOURCE)), module != "torch._dynamo.guards"
+    assert ("the script's own check fails with `AssertionError: not close`" in text) is is_own
+    event = "the script's own check fails" if is_own else "AssertionError"
+    assert title_of(case) == f"[torch.compile] {event}: not close"
+
+
 def test_a_summary_comes_back_from_its_json_as_it_was():
     others = ({"type": "E", "sightings": 2, "case": "others/1"},)
     whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), (("a", "b"),), {"ops": "end"}, ("it",))
