@@ -13,7 +13,7 @@ from minifier.slicing.names import missing_attributes
 from minifier.source.located import Located
 from minifier.source.patches import Patch, merged, patched
 from minifier.source.put_value import is_of_libcst
-from minifier.source.recording import Recorded, RunFacts
+from minifier.source.run_facts import Recorded, RunFacts
 from minifier.source.tree import Tree, deep_sources
 
 _MAX_TRIES = 2  # of an edit: when it is first met, and when nothing else can be done any more

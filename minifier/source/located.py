@@ -13,7 +13,7 @@ from libcst.metadata import MetadataWrapper, WhitespaceInclusivePositionProvider
 
 from minifier.source.patches import Patch, Replacement, difference, patched
 from minifier.source.put_value import Applied, Edited
-from minifier.source.recording import RunFacts
+from minifier.source.run_facts import RunFacts
 from minifier.source.tree import is_whole
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")

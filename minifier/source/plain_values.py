@@ -10,7 +10,7 @@ from libcst import matchers as m
 
 from minifier.source.located import Located
 from minifier.source.put_value import Edited, replaced
-from minifier.source.recording import Tensor
+from minifier.source.run_facts import Tensor
 from minifier.source.statement_edits import (
     Nodes,
     imported_names,

@@ -24,7 +24,8 @@ from minifier.slicing.names import missing_names
 from minifier.source.backend_watch import BackendWatch, GraphsInEager
 from minifier.source.conditions import Condition, SourceRun
 from minifier.source.passes import MODULES
-from minifier.source.recording import Recorded, instrumented, recording
+from minifier.source.recording import instrumented, recording
+from minifier.source.run_facts import Recorded
 from minifier.source.run_source import DRAWN, Watch, run_after_control, run_source
 
 

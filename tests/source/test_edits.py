@@ -5,7 +5,8 @@ import pytest
 from minifier.source.located import Located
 from minifier.source.patches import patched
 from minifier.source.plain_values import plain_values
-from minifier.source.recording import RunFacts, instrumented, recording
+from minifier.source.recording import instrumented, recording
+from minifier.source.run_facts import RunFacts
 from tests.source.edited import FORMS, edited
 
 CALLED_ONCE = ("functions", "imports")
