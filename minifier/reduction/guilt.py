@@ -10,11 +10,13 @@ from minifier import search
 from minifier.case import Case
 from minifier.case.graph import Node
 from minifier.case.ops import atoms
+from minifier.process.progress import counted
 from minifier.reduction.guilty_ops import is_right
 from minifier.reduction.op_search import reduce_ops
 from minifier.reduction.probe_runner import Atom, ProbeRunner
 from minifier.reduction.simplify_and_prove import proved_again
 
+_MAX_NAMED = 3  # of the other guilty ops
 _MAX_SEARCHES = 3  # after a search that ended at innocent ops
 
 
@@ -51,7 +53,9 @@ class Charge:
     @property
     def sentence(self) -> str:
         """The sentence for the user."""
-        return _SENTENCES[self.guilt].format(others=" and ".join(dict.fromkeys(self.others)))
+        names = list(dict.fromkeys(self.others))
+        more = [counted(len(names) - _MAX_NAMED, "more op")] if len(names) > _MAX_NAMED else []
+        return _SENTENCES[self.guilt].format(others=" and ".join([*names[:_MAX_NAMED], *more]))
 
 
 def _said(node: Node, reduced: Case) -> str:

@@ -42,7 +42,8 @@ from minifier.reduction.unanswered import with_empty_graph
 from minifier.reduction.wrong_ops import find_wrong_ops
 from minifier.settings import Settings
 
-_NO_EXCEPTION = Aspect.NO_EXCEPTION.value  # eager computes nothing then
+# What eager's values for ops cannot mend: eager computes nothing, and memory that is written again is the call's.
+_OF_THE_CALL = {Aspect.NO_EXCEPTION.value, Aspect.OVERWRITTEN.value}
 
 _MIN_SECONDS_WITHOUT_THREADS = 15.0  # for the first probes of a backend that started threads at import
 _MAX_TABLE_SECONDS = 20.0  # for the table of wrong ops
@@ -120,7 +121,8 @@ def _reduce(runner: ProbeRunner, task: ReductionTask, started: float) -> tuple[S
     reduced, result = reduce_ops(runner, case, budget)
     charged, searched, ended = None, set[str](), search.Ending.INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # the result of the search stays
-        if case.failure.fingerprint.stage is Stage.COMPARE and case.failure.fingerprint.message != _NO_EXCEPTION:
+        sought = case.failure.fingerprint
+        if sought.stage is Stage.COMPARE and sought.message not in _OF_THE_CALL:
             reduced, result, charged = at_guilty_ops(runner, case, budget, reduced, result)
         searched = {node.name for node in reduced.graph.ops}
         reduced, ended = _beyond_ops(runner, case, budget, reduced, result, settings)

@@ -152,7 +152,8 @@ def _divergent_ops(outcome: Outcome) -> Iterable[Section]:
     items = Items(tuple(lines)) if pairs else None
     cause = outcome.summary.cause if outcome.summary is not None else ""
     said = Text(f"{cause[0].upper()}{cause[1:]}.") if cause else None
-    return sections_of("Ops whose compiled result differs", items, said, level=3, weight=2)
+    title = "Ops whose compiled result differs" if pairs else "Whether these ops are at fault"
+    return sections_of(title, items, said, level=3, weight=2)
 
 
 def _op(outcome: Outcome, name: str) -> str:

@@ -16,7 +16,7 @@ from minifier.fx.build import build_graph
 from minifier.fx.recorded_values import make_inputs
 from minifier.reduction.check import check
 from minifier.reduction.eagers_values import with_eagers_values
-from minifier.reduction.guilt import Guilt, at_guilty_ops, charge
+from minifier.reduction.guilt import Charge, Guilt, at_guilty_ops, charge
 from minifier.reduction.probe_runner import Causes
 from minifier.search import Budget, Ending, Result
 
@@ -116,6 +116,12 @@ def test_the_same_op_of_the_same_line_is_another_call(checked, distorted):
     lab.causes = Causes(known=True, guilty=((first,), (second,)))
     (other,) = charge(lab, case, with_ops(case, [second])).others
     assert other.startswith("another call of relu in test_guilty_ops.py:")
+
+
+def test_of_many_other_guilty_ops_three_are_named():
+    others = tuple(f"relu in model.py:{line}" for line in range(1, 6))
+    assert "model.py:3 and 2 more ops too" in Charge(Guilt.SHARED, others).sentence
+    assert "model.py:3 too" in Charge(Guilt.SHARED, others[:3]).sentence
 
 
 def test_a_result_of_another_dtype_is_not_at_fault_for_its_values(reduce, distorted):
