@@ -386,8 +386,9 @@ def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
 class Answers:
     """Maps a candidate's digest to the sought failure, or to None if it did not show.
 
-    `passed` are candidates without any failure, `unanswered` those whose last probe gave no answer. The machine did not
-    survive those in `never_tried`. `unconfirmed` answers are of an interrupted run alone.
+    `passed` are candidates without any failure, `invalid` those that fail in eager mode too, `unanswered` those whose
+    last probe gave no answer. The machine did not survive those in `never_tried`. `unconfirmed` answers are of an
+    interrupted run alone.
     """
 
     def __init__(self, known: Known, failure: Failure) -> None:
@@ -395,7 +396,7 @@ class Answers:
             key: failure if shown else None for key, shown in known.shown.items()
         }
         self.unconfirmed = set(self._failures)
-        self.passed = set(known.passed)
+        self.passed, self.invalid = set(known.passed), set[str]()
         self.never_tried = {entry.key for entry in known.skipped}
         self.unanswered: dict[str, Judged] = {}
 
@@ -406,8 +407,9 @@ class Answers:
         return self._failures[key]
 
     def known(self, key: str) -> bool | None:
-        """Return whether the failure showed; None for a candidate that did not answer, or was not probed."""
-        return None if key in self.unanswered or key not in self else self[key] is not None
+        """Return whether the failure showed; None for a candidate that did not answer, is broken, or was not probed."""
+        is_open = key in self.unanswered or key in self.invalid or key not in self
+        return None if is_open else self[key] is not None
 
     def note(self, key: str, judged: Judged) -> None:
         """Note the answer of a probe."""
@@ -415,6 +417,8 @@ class Answers:
         self.unanswered.pop(key, None)
         if judged.verdict is Verdict.PASS:
             self.passed.add(key)
+        if judged.verdict is Verdict.INVALID:
+            self.invalid.add(key)
         if judged.verdict is Verdict.UNRESOLVED:
             self.unanswered[key] = judged
 
@@ -431,6 +435,7 @@ class Answers:
         for key in list(keys):
             self._failures.pop(key, None)
             self.passed.discard(key)
+            self.invalid.discard(key)
             self.unconfirmed.discard(key)
 
 

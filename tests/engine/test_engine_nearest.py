@@ -6,7 +6,7 @@ import pytest
 import torch
 from case_samples import call, meta, output, placeholder
 from chains import case_of, chain, names
-from fake_prober import differs, has, raises, seen_failure, when
+from fake_prober import differs, has, invalid, passes, raises, seen_failure, when
 
 from minifier.case import Drawn, Ref, State
 from minifier.case.inputs import bases
@@ -144,6 +144,17 @@ def test_where_values_matter_eight_draws_tell_what_passes(make_lab, shows, needs
     lab, _ = make_lab(OF_VALUES, when(lambda case: shows(max(case.inputs[0].meta.shape), drawn(case)), WRONG))
     found, _ = measured(lab, OF_VALUES)
     assert found.sentences == needs
+
+
+@pytest.mark.parametrize(("otherwise", "rows"), [(passes(), 1), (invalid(), 0)])
+def test_a_broken_program_tells_nothing_of_what_is_needed(make_lab, otherwise, rows):
+    """Where only eager raises, nothing tells a broken program from another but its probe."""
+    case = case_of(placeholder("x", meta(1)), call("gelu", "torch.gelu", Ref("x"), approximate="tanh"), output("gelu"))
+    case = replace(case, state=State())
+    lab, _ = make_lab(case, when(lambda each: bool(each.graph.node("gelu").kwargs), raises(), otherwise))
+    made = Simplifier(lab, case, case, rejected=[("arguments", "approximate= of gelu")])
+    made.ended = dict.fromkeys(made.ended, "fixpoint")
+    assert len(measured_needs(made).rows) == rows
 
 
 def test_idle_workers_probe_the_draws_that_follow(make_lab):

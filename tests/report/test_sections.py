@@ -143,6 +143,14 @@ def test_an_assertion_of_the_script_is_its_own_check(module):
     assert title_of(case) == f"[torch.compile] {event}: not close"
 
 
+def test_a_death_where_eager_raises_is_told_with_the_exception():
+    raises = "eager raises RuntimeError: ZeroDivisionError; the compiled code ends the process"
+    difference = Difference(Aspect.NO_EXCEPTION, "the call", raises)
+    died = Failure(Fingerprint(Stage.RUN, Kind.SIGNAL, message="SIGFPE"), "signal", "SIGFPE", differences=(difference,))
+    text = text_of(summed_up(outcome(died), backends=(("eager", "passes"),)))
+    assert "where eager raises RuntimeError: ZeroDivisionError." in text and "the same program runs" not in text
+
+
 def test_a_summary_comes_back_from_its_json_as_it_was():
     others = ({"type": "E", "sightings": 2, "case": "others/1"},)
     whole = Summary(9, 1, 1, 6, {"total": 12}, True, "", 1.0, others, ("n",), (("a", "b"),), {"ops": "end"}, ("it",))
