@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -41,6 +42,13 @@ _DIAGNOSTIC = re.compile(
     )$""",
     re.VERBOSE | re.MULTILINE,
 )
+# Other code writes in its own words why it ends the process: the last line with one of these ahead of an abort counts.
+_REASON = re.compile(
+    r"^(?!Fatal Python error).*\b(?:assert\w*|check\w*|fatal|panic\w*|abort\w*|unreachable|fail\w*|violat\w*|invalid"
+    r"|unsupported|not (?:supported|implemented))\b.*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ABORTED = f"{signal.SIGABRT.name}("  # begins the stack of an abort
 # A frame of torch's handler of fatal signals.
 _FRAME = re.compile(r"^\s*frame #\d+: (?P<symbol>.+) \+ 0x[0-9a-f]+ \(0x[0-9a-f]+ in (?P<library>[^)\n]*)\)$")
 _STACK = re.compile(
@@ -327,9 +335,11 @@ def _same(sought: Fingerprint, seen: Fingerprint, renamed: Mapping[str, str] | N
 
 
 def diagnostic(output: str) -> str:
-    """Return the first diagnostic of native code in the output, unchanged, or ""."""
-    found = _DIAGNOSTIC.search(output)
-    return found.group() if found else ""
+    """Return the first diagnostic of native code in the output, else the last reason ahead of an abort; or ""."""
+    if found := _DIAGNOSTIC.search(output):
+        return found.group()
+    before, aborted, _ = output.partition(_ABORTED)
+    return _REASON.findall(before)[-1].strip() if aborted and _REASON.search(before) else ""
 
 
 def native_frames(output: str) -> tuple[str, ...]:

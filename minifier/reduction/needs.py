@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -97,11 +97,11 @@ class _Measurement:
                     if self._any_shows(family, self._edits(family, name)) is False:
                         self.needs.sentences.append("an input that is not contiguous")
                     self._strided.add(name.removeprefix(_STRIDE))
-        programs, passed = self.simplifier.programs, self.simplifier.passed
-        if self.case.has_other_inputs and self._is_gone(programs([without_other_inputs]), passed):
+        programs = self.simplifier.programs
+        if self.case.has_other_inputs and self._pass(programs([without_other_inputs])):
             other = "another size" if any(call.has_other_sizes for call in self.case.before) else "other values"
             self.needs.sentences.append(f"code that was compiled with {other}")
-        if views and self._is_gone(programs([_without_sharing]), passed):
+        if views and self._pass(programs([_without_sharing])):
             self.needs.sentences.append("inputs that share memory")
         for item in values:
             self._measure_values(item)
@@ -160,14 +160,14 @@ class _Measurement:
         return False if answers and None not in answers else None
 
     def _is_row_gone(self, family: str, name: str) -> bool:
-        """Return whether no draw fails after the smallest edits of this row; values that cannot be drawn stay.
+        """Return whether each draw passes after the smallest edits of this row; values that cannot be drawn stay.
 
         False for the same change as that of a row before.
         """
         row = self.simplifier.row(family, name)
         rungs = reversed(row.rungs) if row is not None else ()
         programs = next(filter(None, map(self._programs, rungs)), [])
-        if not self._is_gone(programs, lambda each: self.simplifier.known(each) is False):
+        if not self._pass(programs):
             return False
         self._note_passing(family, programs)
         is_new = programs not in self._gone
@@ -179,12 +179,12 @@ class _Measurement:
         passed = self.simplifier.passed
         self.needs.passing += [(family, each) for each in programs if all(map(passed, self._draws(each) or [each]))]
 
-    def _is_gone(self, programs: Sequence[Case], is_without: Callable[[Case], bool]) -> bool:
-        """Return whether no draw of these programs fails, and each is without the failure.
+    def _pass(self, programs: Sequence[Case]) -> bool:
+        """Return whether each draw of these programs passes: another failure tells nothing of this one.
 
         The values of a program that cannot be drawn are those of the minimal Case: they stay."""
-        candidates = [draw for each in programs for draw in self._draws(each) or [each]]
-        return bool(candidates) and not any(self.simplifier.shown(candidates)) and all(map(is_without, candidates))
+        draws = [draw for each in programs for draw in self._draws(each) or [each]]
+        return bool(draws) and not any(self.simplifier.shown(draws)) and all(map(self.simplifier.passed, draws))
 
     def _edits(self, family: str, name: str) -> Sequence[Edit]:
         row = self.simplifier.row(family, name)

@@ -51,6 +51,19 @@ def test_other_output_is_no_diagnostic(output):
     assert diagnostic(output) == native_identity(output) == ""
 
 
+ABORTED = STACK.replace("SIGSEGV(11)", "SIGABRT(6)")
+
+
+@pytest.mark.parametrize("said", ["acme: check failed: rank == 4", "GGML_ASSERT(a) failed", "[fatal] no tile for it"])
+def test_the_last_reason_ahead_of_an_abort_counts(said):
+    """In the words of whoever wrote the backend; without an abort such a line is only a log."""
+    log = "step 1\nunsupported: half\n"
+    assert diagnostic(f"{log}{said}\ndone\n{ABORTED}") == said and diagnostic(f"{log}{said}\n{STACK}") == ""
+    other = death(f"{log}check failed: other\n{ABORTED}").fingerprint
+    assert not same(death(f"{log}{said}\n{ABORTED}").fingerprint, other)
+    assert diagnostic(f"step 1\nFatal Python error: Aborted\n{ABORTED}") == ""
+
+
 def test_a_diagnostics_place_and_numbers_do_not_count():
     one, other = ("a.mlir:3:7: error: no tile for 4 lanes\n", "/tmp/b.mlir:31:2: error: no tile for 16 lanes\n")
     assert native_identity(one) == native_identity(other) == "error: no tile for <number> lanes"
