@@ -180,6 +180,10 @@ def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
     def named(gm, example_inputs, *, options=None, mode=None):
         return gm.forward
 
+    class Engine:
+        def compile(self, gm, example_inputs):
+            return gm.forward
+
     def work():
         from torch._dynamo.backends.distributed import DDPOptimizer
 
@@ -201,6 +205,7 @@ def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
             asked(lambda: torch.compile(torch.sin, backend=named, options={"a": 1})),
             asked(lambda: torch.compile(torch.sin, backend=named, dynamic=True)),
             asked(lambda: torch.compile(torch.sin, backend="eager")),
+            asked(lambda: torch.compile(torch.sin, backend=Engine().compile)),
             asked(lambda: torch._dynamo.optimize(named)(torch.sin)),
             told(DDPOptimizer(bucket_bytes_cap=2**30, backend_compile_fn=inner).compile_fn),
             told(torch._TorchCompileInductorWrapper("max-autotune", None, None)),
@@ -212,6 +217,7 @@ def test_what_was_asked_for_is_read_off_whatever_dynamo_holds(forked):
         ("named", True, None, {"a": 1}, None),
         ("named", True, None, None, True),
         ("eager", False, None, None, None),
+        ("Engine.compile", False, None, None, None),
         ("named", True, None, None, None),
         ("named", True, None, {"a": 1}, None),
         ("inductor", False, "max-autotune", None, None),

@@ -107,7 +107,7 @@ def _described(pair: TensorPair, judgement: Judgement) -> Difference:
     else:
         sentence = f"{pair.where} is off from eager's by {error:.2g}"
     if noise:  # exactly read inputs were not moved
-        sentence += f"; a rounding error in the inputs moves eager by {noise:.2g}"
+        sentence += f"; a few rounding errors in the inputs move eager by {noise:.2g}"
     return Difference(pair.aspect, pair.where, sentence, error, own, noise, elements)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -48,7 +47,7 @@ _REASON = re.compile(
     r"|unsupported|not (?:supported|implemented))\b.*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_ABORTED = f"{signal.SIGABRT.name}("  # begins the stack of an abort
+_ABORTED = "SIGABRT("  # begins the stack of an abort
 # A frame of torch's handler of fatal signals.
 _FRAME = re.compile(r"^\s*frame #\d+: (?P<symbol>.+) \+ 0x[0-9a-f]+ \(0x[0-9a-f]+ in (?P<library>[^)\n]*)\)$")
 _STACK = re.compile(

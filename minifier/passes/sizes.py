@@ -152,15 +152,37 @@ def _sizes_before(case: Case) -> list[Row]:
 
 
 def _one_by_one(case: Case) -> list[Row]:
-    """Return a row for each dimension whose size other dimensions have as well: only this dimension becomes 1."""
+    """Return a row for each dimension whose size other dimensions have as well: only this dimension becomes 1.
+
+    The numbers of this size in arguments of ops stay, or become 1 with it.
+    """
     tensors = _resizable(case)
     sizes = [size for item in tensors for size in item.meta.shape]
+
+    def row_of(item: TensorInput, dim: int) -> Row:
+        edit, size = _to_one(item.name, dim), item.meta.shape[dim]
+        with_numbers = _with_arguments(edit, lambda number: 1 if number == size else number)
+        return Row(f"dimension {dim} of {item.name}", ((edit, with_numbers),))
+
     return [
-        row(f"dimension {dim} of {item.name}", _to_one(item.name, dim))
+        row_of(item, dim)
         for item in tensors
         for dim, size in enumerate(item.meta.shape)
         if size > 1 and sizes.count(size) > 1
     ]
+
+
+def _with_arguments(edit: Edit, change: Callable[[int], int]) -> Edit:
+    """Return the edit that also changes the numbers in arguments of ops."""
+
+    def number(leaf: object) -> object:
+        return change(leaf) if type(leaf) is int else leaf
+
+    def changed(case: Case) -> Case:
+        edited = edit(case)
+        return edited if edited == case else replace(edited, graph=with_leaves(edited.graph, number))
+
+    return changed
 
 
 def _to_one(name: str, dim: int) -> Edit:
@@ -190,14 +212,25 @@ def all_sizes(case: Case) -> Iterator[Edit]:
 
 
 def _dims(case: Case) -> list[Row]:
-    """Return rows that remove dimensions of size 1: first dimensions by rank, then single dimensions."""
+    """Return rows that remove dimensions of size 1: first dimensions by rank, then single dimensions.
+
+    The numbers of later dimensions in arguments of ops stay, or count without it.
+    """
     if _is_flex(case):
         return []
+
+    def row_of(name: str, edit: Edit, dim: int) -> Row:
+        return Row(name, ((edit, _with_arguments(edit, lambda number: number - (number > dim))),))
+
     tensors = _resizable(case)
     ranks = sorted({len(item.meta.shape) for item in tensors if 0 in _spare(item)}, reverse=True)
     return [
-        *(row(f"first of {rank} dimensions", _without_first(rank)) for rank in ranks),
-        *(row(f"dimension {dim} of {item.name}", _without(item.name, dim)) for item in tensors for dim in _spare(item)),
+        *(row_of(f"first of {rank} dimensions", _without_first(rank), 0) for rank in ranks),
+        *(
+            row_of(f"dimension {dim} of {item.name}", _without(item.name, dim), dim)
+            for item in tensors
+            for dim in _spare(item)
+        ),
     ]
 
 

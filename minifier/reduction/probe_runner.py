@@ -15,7 +15,7 @@ from typing import Any
 from minifier.case import Case
 from minifier.case.run_folder import RunFolder
 from minifier.case.serial import pack
-from minifier.failure import Failure, Verdict
+from minifier.failure import Aspect, Failure, Stage, Verdict
 from minifier.probe.children import MAX_TRIES, ChildEnd, RunJobs, run_again_if_killed, run_children
 from minifier.probe.life import Job, Limits
 from minifier.probe.prepared_case import PreparedCase
@@ -232,23 +232,30 @@ class ProbeRunner:
             self._note(case, each, entry)
         return judged
 
+    @property
+    def _last_stage(self) -> Stage:
+        """The last stage that a probe runs: the sought one. Where eager raises, a result is compared: none is right."""
+        differences = self.prepared.case.failure.differences
+        raises = any(difference.aspect is Aspect.NO_EXCEPTION for difference in differences)
+        return Stage.COMPARE if raises else self.sought.stage
+
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:
         prober = self.prober = self.prober or LocalProber(self.prepared, self.scratch)
         built = [self.build(case) for case in cases]
-        ended = prober.probe(built, self.sought.stage, self.limits)  # no stage after the sought one is run
+        ended = prober.probe(built, self._last_stage, self.limits)
         self.workers = prober.slots or self.workers
         judged = []
         for case, candidate, first_end in zip(cases, built, ended, strict=True):
             tries, end = 1, first_end
             while self._may_answer_alone(end, self._judge(case, end), tries, len(cases)):
-                tries, (end,) = tries + 1, prober.probe([candidate], self.sought.stage, self.limits)
+                tries, (end,) = tries + 1, prober.probe([candidate], self._last_stage, self.limits)
             judged.append(self._judge(case, end))
         if self.timeout is not None or not self.grows:
             return judged
 
         def repeat(place: int, seconds: float) -> Judged:
             self.allow(seconds)
-            (end,) = prober.probe([built[place]], self.sought.stage, self.limits)
+            (end,) = prober.probe([built[place]], self._last_stage, self.limits)
             return self._judge(cases[place], end)
 
         self.allow(self._growth.give_more(judged, self.limits.seconds, repeat))

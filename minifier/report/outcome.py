@@ -16,7 +16,7 @@ from minifier.case.serial import pack
 from minifier.case.source_names import source_names
 from minifier.emit.repro import Repro
 from minifier.errors import said_of_trace
-from minifier.failure import Failure, Stage
+from minifier.failure import Failure, Kind, Stage
 from minifier.process.distributions import names_by_package
 from minifier.process.progress import counted
 from minifier.reduction.summary import Summary
@@ -151,7 +151,8 @@ class Outcome:
         failure = (self.minimal or self.case).failure.named(self.names)
         check = self.verification
         seen = check.runs[0].failure if check is not None and check.agrees else None
-        return failure if seen is None or failure.fingerprint.stage is Stage.COMPARE else seen
+        is_of_case = failure.fingerprint.stage is Stage.COMPARE or failure.fingerprint.kind is Kind.TIMEOUT
+        return failure if seen is None or is_of_case else seen
 
     @property
     def backend_files(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from minifier.failure.difference import with_names
 from minifier.failure.normalise import headline
 from minifier.process.distributions import imported_beside_torch
 from minifier.process.progress import counted
+from minifier.reduction.summary import KEPT
 from minifier.report.blocks import Block, Code, Drawing, Folded, Items, Report, Section, Table, Text, sections_of
 from minifier.report.drawing import boxes_of, mermaid, op_kinds
 from minifier.report.failure_text import both_errors, duplicates, sentence_of, title_of
@@ -76,10 +77,9 @@ def _minimality(outcome: Outcome) -> str:
     if summary.stopped_because and not summary.one_minimal:
         return text + f"Not proved minimal: {summary.stopped_because}."
     if outcome.case.level is Level.SOURCE:
-        text += (
-            "Minimal: each remaining statement was taken out alone, and the failure was gone every time. A definition "
-            "of the backend counts as one statement: it stays unchanged."
-        )
+        text += "Minimal: each remaining statement was taken out alone, and the failure was gone every time."
+        if any(note.startswith(KEPT) for note in summary.notes):
+            text += " A definition of the backend counts as one statement: it stays unchanged."
     elif outcome.minimal is not None and outcome.minimal.any_graph:
         text += "The backend fails on any graph, also on one without ops, so no op is to blame."
     elif summary.ops_after == 1 and not summary.exceptions:

@@ -61,8 +61,7 @@ def first_failure(
         backends = SameBackends(first, SourceRun(source, lab.run(source)))
         lab.watches_runs = backends.watches_runs
         lab.conditions.append(backends)
-    else:
-        lab.leave_out_backends(source)
+    lab.leave_out_backends(source)
     if not lab.holds([source])[0]:
         raise NoRepro(f"{said} fails in another way each time it is run")
     return source, failure

@@ -233,10 +233,10 @@ class SourceLab:
 
     def _job(self, source: str, *, compiled: bool = True, has_control: bool = False) -> Callable[[], dict[str, Any]]:
         watch: Watch | None = None
-        if compiled and self.watches_backends:
-            watch = BackendWatch(self.folders, self.watches_runs)
-        elif compiled and self.without_backends:
+        if compiled and self.without_backends:
             watch = GraphsInEager()
+        elif compiled and self.watches_backends:
+            watch = BackendWatch(self.folders, self.watches_runs)
         if has_control:
             return lambda: run_after_control(source, self.file, watch)
         return lambda: run_source(source, compiled=compiled, file=self.file, watch=watch)

@@ -26,7 +26,7 @@ from minifier.process.import_path import replace_programs_folder
 from minifier.process.interrupts import interrupt_once
 from minifier.process.orphans import adopt_orphans
 from minifier.process.progress import Channel, Phase, Progress, Ui, counted, run_displayed
-from minifier.reduction.summary import Summary
+from minifier.reduction.summary import KEPT, Summary
 from minifier.settings import Settings
 from minifier.slicing import folders_imported_from, imported_tops
 from minifier.slicing.slices import tidied
@@ -50,7 +50,8 @@ class ReducedScript:
     The reduced script shows `failure`. `slowest_seconds`: of the slowest failing probe. `minimal`: no statement can be
     left out; else `stopped` says why the reduction ended. `path` are the folders that Python adds to the import path
     for the script, and those that the script adds; the reduced script imports modules from `folders` among them.
-    `kept` are the functions that no edit changed, as they are the backend's. `warnings` are sentences about this tool's
+    `kept` are the functions that no edit changed, as they are the backend's. `without_backends`: the failure shows
+    where each graph runs in eager mode, so that no backend is at fault. `warnings` are sentences about this tool's
     errors in the search, `errors` the tracebacks.
     """
 
@@ -66,6 +67,7 @@ class ReducedScript:
     folders: tuple[str, ...]
     stopped: str = ""
     kept: tuple[str, ...] = ()
+    without_backends: bool = False
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
 
@@ -91,7 +93,7 @@ class ReducedScript:
     @property
     def said_of_kept(self) -> str:
         """Say which functions no edit changed."""
-        return f"left as it is, as the backend's own code: {', '.join(self.kept)}"
+        return KEPT + ", ".join(self.kept)
 
     def text(self, backend: BackendReference) -> str:
         """Return the repro: the tidied source, and the failure and the backend's version in its last comment."""
@@ -204,12 +206,15 @@ def _reduce(
         reached(script(source, before, _KILLED))
         try:
             reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
-            if lab.without_backends and not lab.holds_with_backends(reduced.source):
+            without_backends = lab.without_backends
+            if without_backends and not lab.holds_with_backends(reduced.source):
+                without_backends = False
                 reduced = reduce_source(lab, source, lines_of(failure), budget, folders, settings.wants)
         finally:
             write_others(lab.others, out / "others")
         stopped = "" if reduced.minimal else _SPENT
-        return script(reduced.source, reduced.statements, stopped, reduced.minimal)
+        done = script(reduced.source, reduced.statements, stopped, reduced.minimal)
+        return replace(done, without_backends=without_backends)
 
 
 def _folders(program: Program) -> tuple[str, ...]:

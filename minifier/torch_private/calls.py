@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -176,7 +177,8 @@ def asked_backend(compiler_fn: Any) -> AskedBackend:
         return AskedBackend(None, INDUCTOR, mode, options, _INDUCTOR_DYNAMIC.of(compiler_fn))
     if isinstance(compiler_fn, _TorchCompileWrapper):
         function, keywords = _FUNCTION.of(compiler_fn), _KEYWORDS.of(compiler_fn) or {}
-        name = _NAME.of(compiler_fn) or _name(function)
+        name = _NAME.of(compiler_fn)
+        name = _name(function) if name in (None, "", getattr(function, "__name__", None)) else name
         mode, options, noted = keywords.get("mode"), keywords.get("options"), getattr(compiler_fn, "minify_noted", None)
         return AskedBackend(function, name, mode, options, _DYNAMIC.of(compiler_fn), noted)
     return AskedBackend(compiler_fn, _name(compiler_fn))
@@ -191,6 +193,10 @@ def _of_ddp(compiler_fn: Any) -> Any:
 
 
 def _name(backend: Any) -> str:
+    """Return a function's name, a method's with its class, or that of an object's class."""
+    if isinstance(backend, types.MethodType):
+        owner = backend.__self__ if isinstance(backend.__self__, type) else type(backend.__self__)
+        return f"{owner.__name__}.{backend.__name__}"
     return str(getattr(backend, "__name__", type(backend).__name__))
 
 

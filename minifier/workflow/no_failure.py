@@ -106,7 +106,8 @@ def nothing_failed(
     """
     name = program.said
     if any(run is not None and run.end.interrupted for run in (captured, compared, in_eager)):
-        return Interrupted(f"{name} was interrupted before a backend call had failed")
+        hint = "; with --timeout SECONDS a call that takes longer is taken for a hang" if captured.graphs else ""
+        return Interrupted(f"{name} was interrupted before a backend call had failed{hint}")
     checked = (
         f"{captured.graphs} graph{'s' if captured.graphs != 1 else ''} went to the backend "
         f"({', '.join(captured.backends)}); each was compiled, and each call of the result was watched for an exception"

@@ -65,7 +65,7 @@ def report(attempt: Attempt, collector: EnvironmentCollector) -> Outcome:
     outcome = Outcome(
         status,
         attempt.case,
-        attempt.reduced.minimal if attempt.reduced is not None else None,
+        _as_shown(attempt),
         summary,
         attempt.repro,
         result.check if result is not None else None,
@@ -123,6 +123,15 @@ def _with_controls(attempt: Attempt) -> Summary | None:
         with_aot = run_with_aot_eager(result.case, result.repro, attempt.run.settings, attempt.run.ui)
         controls.append(("aot_eager", with_aot))
     return replace(summary, backends=tuple((name, how) for name, how in controls if how))
+
+
+def _as_shown(attempt: Attempt) -> Case | None:
+    """Return the reduced Case; with the failure as its repro measures it, if the repro is of this Case."""
+    if attempt.reduced is None:
+        return None
+    minimal, result = attempt.reduced.minimal, attempt.repro_result
+    is_of_it = result is not None and result.repro is not None and result.case.graph == minimal.graph
+    return replace(minimal, failure=result.case.failure) if result is not None and is_of_it else minimal
 
 
 def _may_include_data(attempt: Attempt, minimal: Case, repro: Repro) -> bool:

@@ -20,6 +20,7 @@ from minifier.case.transforms import is_of_transform
 from minifier.emit.repro import Repro
 from minifier.errors import FailsByItself, NoRepro, NothingToReduce, StoppedEarly
 from minifier.failure import Failure, Kind, Stage, same
+from minifier.fx.script_definitions import FILE
 from minifier.interfaces.names import FOLDERS_OF_COMPILE
 from minifier.report.environment import EnvironmentCollector
 from minifier.report.finished import remove_repro
@@ -130,12 +131,15 @@ def reduce_to_script(
     failure, first = reduced.failure, captured.failure if captured is not None else None
     if first is not None and same(first.fingerprint, failure.fingerprint):
         failure = replace(failure, traceback=first.traceback)  # with the script's own lines and name
+    else:
+        failure = replace(failure, traceback=failure.traceback.replace(f'"{FILE}"', f'"{program.name}"'))
     if of_backend is not None:  # a run of the script does not tell the stage
         stage = of_backend.failure.fingerprint.stage
         failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
     if failure.fingerprint.kind is Kind.EXIT and (where := said_of_exit(reduced.source)):
         failure = replace(failure, message=f"{failure.fingerprint.message} {where}")
-    backend = replace(backend, folders=())  # the script's are those that what is left of it imports from
+    # Its folders are those that what is left of the script imports from.
+    backend = _NO_BACKEND if reduced.without_backends else replace(backend, folders=())
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
     attempt = Attempt(run, folder, case, reduced=Reduced(reduced.summary, case, case))

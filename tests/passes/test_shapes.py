@@ -145,7 +145,7 @@ def test_rows_of_sizes_begin_with_the_largest_and_end_with_single_dimensions():
     assert is_shown(found["dimension 1 of x"][0], MATMUL.replace("[4, 6]", "[4, 1]"))
     assert is_shown(found["dimension 0 of w"][0], MATMUL.replace("[6, 5]", "[1, 5]"))
     rungs = [len(rung) for row in pass_named("sizes").rows(case_of(MATMUL)) for rung in row.rungs]
-    assert set(rungs[:-2]) == {4} and rungs[-2:] == [1, 1]
+    assert set(rungs[:-2]) == {4} and rungs[-2:] == [2, 2]
 
 
 SYMBOLIC = """
@@ -194,7 +194,9 @@ DIMS = """
 
 
 def test_the_first_dimension_of_all_inputs_goes_then_each_alone():
-    found = {name: [item.meta.shape for item in case.inputs] for name, (case,) in made("dims", case_of(DIMS)).items()}
+    found = {
+        name: [item.meta.shape for item in case.inputs] for name, (case, *_) in made("dims", case_of(DIMS)).items()
+    }
     x, y, w, v = (1, 2, 1), (1, 2, 3), (1, 3), (1,)
     assert found == {
         "first of 3 dimensions": [x[1:], y[1:], w, v],
@@ -204,6 +206,17 @@ def test_the_first_dimension_of_all_inputs_goes_then_each_alone():
         "dimension 0 of y": [x, y[1:], w, v],
         "dimension 0 of w": [x, y, w[1:], v],
     }
+
+
+def test_numbers_in_arguments_follow_a_dimension_or_stay():
+    softmax = "x: float32[1, 1, 2]\ny = torch.softmax(x, 2)\nreturn y,"
+    stay, follow = made("dims", case_of(softmax))["dimension 0 of x"]
+    assert [case.graph.node("y").args[1] for case in (stay, follow)] == [2, 1]
+    assert stay.inputs == follow.inputs
+    view = "x: float32[2, 2]\ny = torch.reshape(x, (2, -1))\nreturn y,"
+    stay, follow = made("sizes", case_of(view))["dimension 0 of x"]
+    assert [case.graph.node("y").args[1] for case in (stay, follow)] == [(2, -1), (1, -1)]
+    assert [case.inputs[0].meta.shape for case in (stay, follow)] == [(1, 2), (1, 2)]
 
 
 def test_dimensions_of_fixed_inputs_and_of_flex_attention_stay():

@@ -150,6 +150,31 @@ def test_the_backend_of_a_module_beside_the_script_stays_once_it_is_inlined(mini
     assert "mine" not in done.repro and "sin()" not in done.repro and "torch.tanh" in done.repro
 
 
+OF_DYNAMO = """\
+import torch
+
+def mine(gm, inputs):
+    return gm.forward
+
+f = lambda x: x * {factor}
+x = torch.ones(2)
+assert torch.equal(torch.compile(f, backend=mine)(x), f(x))
+"""
+
+
+def test_a_check_that_fails_with_the_graphs_in_eager_mode_too_needs_no_backend(tmp_path):
+    """Then torch.compile is at fault, and no candidate waits for a compiler."""
+
+    def work(factor, backend="gm.forward"):
+        text = OF_DYNAMO.format(factor=factor).replace("gm.forward", backend)
+        lab = SourceLab(tmp_path, tmp_path / "journal.jsonl", None)
+        first_failure(lab, text, None, KnownRun(), "script")
+        return lab.without_backends
+
+    assert in_child(lambda: work("(2 if torch.compiler.is_compiling() else 1)"), tmp_path, 200)
+    assert not in_child(lambda: work("1", "lambda *args: [2 * out for out in gm(*args)]"), tmp_path, 200)
+
+
 LUCKY = """\
 import random
 import torch
