@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import weakref
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from minifier.compare.results import leaves
 from minifier.failure import Difference, Failure
 from minifier.failure.from_comparison import rank_of
 
+# Rounding by design, to fewer bits say, may be wrong in each call; stale values are wrong by far more.
+_SMALL_ERROR, _FAR_LARGER = 1e-2, 100.0
 _LATER = "later"
 
 _MAX_COPIED_BYTES = 2**26  # of the outputs of a call
@@ -88,8 +91,8 @@ class WorstResult:
 
     @property
     def may_be_worse(self) -> bool:
-        """Whether a later result can be worse than a wrong result. False without one."""
-        return self.failure is not None and rank_of(self.failure) > 0
+        """Whether a later result can be worse than a wrong result, or wrong by much more. False without one."""
+        return self.failure is not None and (rank_of(self.failure) > 0 or _error(self.failure) < _SMALL_ERROR)
 
     def replaces(self, failure: Failure) -> bool:
         """Note a wrong result whose Case is in `folder`, if it is worse; return whether there was another before.
@@ -105,9 +108,17 @@ class WorstResult:
         return True
 
     def is_worse(self, failure: Failure) -> bool:
-        """Whether a failure is worse than the worst so far."""
-        return self.failure is None or rank_of(failure) < rank_of(self.failure)
+        """Whether a failure is worse than the worst so far: of a worse aspect, or by a far larger error."""
+        if self.failure is None or rank_of(failure) != rank_of(self.failure):
+            return self.failure is None or rank_of(failure) < rank_of(self.failure)
+        return _error(failure) > _FAR_LARGER * _error(self.failure)
 
     def clear(self) -> None:
         """Remove the Case of a later call that was not worse."""
         shutil.rmtree(self.home / _LATER, ignore_errors=True)
+
+
+def _error(failure: Failure) -> float:
+    """Return how large the error is; infinite if no size is known."""
+    main = failure.main_difference
+    return math.inf if main is None or not main.error else main.error

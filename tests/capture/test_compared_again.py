@@ -150,6 +150,29 @@ def test_a_worse_result_of_a_later_call_takes_the_place_of_an_earlier(bureau, wr
     assert not (folder / "later").exists()
 
 
+STALE = """
+import torch
+
+def packs(gm, inputs):
+    kept = []
+    def run(*args):
+        kept.append((gm.forward(*args)[0] * {scale}).round() / {scale})
+        return (kept[0],)
+    return run
+
+f = torch.compile(lambda x: x.sin() / 3, backend=packs)
+for i in range(3):
+    f(torch.full((2, 2), float(i + 1)))
+"""
+
+
+@pytest.mark.parametrize(("scale", "call"), [(1 << 14, 2), (4, 1)], ids=["rounded by design", "off at once"])
+def test_a_far_larger_error_of_a_later_call_takes_the_place_of_a_small_one(bureau, scale, call):
+    found, _, _ = looked(bureau, STALE.format(scale=scale))
+    (failing,) = found.captured.failing
+    assert (failing.failure.fingerprint.message, failing.call) == ("values", call)
+
+
 @pytest.mark.soak
 def test_the_graph_with_the_worst_result_comes_first(bureau):
     text = """
