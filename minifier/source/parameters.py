@@ -23,7 +23,7 @@ class _DefinedFunction:
 
     `is_bound`: a method whose calls leave out the first parameter. `call_name` is the function's name in calls; for
     `__init__` the name of the class. `root` is the function's name; for `forward` and `__call__` the name of the class.
-    `made` are names assigned from `root`, like `made = grad(root)`.
+    `made` are names and attributes assigned from `root`, like `made = grad(root)`, or that a loop over these binds.
     """
 
     node: cst.FunctionDef
@@ -36,8 +36,8 @@ class _DefinedFunction:
         """Return whether a call of this expression calls the function, like `f`, `made`, `model.f` or `grad(f)`."""
         if isinstance(func, cst.Call):
             return any(uses_of(func, name) for name in (self.root, *self.made))
-        name = func.value if isinstance(func, cst.Name) else func.attr.value if isinstance(func, cst.Attribute) else ""
-        return name == self.call_name or (isinstance(func, cst.Name) and name in self.made)
+        name = _last_name(func)
+        return name == self.call_name or name in self.made
 
 
 class _Functions(cst.CSTVisitor):
@@ -75,19 +75,30 @@ class _Functions(cst.CSTVisitor):
 
 
 def _assignments(module: cst.Module) -> list[tuple[str, cst.BaseExpression]]:
-    return [
-        (target.target.value, node.value)
-        for node in m.findall(module, m.Assign())
-        if isinstance(node, cst.Assign)
-        for target in node.targets
-        if isinstance(target.target, cst.Name)
-    ]
+    """Return the names and attributes that are assigned, or bound by a loop, with what they are bound to."""
+    found = []
+    for node in m.findall(module, m.Assign() | m.For()):
+        if isinstance(node, cst.Assign):
+            found += [(_last_name(target.target), node.value) for target in node.targets]
+        elif isinstance(node, cst.For):
+            found.append((_last_name(node.target), node.iter))
+    return [(name, value) for name, value in found if name]
+
+
+def _last_name(node: cst.CSTNode) -> str:
+    """Return the name, or that of the attribute; "" for another expression."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
 
 
 def _made_of(root: str, assignments: Sequence[tuple[str, cst.BaseExpression]]) -> frozenset[str]:
     """Return the names that are assigned an expression with `root`, or with another of these names."""
     names = {root}
-    while more := {name for name, value in assignments if any(uses_of(value, each) for each in names)} - names:
+    mentioned = [
+        (name, set(map(_last_name, m.findall(value, m.Name() | m.Attribute())))) for name, value in assignments
+    ]
+    while more := {name for name, others in mentioned if others & names} - names:
         names |= more
     return frozenset(names - {root})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import libcst as cst
 from libcst import matchers as m
@@ -203,25 +203,55 @@ def with_unread_value_returned(module: cst.Module) -> Iterator[Edited]:
             yield from replaced(module, block, changed)
 
 
+_CONTAINERS = m.Name("ModuleList") | m.Name("Sequential")
+
+
 def without_displays(module: cst.Module) -> Iterator[Edited]:
-    """Turn `xs = [x]` into `xs = x` if only `f(*xs)`, `xs[0]` and `for y in xs` read the list; loops become bodies."""
+    """Turn `xs = [x]` into `xs = x` if only `f(*xs)`, `xs[0]` and `for y in xs` read the list; loops become bodies.
+
+    The same for an attribute, and for a module's container of one module; a `Sequential` may be called as well.
+    """
     for node in _assignments(module):
-        target, value = node.targets[0].target, node.value
-        if not isinstance(target, cst.Name) or not isinstance(value, (cst.Tuple, cst.List)) or len(value.elements) != 1:
+        target, single = node.targets[0].target, _single(node.value)
+        if single is None or not isinstance(target, (cst.Name, cst.Attribute)):
             continue
-        changes = _reads_of_single(module, target.value)
-        if changes and len(changes) == len(uses_of(module, target.value)):
-            yield from applied(module, Changes({value: [value.elements[0].value], **changes}))
+        read: m.Name | m.Attribute
+        read = m.Name(target.value) if isinstance(target, cst.Name) else m.Attribute(attr=m.Name(target.attr.value))
+        uses = uses_of(module, target.value) if isinstance(target, cst.Name) else m.findall(module, read)
+        count = sum(use is not target for use in uses)
+        changes = _reads_of_single(module, read)
+        is_callable = isinstance(node.value, cst.Call) and m.matches(node.value.func, _named(m.Name("Sequential")))
+        called = m.findall(module, m.Call(func=read)) if is_callable else ()
+        if count and len(changes) + len(called) == count:
+            yield from applied(module, Changes({node.value: [single], **changes}))
 
 
-def _reads_of_single(module: cst.Module, name: str) -> dict[cst.CSTNode, list[cst.CSTNode]]:
-    """Return what replaces each place that reads the display of one element by this name as a display."""
-    read = m.Name(name)
+def _named(name: Any) -> Any:
+    """Return a matcher of the name itself, and of it as an attribute."""
+    return m.OneOf(name, m.Attribute(attr=name))
+
+
+def _single(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the only element of a display, or the only module of a container; None for any other expression."""
+    if isinstance(value, cst.Call) and m.matches(value.func, _named(_CONTAINERS)) and len(value.args) == 1:
+        return (
+            value.args[0].value if m.matches(value.func, _named(m.Name("Sequential"))) else _single(value.args[0].value)
+        )
+    if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == 1:
+        return value.elements[0].value
+    return None
+
+
+def _reads_of_single(module: cst.Module, read: m.Name | m.Attribute) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+    """Return what replaces each place that reads a display of one element as a display."""
     first = m.Subscript(value=read, slice=[m.SubscriptElement(m.Index(m.Integer("0")))])
-    changes: dict[cst.CSTNode, list[cst.CSTNode]] = {each: [cst.Name(name)] for each in m.findall(module, first)}
+    changes: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+    for subscript in m.findall(module, first):
+        assert isinstance(subscript, cst.Subscript)
+        changes[subscript] = [subscript.value]
     for arg in m.findall(module, m.Arg(star="*", value=read)):
         changes[arg] = [arg.with_changes(star="")]
     for loop in m.findall(module, m.For(iter=read, body=m.IndentedBlock(), orelse=None)):
         assert isinstance(loop, cst.For)
-        changes[loop] = [_Line([cst.Assign([cst.AssignTarget(loop.target)], cst.Name(name))]), *loop.body.body]
+        changes[loop] = [_Line([cst.Assign([cst.AssignTarget(loop.target)], loop.iter)]), *loop.body.body]
     return changes

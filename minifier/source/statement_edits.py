@@ -25,10 +25,12 @@ def _unwrapped(node: cst.CSTNode) -> Iterator[list[cst.BaseStatement]]:
 
 
 def _items(iterated: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """Return the last and the first item of a list or tuple, 0 for `range(...)`, nothing for another expression."""
+    """Return the last and the first item of a list or tuple, 0 for `range(...)`, `xs[0]` for `xs`, else nothing."""
     if isinstance(iterated, (cst.List, cst.Tuple)):
         values = [each.value for each in iterated.elements if isinstance(each, cst.Element)]
         return list(dict.fromkeys([*values[-1:], *values[:1]]))
+    if isinstance(iterated, (cst.Name, cst.Attribute)):
+        return [cst.Subscript(iterated, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])]
     return [cst.Integer("0")] if m.matches(iterated, m.Call(func=m.Name("range"))) else []
 
 
