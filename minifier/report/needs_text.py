@@ -69,7 +69,8 @@ _OF_CASE = (
     (r"a size of (\d+) or more", "A size below {0}: {0} and larger sizes fail."),
     (r"a size that is a multiple of (\d+)", "A size that is no multiple of {0}: {0} and two multiples fail."),
     (r"a size of (\d+)", "A size of 1 in the place of {0}."),
-    (r"((?:bfloat|float|int|uint|complex)\d+(?: or \w+)*)", "Each other dtype of its kind: only {0} fails."),
+    (r"((?:bfloat|float|int|uint|complex)\d+)", "Each other dtype of its kind: only {0} fails."),
+    (r"((?:bfloat|float|int|uint|complex)\d+(?: or \w+)+)", "Each dtype of its kind but {0}, which fail."),
     (r"inputs that share memory", "Inputs with the same values, each in memory of its own."),
     (r"code that was compiled with another size", "Code that was compiled for the sizes that it is called with."),
     (r"code that was compiled with other values", "Code whose first call has the values of the failing one."),
@@ -135,7 +136,7 @@ def sentence_of_calls_ahead(case: Case) -> str:
 def _of_case(need: str) -> str:
     for pattern, sentence in _OF_CASE:
         if (match := re.fullmatch(pattern, need)) is not None:
-            return sentence.format(*match.groups())
+            return sentence.format(*(group.replace(" or ", " and ") for group in match.groups()))
     return ""
 
 

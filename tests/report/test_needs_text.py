@@ -53,6 +53,14 @@ def test_a_need_of_the_case_names_its_number(need):
     assert "8" in sentence and sentence_of_freedom(needing(needs=(need,))) == ""
 
 
+@pytest.mark.parametrize(
+    ("need", "words"), [("int8", "only int8 fails"), ("int8 or uint8", "int8 and uint8, which fail")]
+)
+def test_the_dtypes_that_fail_are_named(need, words):
+    (sentence,) = sentences_of_needs(needing(needs=(need,)))
+    assert words in sentence
+
+
 def test_every_pass_has_sentences():
     """A row of a new pass would be left out of the report without a word."""
     case = small_case()
