@@ -83,7 +83,7 @@ def templates_for(case: Case) -> tuple[Template, ...]:
         return (Template.COMPILE_FUNCTION,)  # its last call is apart from the others
     if case.calls > 1:
         return (Template.CALL_REPEATEDLY,)
-    if any(difference.aspect is Aspect.NO_EXCEPTION for difference in case.failure.differences):
+    if case.failure.missing_exception is not None:
         return (Template.EXPECT_EXCEPTION,)  # the process ends where eager raises
     if case.rate < 1 and fingerprint.stage is Stage.RUN:
         return (Template.CALL_REPEATEDLY, Template.COMPILE_FUNCTION)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from minifier.failure.difference import Difference, with_names
+from minifier.failure.difference import Aspect, Difference, with_names
 from minifier.failure.frames import (
     Frame,
     Link,
@@ -140,6 +140,11 @@ class Failure:
         """The difference that the fingerprint is about, else the first."""
         about = (each for each in self.differences if each.aspect.value == self.fingerprint.message)
         return next(about, self.differences[0] if self.differences else None)
+
+    @property
+    def missing_exception(self) -> Difference | None:
+        """The difference that says that eager raises, where the compiled code returns, or ends the process."""
+        return next((each for each in self.differences if each.aspect is Aspect.NO_EXCEPTION), None)
 
     @property
     def sentence(self) -> str:

@@ -58,15 +58,12 @@ def _replaced(change: Callable[[int], int], *, literals: bool, earlier: bool = F
     With `earlier`, the edit is made in earlier calls of other graphs too.
     """
 
-    def number(leaf: object) -> object:
-        return change(leaf) if type(leaf) is int else leaf
-
     def sized(item: TensorInput) -> TensorInput:
         return reshaped(item, tuple(map(change, item.meta.shape)))
 
     def with_sizes(case: Case) -> Case:
         changed = with_tensors(case, sized)
-        return replace(changed, graph=with_leaves(changed.graph, number)) if literals else changed
+        return _with_numbers(changed, change) if literals else changed
 
     def with_earlier(case: Case) -> Case:
         def changed(call: Call) -> Call:
@@ -175,14 +172,20 @@ def _one_by_one(case: Case) -> list[Row]:
 def _with_arguments(edit: Edit, change: Callable[[int], int]) -> Edit:
     """Return the edit that also changes the numbers in arguments of ops."""
 
+    def changed(case: Case) -> Case:
+        edited = edit(case)
+        return edited if edited == case else _with_numbers(edited, change)
+
+    return changed
+
+
+def _with_numbers(case: Case, change: Callable[[int], int]) -> Case:
+    """Return the Case with the numbers in arguments of ops changed."""
+
     def number(leaf: object) -> object:
         return change(leaf) if type(leaf) is int else leaf
 
-    def changed(case: Case) -> Case:
-        edited = edit(case)
-        return edited if edited == case else replace(edited, graph=with_leaves(edited.graph, number))
-
-    return changed
+    return replace(case, graph=with_leaves(case.graph, number))
 
 
 def _to_one(name: str, dim: int) -> Edit:

@@ -23,7 +23,6 @@ from minifier.reduction.probe_runner import ProbeRunner
 from minifier.torch_private import parts_of
 
 _MAX_SINGLE_TRIES = 8  # of wrappers inlined alone, if not all can be inlined
-
 _MAX_OPS = 3  # of a graph whose ops are decomposed; each costs a search
 
 

@@ -162,7 +162,7 @@ class _Measurement:
     def _is_row_gone(self, family: str, name: str) -> bool:
         """Return whether each draw passes after the smallest edits of this row; values that cannot be drawn stay.
 
-        False for the same change as that of a row before.
+        False if a row before makes the same change: it is told once.
         """
         row = self.simplifier.row(family, name)
         rungs = reversed(row.rungs) if row is not None else ()

@@ -15,7 +15,7 @@ from typing import Any
 from minifier.case import Case
 from minifier.case.run_folder import RunFolder
 from minifier.case.serial import pack
-from minifier.failure import Aspect, Failure, Stage, Verdict
+from minifier.failure import Failure, Stage, Verdict
 from minifier.probe.children import MAX_TRIES, ChildEnd, RunJobs, run_again_if_killed, run_children
 from minifier.probe.life import Job, Limits
 from minifier.probe.prepared_case import PreparedCase
@@ -235,8 +235,7 @@ class ProbeRunner:
     @property
     def _last_stage(self) -> Stage:
         """The last stage that a probe runs: the sought one. Where eager raises, a result is compared: none is right."""
-        differences = self.prepared.case.failure.differences
-        raises = any(difference.aspect is Aspect.NO_EXCEPTION for difference in differences)
+        raises = self.prepared.case.failure.missing_exception is not None
         return Stage.COMPARE if raises else self.sought.stage
 
     def _judged(self, cases: Sequence[Case]) -> list[Judged]:

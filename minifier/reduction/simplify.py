@@ -386,9 +386,9 @@ def _one_by_one(rows: Iterable[Row]) -> Iterator[Sequence[Alternatives]]:
 class Answers:
     """Maps a candidate's digest to the sought failure, or to None if it did not show.
 
-    `passed` are candidates without any failure, `invalid` those that fail in eager mode too, `unanswered` those whose
-    last probe gave no answer. The machine did not survive those in `never_tried`. `unconfirmed` answers are of an
-    interrupted run alone.
+    `passed` are candidates without any failure. `invalid` ones fail in eager mode too. The last probe of an
+    `unanswered` one gave no answer. The machine did not survive those in `never_tried`. `unconfirmed` answers are of
+    an interrupted run alone.
     """
 
     def __init__(self, known: Known, failure: Failure) -> None:

@@ -149,9 +149,8 @@ def sentence_of(outcome: Outcome) -> str:
     when = "while it is traced" if case.while_tracing else _WHEN[fingerprint.stage]
     how = _HOW.get(fingerprint.kind)
     event = f"{how}: {code(failure.line)}" if how else f"it raises {code(failure.line)}"
-    of_eager = next((each.sentence for each in case.failure.differences if each.aspect is Aspect.NO_EXCEPTION), "")
-    if of_eager:  # the compiled code ends the process
-        return f"{where} of {program} fails {when}: {event}, where {of_eager.rpartition('; ')[0]}."
+    if (of_eager := case.failure.missing_exception) is not None:  # the compiled code ends the process
+        return f"{where} of {program} fails {when}: {event}, where {of_eager.sentence.rpartition('; ')[0]}."
     passes = outcome.summary is not None and ("eager", "passes") in outcome.summary.backends
     alone = " Without a backend the same program runs." if passes else ""
     if case.is_of_torch:

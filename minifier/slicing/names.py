@@ -1,4 +1,4 @@
-"""Names that a source reads: those that are not its own, and those that it never binds."""
+"""The names that an expression or a script reads and does not bind, and the attributes of `self`."""
 
 from __future__ import annotations
 

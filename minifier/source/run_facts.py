@@ -11,8 +11,8 @@ import libcst as cst
 TENSOR, NUMBER, CALLABLE = "tensor", "number", "callable"
 HISTORY = "grad_fn"  # at the end of the kind of a tensor that gradients flow through
 Recorded = dict[str, dict[str, list[Any]]]
-"""`kinds`: {text of an expression: kinds of its values}; the kind of a plain tensor has dtype, shape and `HISTORY`,
-that of a number the number, if it is always the same.
+"""`kinds`: {text of an expression: kinds of its values}. The kind of a plain tensor has dtype, shape and `HISTORY`. The
+kind of a number that is always the same has the number.
 `needed`: {text of a call: numbers of the arguments without which the function could not be called}."""
 
 

@@ -16,7 +16,7 @@ from minifier.case.made_here import mark_of_repro
 from minifier.emit.input_source import TENSOR_FILE
 from minifier.emit.repro import Repro, write_repro
 from minifier.errors import NoRepro
-from minifier.failure import Aspect, Kind, Stage
+from minifier.failure import Kind, Stage
 from minifier.interfaces.losses import losses
 from minifier.probe.children import ChildEnd, run_again_if_killed
 from minifier.probe.life import Limits
@@ -118,7 +118,7 @@ def _with_controls(attempt: Attempt) -> Summary | None:
     summary, result = attempt.reduced.summary, attempt.repro_result
     if result is None or result.repro is None or result.repro.template is None or result.case.is_of_torch:
         return summary
-    raises = any(each.aspect is Aspect.NO_EXCEPTION for each in result.case.failure.differences)
+    raises = result.case.failure.missing_exception is not None
     controls = [("eager", "raises, which is right" if raises else "passes")]  # without that there is no repro
     with contextlib.suppress(KeyboardInterrupt):
         with_aot = run_with_aot_eager(result.case, result.repro, attempt.run.settings, attempt.run.ui)

@@ -138,7 +138,7 @@ def reduce_to_script(
         failure = replace(failure, fingerprint=replace(failure.fingerprint, stage=stage))
     if failure.fingerprint.kind is Kind.EXIT and (where := said_of_exit(reduced.source)):
         failure = replace(failure, message=f"{failure.fingerprint.message} {where}")
-    # Its folders are those that what is left of the script imports from.
+    # The repro imports from the script's folders, which `script` has.
     backend = _NO_BACKEND if reduced.without_backends else replace(backend, folders=())
     case = Case(EMPTY_GRAPH, (), backend, failure, script=script, level=Level.SOURCE)
     save(case, folder.minimal)  # records the folders that the import path needs
