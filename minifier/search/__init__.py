@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .delete import gallop_over
-from .fewest import fewest
-from .masks import mask_of
-from .phases import plan, proving
-from .problem import Atoms, Budget, Ending, KnownAnswers, Oracle, Problem
-from .result import PhaseCount, Result, SearchPhase, SearchProgress
-from .steps import Done
-from .walk import Walk
+from minifier.search.delete import gallop_over
+from minifier.search.fewest import fewest
+from minifier.search.masks import mask_of
+from minifier.search.phases import plan, proving
+from minifier.search.problem import Atoms, Budget, Ending, KnownAnswers, Oracle, Problem
+from minifier.search.result import PhaseCount, Result, SearchPhase, SearchProgress
+from minifier.search.steps import Done
+from minifier.search.walk import Walk
 
 __all__ = [
     "Atoms",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .masks import Mask, mask_of
-from .problem import Problem
+from minifier.search.masks import Mask, mask_of
+from minifier.search.problem import Problem
 
 
 class Dataflow:

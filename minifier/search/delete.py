@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .masks import Mask, mask_of, size
-from .result import SearchPhase
-from .steps import Ask, Reduced, Step
+from minifier.search.masks import Mask, mask_of, size
+from minifier.search.result import SearchPhase
+from minifier.search.steps import Ask, Reduced, Step
 
 MAX_SINGLE_ATOMS = 5
 """Up to this number, atoms are deleted one by one: a group would not save probes."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from .dataflow import Dataflow
-from .masks import Mask, mask_of, size, within
-from .problem import Problem
-from .result import SearchPhase
-from .steps import Ask, Reduced, Step
+from minifier.search.dataflow import Dataflow
+from minifier.search.masks import Mask, mask_of, size, within
+from minifier.search.problem import Problem
+from minifier.search.result import SearchPhase
+from minifier.search.steps import Ask, Reduced, Step
 
 MAX_HINT_GUESSES = 6
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import compress, count
 
-from .problem import Atoms
+from minifier.search.problem import Atoms
 
 Mask = int
 """A set of atoms: bit i is set when atom i is in it."""

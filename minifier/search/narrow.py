@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .dataflow import Dataflow
-from .masks import Mask, members
-from .result import SearchPhase
-from .steps import Ask, Step
+from minifier.search.dataflow import Dataflow
+from minifier.search.masks import Mask, members
+from minifier.search.result import SearchPhase
+from minifier.search.steps import Ask, Step
 
 RADII = (0, 2, 6)
 """How far around the needed atom to look: itself, a fused pattern, a block such as attention."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .dataflow import Dataflow
-from .delete import delete
-from .guess import guess
-from .masks import Mask, mask_of, members
-from .narrow import ball, prefix
-from .problem import Problem
-from .prove import prove
-from .steps import Done, Step
+from minifier.search.dataflow import Dataflow
+from minifier.search.delete import delete
+from minifier.search.guess import guess
+from minifier.search.masks import Mask, mask_of, members
+from minifier.search.narrow import ball, prefix
+from minifier.search.problem import Problem
+from minifier.search.prove import prove
+from minifier.search.steps import Done, Step
 
 
 def plan(problem: Problem) -> Step:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from .masks import Mask, within
-from .steps import Ask, Step
+from minifier.search.masks import Mask, within
+from minifier.search.steps import Ask, Step
 
 LOOKAHEAD = 8
 """Questions visited, for each worker, to find one for a speculative probe."""

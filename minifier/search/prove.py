@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .delete import halve
-from .masks import Mask
-from .result import SearchPhase
-from .steps import Ask, Done, Step
+from minifier.search.delete import halve
+from minifier.search.masks import Mask
+from minifier.search.result import SearchPhase
+from minifier.search.steps import Ask, Done, Step
 
 Surprised: TypeAlias = Callable[[Mask, tuple[int, ...]], Step]
 """The step after a deletion: called with the smaller set, and its atoms in the order to try."""

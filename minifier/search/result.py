@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .problem import Atoms, Ending
+from minifier.search.problem import Atoms, Ending
 
 
 class SearchPhase(Enum):

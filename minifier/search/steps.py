@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .masks import Mask
-from .result import SearchPhase
+from minifier.search.masks import Mask
+from minifier.search.result import SearchPhase
 
 
 @dataclass(frozen=True, slots=True)

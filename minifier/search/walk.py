@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .masks import Mask, atoms_of, size
-from .place import Place, foresee
-from .problem import Budget, Ending, KnownAnswers, Oracle
-from .result import PhaseCount, Result, SearchPhase, SearchProgress
-from .steps import Ask, Step
+from minifier.search.masks import Mask, atoms_of, size
+from minifier.search.place import Place, foresee
+from minifier.search.problem import Budget, Ending, KnownAnswers, Oracle
+from minifier.search.result import PhaseCount, Result, SearchPhase, SearchProgress
+from minifier.search.steps import Ask, Step
 
 
 class Walk:
